@@ -1,0 +1,150 @@
+#!/usr/bin/env node
+// An agent that fetches a paywalled resource and lets a wallet sign the payment (x402).
+//
+// Plain Node 18 or newer, no packages. The agent holds no key: it asks the wallet, waits where the operator
+// has to approve, and sends the signed header to the merchant.
+//
+// usage: agent.mjs [--poll SECONDS] [--timeout SECONDS] <resource url>
+//
+// environment: WALLET_URL, WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE (hmac or bearer)
+// prints one line of JSON; exit code 0 if paid, 3 otherwise
+
+import { createHmac } from "node:crypto";
+import { parseArgs } from "node:util";
+
+const PAID = 0;
+const NOT_PAID = 3;
+const HTTP_TIMEOUT_MS = 30_000;
+
+/** One HTTP exchange: GET, or POST of a JSON body. Any status is an answer. */
+async function call(url, headers = {}, body = undefined) {
+  const post = body && {
+    method: "POST",
+    body: JSON.stringify(body),
+    headers: { ...headers, "Content-Type": "application/json" },
+  };
+  const answer = await fetch(url, {
+    headers,
+    ...post,
+    // A payment header is meant for one merchant: it does not follow a redirect to another.
+    redirect: "manual",
+    signal: AbortSignal.timeout(HTTP_TIMEOUT_MS),
+  });
+  return { code: answer.status, headers: answer.headers, text: await answer.text() };
+}
+
+/** JSON if it is JSON, else the text. */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** The object in a header of base64 JSON, or null. */
+function unpacked(header) {
+  const value = parsed(Buffer.from(header ?? "", "base64").toString("utf8"));
+  return value !== null && typeof value === "object" ? value : null;
+}
+
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+
+function variable(name) {
+  const value = process.env[name];
+  if (value === undefined) throw new Error(`${name} is not there`);
+  return value;
+}
+
+/** Flat objects as CPython's json.dumps(..., sort_keys=True, separators=(",", ":")) writes them. */
+function canonical(message) {
+  const sorted = Object.fromEntries(Object.keys(message).sort().map((key) => [key, message[key]]));
+  const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(sorted).replace(/[\u007f-\uffff]/g, escaped);
+}
+
+/** What goes into `signature`: the token itself, or an HMAC over the canonical message. */
+function proof(token, mode, message) {
+  if (mode === "bearer") return token;
+  const timestamp = Math.floor(Date.now() / 1000);
+  const key = Buffer.from(token.slice(3), "hex"); // after "AT_"
+  const digest = createHmac("sha256", key).update(canonical({ ...message, timestamp })).digest("hex");
+  return `SIG:${timestamp}:${digest}`;
+}
+
+/** The wallet's last word on the payment, after the operator's if need be. */
+async function askWallet(wallet, resource, challenge, options) {
+  const message = {
+    agent_id: variable("WALLET_AGENT_ID"),
+    payment_required: challenge,
+    request_url: resource,
+  };
+  const mode = process.env.WALLET_AUTH_MODE ?? "hmac";
+  const signature = proof(variable("WALLET_AGENT_TOKEN"), mode, message);
+  let { code, text } = await call(`${wallet}/sign`, {}, { ...message, signature });
+  let answer = parsed(text);
+  const giveUp = performance.now() + options.timeout * 1000;
+  while (code === 202 && isObject(answer) && answer.request_id) {
+    if (performance.now() >= giveUp) {
+      return { code, answer: { ...answer, status: "timeout", reason: "nobody approved in time" } };
+    }
+    await new Promise((wake) => setTimeout(wake, options.poll * 1000));
+    ({ code, text } = await call(`${wallet}/sign/status/${answer.request_id}`));
+    // A later answer need not repeat the id.
+    const later = parsed(text);
+    answer = isObject(later) ? { request_id: answer.request_id, ...later } : later;
+  }
+  return { code, answer: isObject(answer) ? answer : { error: answer } };
+}
+
+function result(outcome, http, wallet = {}, body = null, receipt = null) {
+  return {
+    outcome,
+    http,
+    transaction_id: wallet.transaction_id ?? null,
+    code: wallet.code ?? null,
+    reason: wallet.reason ?? wallet.error ?? null,
+    body,
+    payment_response: receipt,
+  };
+}
+
+const isSuccess = (code) => code >= 200 && code < 300;
+
+/** Gets the resource, paying for it if asked to. */
+async function run(resource, options) {
+  const first = await call(resource);
+  if (first.code !== 402) {
+    const outcome = isSuccess(first.code) ? "free" : "unavailable";
+    return result(outcome, first.code, {}, parsed(first.text));
+  }
+  // Version 2 asks in a header; version 1 in the body.
+  const challenge =
+    first.headers.get("PAYMENT-REQUIRED") ?? Buffer.from(first.text).toString("base64");
+  const wallet = variable("WALLET_URL").replace(/\/+$/, "");
+  const { code, answer } = await askWallet(wallet, resource, challenge, options);
+  if (["rejected", "timeout"].includes(answer.status)) return result(answer.status, code, answer);
+  if (answer.status !== "success" || !answer.header_value) return result("refused", code, answer);
+  const paid = await call(resource, { [answer.header_name]: answer.header_value });
+  const receipt = paid.headers.get("PAYMENT-RESPONSE") ?? paid.headers.get("X-PAYMENT-RESPONSE");
+  const outcome = isSuccess(paid.code) ? "paid" : "unpaid";
+  return result(outcome, paid.code, answer, parsed(paid.text), unpacked(receipt));
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { poll: { type: "string", default: "1" }, timeout: { type: "string", default: "900" } },
+});
+if (positionals.length !== 1) {
+  console.error("usage: agent.mjs [--poll SECONDS] [--timeout SECONDS] <resource url>");
+  process.exit(2);
+}
+let told;
+try {
+  const options = { poll: Number(values.poll), timeout: Number(values.timeout) };
+  told = await run(positionals[0], options);
+} catch (error) {
+  told = result("error", null, { reason: error.cause?.message ?? error.message });
+}
+console.log(JSON.stringify(told));
+process.exitCode = told.outcome === "paid" ? PAID : NOT_PAID;

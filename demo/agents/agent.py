@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""An agent that fetches a paywalled resource and lets a wallet sign the payment (x402).
+
+Only the standard library. The agent holds no key: it asks the wallet, waits where the operator has to
+approve, and sends the signed header to the merchant.
+
+usage: agent.py [--poll SECONDS] [--timeout SECONDS] <resource url>
+
+environment: WALLET_URL, WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE (hmac or bearer)
+prints one line of JSON; exit code 0 if paid, 3 otherwise
+"""
+
+import argparse
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+PAID, NOT_PAID = 0, 3
+HTTP_TIMEOUT_S = 30
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A payment header is meant for one merchant: it does not follow a redirect to another."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+# No proxy from the environment: wallet and demo merchant are on this machine.
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirects)
+
+
+def call(url, headers=None, body=None):
+    """One HTTP exchange: GET, or POST of a JSON body. Any status is an answer."""
+    data = None if body is None else json.dumps(body).encode()
+    url = urllib.parse.quote(url, safe="%/:?&=#+~!$,;'()*@[]")  # letters beyond ASCII
+    request = urllib.request.Request(url, data=data, headers=headers or {})
+    if data is not None:
+        request.add_header("Content-Type", "application/json")
+    try:
+        answer = OPENER.open(request, timeout=HTTP_TIMEOUT_S)
+    except urllib.error.HTTPError as error:
+        answer = error
+    with answer:
+        return answer.status, answer.headers, answer.read().decode("utf-8", "replace")
+
+
+def parsed(text):
+    """JSON if it is JSON, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def unpacked(header):
+    """The object in a header of base64 JSON, or None."""
+    try:
+        return json.loads(base64.b64decode(header or "", validate=True))
+    except ValueError:
+        return None
+
+
+def proof(token, mode, message):
+    """What goes into `signature`: the token itself, or an HMAC over the canonical message."""
+    if mode == "bearer":
+        return token
+    timestamp = int(time.time())
+    canonical = json.dumps(
+        {**message, "timestamp": timestamp}, separators=(",", ":"), sort_keys=True
+    )
+    key = bytes.fromhex(token[3:])  # after "AT_"
+    digest = hmac.new(key, canonical.encode(), hashlib.sha256).hexdigest()
+    return f"SIG:{timestamp}:{digest}"
+
+
+def ask_wallet(wallet, resource, challenge, options):
+    """The wallet's last word on the payment, after the operator's if need be."""
+    message = {
+        "agent_id": os.environ["WALLET_AGENT_ID"],
+        "payment_required": challenge,
+        "request_url": resource,
+    }
+    mode = os.environ.get("WALLET_AUTH_MODE", "hmac")
+    signature = proof(os.environ["WALLET_AGENT_TOKEN"], mode, message)
+    code, _, text = call(f"{wallet}/sign", body={**message, "signature": signature})
+    answer = parsed(text)
+    give_up = time.monotonic() + options.timeout
+    while code == 202 and isinstance(answer, dict) and answer.get("request_id"):
+        if time.monotonic() >= give_up:
+            return code, {**answer, "status": "timeout", "reason": "nobody approved in time"}
+        time.sleep(options.poll)
+        code, _, text = call(f"{wallet}/sign/status/{answer['request_id']}")
+        # A later answer need not repeat the id.
+        later = parsed(text)
+        answer = {"request_id": answer["request_id"], **later} if isinstance(later, dict) else later
+    return code, answer if isinstance(answer, dict) else {"error": answer}
+
+
+def result(outcome, code, wallet=None, body=None, receipt=None):
+    wallet = wallet or {}
+    return {
+        "outcome": outcome,
+        "http": code,
+        "transaction_id": wallet.get("transaction_id"),
+        "code": wallet.get("code"),
+        "reason": wallet.get("reason") or wallet.get("error"),
+        "body": body,
+        "payment_response": receipt,
+    }
+
+
+def fetch(resource, options):
+    """Gets the resource, paying for it if asked to."""
+    code, headers, text = call(resource)
+    if code != 402:
+        outcome = "free" if 200 <= code < 300 else "unavailable"
+        return result(outcome, code, body=parsed(text))
+    # Version 2 asks in a header; version 1 in the body.
+    challenge = headers.get("PAYMENT-REQUIRED") or base64.b64encode(text.encode()).decode()
+    wallet = os.environ["WALLET_URL"].rstrip("/")
+    code, answer = ask_wallet(wallet, resource, challenge, options)
+    status = answer.get("status")
+    if status in ("rejected", "timeout"):
+        return result(status, code, answer)
+    if status != "success" or not answer.get("header_value"):
+        return result("refused", code, answer)
+    payment = {answer["header_name"]: answer["header_value"]}
+    code, headers, text = call(resource, headers=payment)
+    receipt = unpacked(headers.get("PAYMENT-RESPONSE") or headers.get("X-PAYMENT-RESPONSE"))
+    outcome = "paid" if 200 <= code < 300 else "unpaid"
+    return result(outcome, code, answer, parsed(text), receipt)
+
+
+def main():
+    options = argparse.ArgumentParser(description="Fetch a resource and pay for it.")
+    options.add_argument("resource")
+    options.add_argument("--poll", type=float, default=1.0, help="seconds between two questions")
+    options.add_argument("--timeout", type=float, default=900.0, help="seconds to wait for approval")
+    options = options.parse_args()
+    try:
+        told = fetch(options.resource, options)
+    except KeyError as missing:
+        told = result("error", None, {"reason": f"{missing.args[0]} is not there"})
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        told = result("error", None, {"reason": str(error)})
+    print(json.dumps(told))
+    return PAID if told["outcome"] == "paid" else NOT_PAID
+
+
+if __name__ == "__main__":
+    sys.exit(main())

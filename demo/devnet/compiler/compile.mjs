@@ -1,0 +1,39 @@
+// Compiles one Solidity file with the npm `solc` of this folder and writes its creation bytecode.
+// usage: node compile.mjs <source.sol> <ContractName> <out.json>     (cwd: a folder with node_modules)
+//
+// The metadata appendix is left out: the bytecode depends on the code alone, never on paths or comments.
+import { createHash } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { basename, join } from "node:path";
+
+const [sourcePath, contract, outPath] = process.argv.slice(2);
+const solc = createRequire(join(process.cwd(), "package.json"))("solc");
+const source = readFileSync(sourcePath);
+const file = basename(sourcePath);
+
+const output = JSON.parse(
+  solc.compile(
+    JSON.stringify({
+      language: "Solidity",
+      sources: { [file]: { content: source.toString("utf8") } },
+      settings: {
+        optimizer: { enabled: true, runs: 200 },
+        evmVersion: "paris",
+        metadata: { appendCBOR: false, bytecodeHash: "none" },
+        outputSelection: { "*": { "*": ["evm.bytecode.object"] } },
+      },
+    }),
+  ),
+);
+const messages = output.errors ?? [];
+for (const message of messages) console.error(message.formattedMessage);
+if (messages.length > 0) process.exit(1);
+
+const compiled = {
+  compiler: `npm solc ${solc.version()}`,
+  settings: "optimizer 200 runs, evmVersion paris, no metadata",
+  source_sha256: createHash("sha256").update(source).digest("hex"),
+  bytecode: `0x${output.contracts[file][contract].evm.bytecode.object}`,
+};
+writeFileSync(outPath, `${JSON.stringify(compiled, null, 2)}\n`);

@@ -1,0 +1,31 @@
+//! `cargo xtask devnet` ends up here: installs the local chain, or compiles its contract anew. The last
+//! line on stdout is the path of what was asked for.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use bursar_demo::devnet::{compile, install};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Not by returning it: that would bury the one line that helps under a backtrace.
+            eprintln!("bursar-devnet: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let path = match words.as_slice() {
+        ["install"] => install::anvil_binary()?,
+        ["recompile"] => compile::recompile()?,
+        _ => bail!("usage: bursar-devnet install | recompile"),
+    };
+    writeln!(std::io::stdout(), "{}", path.display())?;
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! Why there is no local chain. Each reason names the missing thing and the line that brings it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The line that installs node and npm on the systems we test on.
+const TOOLS: &str = "apt-get install -y nodejs npm";
+
+/// No usable anvil, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum MissingChain {
+    #[error(
+        "the local chain comes as a Linux x86-64 binary, and this is {os} {arch}: \
+         set BURSAR_ANVIL to the path of an anvil of your own"
+    )]
+    Platform { os: &'static str, arch: &'static str },
+    #[error("BURSAR_ANVIL names {0}, which is not a file")]
+    Override(PathBuf),
+    #[error("{0} is missing, the local chain is installed with it: {TOOLS}")]
+    Tool(&'static str),
+    #[error("{tool} does not work ({detail}): {TOOLS}")]
+    BrokenTool { tool: &'static str, detail: String },
+    #[error("node {found} is too old, the local chain kit needs 18 or newer: {TOOLS}")]
+    OldNode { found: String },
+    #[error("cannot use the folder {path}: {source}")]
+    Folder { path: PathBuf, source: io::Error },
+    #[error("npm ci did not install {package}, is the package registry in reach?\n{detail}")]
+    Install { package: &'static str, detail: String },
+    #[error("the contract does not compile:\n{0}")]
+    Compile(String),
+    #[error("no local chain is installed: cargo xtask devnet")]
+    NotInstalled,
+}

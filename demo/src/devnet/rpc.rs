@@ -1,0 +1,83 @@
+//! Plain JSON-RPC over HTTP to the local chain.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::DevnetError;
+
+/// A local answer takes a millisecond; only a dead chain takes longer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// JSON-RPC's code for a call that the contract refused.
+const REVERTED: i64 = 3;
+
+/// A way to one node.
+#[derive(Debug, Clone)]
+pub(super) struct Rpc {
+    client: reqwest::Client,
+    url: Arc<str>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    result: Value,
+    error: Option<RpcFailure>,
+}
+
+#[derive(Deserialize)]
+struct RpcFailure {
+    code: i64,
+    message: String,
+}
+
+impl Rpc {
+    pub(super) fn new(url: &str) -> Result<Self, DevnetError> {
+        // No proxy: the environment's would be asked for a port of this machine.
+        let client =
+            reqwest::Client::builder().no_proxy().timeout(ANSWER).build().map_err(|error| {
+                DevnetError::Rpc { method: "connect".into(), detail: chain(&error) }
+            })?;
+        Ok(Self { client, url: url.into() })
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Calls a method and reads its result as `T`.
+    pub(super) async fn call<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: Value,
+    ) -> Result<T, DevnetError> {
+        let failed = |detail: String| DevnetError::Rpc { method: method.to_owned(), detail };
+        let question = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let answer: Answer =
+            async { self.client.post(&*self.url).json(&question).send().await?.json().await }
+                .await
+                .map_err(|error: reqwest::Error| failed(chain(&error)))?;
+        match answer.error {
+            Some(error) if error.code == REVERTED => Err(DevnetError::Reverted(error.message)),
+            Some(error) => Err(failed(format!("{} (code {})", error.message, error.code))),
+            None => {
+                serde_json::from_value(answer.result).map_err(|error| failed(error.to_string()))
+            }
+        }
+    }
+}
+
+/// An error with its causes: reqwest's own text stops at "error sending request".
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}

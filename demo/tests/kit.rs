@@ -1,0 +1,15 @@
+//! The demo kit as its users see it: the local chain and its coin, the merchant, and the example agents.
+//! One binary, so that it links once.
+
+#[cfg(test)]
+#[path = "kit/agents.rs"]
+mod agents;
+#[cfg(test)]
+#[path = "kit/coin.rs"]
+mod coin;
+#[cfg(test)]
+#[path = "kit/merchant.rs"]
+mod merchant;
+#[cfg(test)]
+#[path = "kit/payer.rs"]
+mod payer;

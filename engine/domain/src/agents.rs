@@ -1,0 +1,93 @@
+//! Agents: who they are, what they may use, what they have spent.
+
+use bursar_core::grammar::AuthMode;
+use bursar_core::ids::{AgentId, Name};
+use bursar_core::money::Usd;
+use bursar_core::policy::Policy;
+use bursar_core::time::Utc;
+use serde::{Deserialize, Serialize};
+
+use crate::allowance::Window;
+
+/// How an agent's proof is checked. The secret of an HMAC agent is in the wallet file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Credential {
+    Hmac,
+    /// SHA-256 of the whole token text, `AT_` included.
+    Bearer { sha256: [u8; 32] },
+}
+
+impl Credential {
+    pub fn mode(&self) -> AuthMode {
+        match self {
+            Credential::Hmac => AuthMode::Hmac,
+            Credential::Bearer { .. } => AuthMode::Bearer,
+        }
+    }
+}
+
+/// A registered agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    pub id: AgentId,
+    pub name: Name,
+    pub credential: Credential,
+    pub created: Utc,
+    pub suspended: bool,
+    /// Policy and address; an agent without them can do nothing.
+    pub commission: Option<Commission>,
+    /// Value of its requests that wait for the operator.
+    pub reserved: Usd,
+}
+
+/// What an agent was given to work with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Commission {
+    pub policy: Name,
+    /// Label of the paying address.
+    pub label: Name,
+    /// The running daily allowance for payments.
+    pub payments: Window,
+}
+
+/// An agent's status as the specification words it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentStatus {
+    Uncommissioned,
+    Active,
+    LimitReached,
+    Suspended,
+}
+
+impl AgentStatus {
+    pub fn text(self) -> &'static str {
+        match self {
+            AgentStatus::Uncommissioned => "uncommissioned",
+            AgentStatus::Active => "active",
+            AgentStatus::LimitReached => "limit_reached",
+            AgentStatus::Suspended => "suspended",
+        }
+    }
+}
+
+impl Agent {
+    /// `limit_reached` is derived: what is spent (not what is reserved) has reached the daily limit.
+    /// `spent` is that of the allowance in force, which the caller has renewed if it was due.
+    pub fn status(&self, policy: Option<&Policy>, spent: Usd) -> AgentStatus {
+        match (&self.commission, policy) {
+            (None, _) | (_, None) => AgentStatus::Uncommissioned,
+            _ if self.suspended => AgentStatus::Suspended,
+            (Some(_), Some(policy)) if spent >= policy.payments.daily => AgentStatus::LimitReached,
+            (Some(_), Some(_)) => AgentStatus::Active,
+        }
+    }
+}
+
+/// A policy as the journal keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyRecord {
+    pub name: Name,
+    /// Counts over all policies, so that two versions are never equal by chance.
+    pub version: u64,
+    pub policy: Policy,
+}

@@ -1,0 +1,153 @@
+//! The daily allowance: when it renews and what it leaves. This module alone knows the 20-hour rule; the
+//! day, the boot and the clock arrive in the [`Moment`].
+//!
+//! An allowance renews at local midnight, but only if the running one has lasted 20 hours: a clock moved
+//! back cannot give a second allowance on a date, and one moved east cannot renew early. Its start is the
+//! first instant of the day, not of the first request, so an agent that first pays in the evening still
+//! gets the next day at midnight. Within one boot of the machine the boot clock must agree that the time
+//! has passed; a forward jump of the wall clock alone holds the renewal back until the operator grants it.
+
+use bursar_core::limits::{
+    ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LASTS_MS, CLOCK_AHEAD_OF_CHAIN_MS,
+};
+use bursar_core::money::Usd;
+use bursar_core::time::{LocalDay, Moment, Utc};
+use serde::{Deserialize, Serialize};
+
+/// The running allowance of one agent in one lane.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    pub start: WindowStart,
+    pub spent: Usd,
+}
+
+/// When an allowance began, on every clock we have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowStart {
+    /// The local date that it belongs to.
+    pub day: LocalDay,
+    pub utc: Utc,
+    /// The boot in which it was granted; empty where unknown.
+    pub boot_id: String,
+    /// What the boot clock showed at `utc`; negative if that was before the boot.
+    pub boot_ms: i64,
+}
+
+/// What becomes of an allowance now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Renewal {
+    /// It runs on.
+    Keep,
+    /// A new one begins.
+    Renew(WindowStart),
+    /// The date says yes, another clock says no: the operator decides (`agent renew`).
+    HeldBack(WindowStart),
+}
+
+impl WindowStart {
+    /// The first allowance counts from the instant it is given.
+    pub fn first(moment: &Moment) -> Self {
+        Self::at(moment, moment.utc)
+    }
+
+    fn at(moment: &Moment, utc: Utc) -> Self {
+        let boot_now = i64::try_from(moment.boottime_ms).unwrap_or(i64::MAX);
+        Self {
+            day: moment.local_day,
+            utc,
+            boot_id: moment.boot_id.clone(),
+            boot_ms: boot_now.saturating_sub(moment.utc.since_ms(utc)),
+        }
+    }
+
+    /// The rule, on the dates and instants alone.
+    pub fn renewal(&self, moment: &Moment) -> Renewal {
+        let lasted = moment.utc.since_ms(self.utc);
+        if moment.local_day <= self.day || lasted < ALLOWANCE_LASTS_MS {
+            return Renewal::Keep;
+        }
+        // Not "now": a late first request must not delay the next day.
+        let start = moment.day_start.max(self.utc.plus_ms(ALLOWANCE_LASTS_MS));
+        let next = Self::at(moment, start);
+        if self.boot_clock_disagrees(moment) || ahead_of_the_chain(moment) {
+            Renewal::HeldBack(next)
+        } else {
+            Renewal::Renew(next)
+        }
+    }
+
+    /// In the same boot the boot clock, which nobody sets, must have counted the 20 hours too.
+    fn boot_clock_disagrees(&self, moment: &Moment) -> bool {
+        let known = !self.boot_id.is_empty() && moment.boottime_ms > 0;
+        let boot_now = i64::try_from(moment.boottime_ms).unwrap_or(i64::MAX);
+        let least = ALLOWANCE_LASTS_MS.saturating_sub(ALLOWANCE_BOOT_SLACK_MS);
+        known && self.boot_id == moment.boot_id && boot_now.saturating_sub(self.boot_ms) < least
+    }
+}
+
+fn ahead_of_the_chain(moment: &Moment) -> bool {
+    moment.chain_hint.is_some_and(|block| moment.utc.since_ms(block) > CLOCK_AHEAD_OF_CHAIN_MS)
+}
+
+impl Window {
+    pub fn first(moment: &Moment) -> Self {
+        Self { start: WindowStart::first(moment), spent: Usd::ZERO }
+    }
+
+    /// What has been spent of the allowance in force at `moment`.
+    pub fn spent_at(&self, moment: &Moment) -> Usd {
+        match self.start.renewal(moment) {
+            Renewal::Renew(_) => Usd::ZERO,
+            Renewal::Keep | Renewal::HeldBack(_) => self.spent,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(utc_s: i64, day: i32, boot: &str, boot_s: u64) -> Moment {
+        Moment {
+            utc: Utc::from_seconds(utc_s),
+            mono_ms: 0,
+            boot_id: boot.to_owned(),
+            boottime_ms: boot_s * 1000,
+            local_day: LocalDay(day),
+            day_start: Utc::from_seconds(i64::from(day) * 86_400),
+            offset_s: 0,
+            chain_hint: None,
+        }
+    }
+
+    #[test]
+    fn a_jump_of_the_wall_clock_within_a_boot_is_held_back() {
+        let first = WindowStart::first(&moment(0, 0, "boot", 100));
+        assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 160)), Renewal::HeldBack(_)));
+        assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 86_500)), Renewal::Renew(_)));
+        assert!(matches!(first.renewal(&moment(86_400, 1, "other", 5)), Renewal::Renew(_)));
+        assert!(matches!(first.renewal(&moment(86_400, 1, "", 0)), Renewal::Renew(_)));
+    }
+
+    #[test]
+    fn a_late_first_request_does_not_cost_the_next_day_in_the_same_boot() {
+        let first = WindowStart::first(&moment(0, 0, "boot", 100));
+        let Renewal::Renew(second) = first.renewal(&moment(86_400 + 64_800, 1, "boot", 151_300))
+        else {
+            panic!("18:00 of the next day renews");
+        };
+        assert_eq!(second.utc, Utc::from_seconds(86_400));
+        let midnight = moment(2 * 86_400, 2, "boot", 100 + 2 * 86_400);
+        assert!(matches!(second.renewal(&midnight), Renewal::Renew(_)));
+    }
+
+    #[test]
+    fn a_clock_ahead_of_the_chain_is_held_back() {
+        let first = WindowStart::first(&moment(0, 0, "a", 100));
+        let mut now = moment(86_400, 1, "b", 10);
+        now.chain_hint = Some(Utc::from_seconds(86_400 - 3_601));
+        assert!(matches!(first.renewal(&now), Renewal::HeldBack(_)));
+        now.chain_hint = Some(Utc::from_seconds(86_400 - 3_600));
+        assert!(matches!(first.renewal(&now), Renewal::Renew(_)));
+    }
+}

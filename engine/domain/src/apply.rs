@@ -1,0 +1,230 @@
+//! `event → state`. Total, deterministic, and the only writer of [`State`]: it cannot fail, reads nothing
+//! but the event, and so gives the same state in every replay. Sums saturate here because `decide` has
+//! checked them; `check` would notice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bursar_core::card::HoldReason;
+use bursar_core::ids::{AgentId, RequestId};
+use bursar_core::money::Usd;
+use bursar_core::time::Utc;
+use bursar_x402::authorization::Authorization;
+
+use crate::agents::{Agent, Commission, PolicyRecord};
+use crate::allowance::Window;
+use crate::event::{AddressAdded, Asked, Entry, Event};
+use crate::requests::{Approver, Deadline, Request, Status};
+use crate::state::State;
+use crate::wallets::{PayingAddress, Seed, Wallet};
+
+/// Applies one entry of the journal. Answers the request it touched, as it now stands: the journal's
+/// index keeps that record, also of requests that are over and leave the state.
+pub fn apply(state: &mut State, entry: &Entry) -> Option<Arc<Request>> {
+    state.seq = entry.seq;
+    state.clock = state.clock.max(entry.at);
+    let touched = apply_event(state, entry);
+    forget_lapsed(state);
+    touched
+}
+
+fn apply_event(state: &mut State, entry: &Entry) -> Option<Arc<Request>> {
+    let at = entry.at;
+    match &entry.event {
+        Event::WalletCreated { name, wallet_id } => {
+            state.wallet = Some(Arc::new(Wallet {
+                name: name.clone(),
+                wallet_id: *wallet_id,
+                created: at,
+                seeds: BTreeMap::new(),
+                addresses: BTreeMap::new(),
+            }));
+        }
+        Event::SeedAdded { id, words } => {
+            if let Some(wallet) = &mut state.wallet {
+                Arc::make_mut(wallet).seeds.insert(*id, Seed { words: *words, created: at });
+            }
+        }
+        Event::AddressAdded(added) => add_address(state, added, at),
+        Event::PolicySet { name, version, policy } => {
+            state.policy_versions = state.policy_versions.max(*version);
+            let record =
+                PolicyRecord { name: name.clone(), version: *version, policy: (**policy).clone() };
+            Arc::make_mut(&mut state.policies).insert(name.key(), Arc::new(record));
+        }
+        Event::PolicyDeleted { name } => {
+            Arc::make_mut(&mut state.policies).remove(&name.key());
+        }
+        Event::AgentRegistered { id, name, credential } => {
+            let agent = Agent {
+                id: id.clone(),
+                name: name.clone(),
+                credential: credential.clone(),
+                created: at,
+                suspended: false,
+                commission: None,
+                reserved: Usd::ZERO,
+            };
+            Arc::make_mut(&mut state.agents).insert(id.clone(), Arc::new(agent));
+        }
+        Event::CredentialReplaced { agent, credential } => {
+            with_agent(state, agent, |agent| agent.credential = credential.clone());
+        }
+        Event::AgentCommissioned { agent, policy, label, start } => {
+            with_agent(state, agent, |agent| {
+                let running = agent.commission.take().map(|given| given.payments);
+                let first = start.clone().map(|start| Window { start, spent: Usd::ZERO });
+                agent.commission = running.or(first).map(|payments| Commission {
+                    policy: policy.clone(),
+                    label: label.clone(),
+                    payments,
+                });
+            });
+        }
+        Event::AgentSuspended { agent } => with_agent(state, agent, |agent| agent.suspended = true),
+        Event::AgentResumed { agent } => with_agent(state, agent, |agent| agent.suspended = false),
+        Event::AllowanceRenewed { agent, start } => with_agent(state, agent, |agent| {
+            if let Some(commission) = &mut agent.commission {
+                commission.payments = Window { start: start.clone(), spent: Usd::ZERO };
+            }
+        }),
+        Event::NetworkSet { chain, enabled } => {
+            Arc::make_mut(&mut state.networks).insert(*chain, *enabled);
+        }
+        Event::Frozen => state.frozen = Some(at),
+        Event::Thawed => state.frozen = None,
+        Event::JournalAccepted => {}
+        Event::PaymentAuthorized { asked, terms } => {
+            let request = request(asked, at, authorized(terms, at, Approver::Policy));
+            spend(state, &request.agent, request.ask.usd);
+            return Some(await_redemption(state, request, terms.valid_before));
+        }
+        Event::PaymentHeld { asked, reason, deadline } => {
+            return Some(hold(state, asked, at, *reason, deadline));
+        }
+        Event::PaymentRefused { asked, refusal } => {
+            let status = Status::Refused { refusal: refusal.clone(), at };
+            return Some(Arc::new(request(asked, at, status)));
+        }
+        Event::PaymentApproved { id, terms } => {
+            let mut request = release(state, id)?;
+            spend(state, &request.agent, request.ask.usd);
+            request.status = authorized(terms, at, Approver::Operator);
+            return Some(await_redemption(state, request, terms.valid_before));
+        }
+        Event::PaymentDenied { id, reason } => {
+            let mut request = release(state, id)?;
+            request.status = Status::Denied { reason: reason.clone(), at };
+            return Some(Arc::new(request));
+        }
+        Event::PaymentExpired { id } => {
+            let mut request = release(state, id)?;
+            request.status = Status::Expired { at };
+            return Some(Arc::new(request));
+        }
+        Event::PaymentRejected { id, refusal } => {
+            let mut request = release(state, id)?;
+            request.status = Status::Refused { refusal: refusal.clone(), at };
+            return Some(Arc::new(request));
+        }
+        Event::PaymentSigned { id, signature } => {
+            let request = Arc::make_mut(state.authorized.get_mut(id)?);
+            if let Status::Authorized { signature: slot, .. } = &mut request.status {
+                *slot = Some(signature.clone());
+            }
+            return Some(Arc::new(request.clone()));
+        }
+    }
+    None
+}
+
+fn add_address(state: &mut State, added: &AddressAdded, at: Utc) {
+    if let Some(wallet) = &mut state.wallet {
+        let address = PayingAddress {
+            label: added.label.clone(),
+            description: added.description.clone(),
+            index: added.index,
+            backing: added.backing,
+            path: added.path.clone(),
+            address: added.address,
+            created: at,
+        };
+        Arc::make_mut(wallet).addresses.insert(added.label.key(), Arc::new(address));
+    }
+}
+
+fn with_agent(state: &mut State, id: &AgentId, change: impl FnOnce(&mut Agent)) {
+    if let Some(agent) = Arc::make_mut(&mut state.agents).get_mut(id) {
+        change(Arc::make_mut(agent));
+    }
+}
+
+fn request(asked: &Asked, at: Utc, status: Status) -> Request {
+    Request {
+        id: asked.id,
+        agent: asked.agent.clone(),
+        created: at,
+        label: asked.label.clone(),
+        from: asked.from,
+        ask: asked.ask.clone(),
+        identity: asked.identity.clone(),
+        status,
+    }
+}
+
+fn authorized(terms: &Authorization, at: Utc, by: Approver) -> Status {
+    Status::Authorized { terms: terms.clone(), at, by, signature: None }
+}
+
+fn spend(state: &mut State, agent: &AgentId, usd: Usd) {
+    with_agent(state, agent, |agent| {
+        if let Some(commission) = &mut agent.commission {
+            let spent = commission.payments.spent;
+            commission.payments.spent = Usd(spent.0.saturating_add(usd.0));
+        }
+    });
+}
+
+fn hold(
+    state: &mut State,
+    asked: &Asked,
+    at: Utc,
+    reason: HoldReason,
+    deadline: &Deadline,
+) -> Arc<Request> {
+    let held = request(asked, at, Status::Held { reason, deadline: deadline.clone() });
+    with_agent(state, &asked.agent, |agent| {
+        agent.reserved = Usd(agent.reserved.0.saturating_add(asked.ask.usd.0));
+    });
+    let held = Arc::new(held);
+    Arc::make_mut(&mut state.held).insert(asked.id, Arc::clone(&held));
+    held
+}
+
+/// Takes a request out of the queue and gives its reservation back.
+fn release(state: &mut State, id: &RequestId) -> Option<Request> {
+    let request = Arc::make_mut(&mut state.held).remove(id)?;
+    with_agent(state, &request.agent, |agent| {
+        agent.reserved = agent.reserved.left_after(request.ask.usd);
+    });
+    Some((*request).clone())
+}
+
+fn await_redemption(state: &mut State, request: Request, valid_before: u64) -> Arc<Request> {
+    let request = Arc::new(request);
+    state.lapses.insert((valid_before, request.id));
+    state.authorized.insert(request.id, Arc::clone(&request));
+    request
+}
+
+/// Authorizations leave the state once nobody can redeem them, by the journal's own time.
+fn forget_lapsed(state: &mut State) {
+    let now = u64::try_from(state.clock.seconds()).unwrap_or(0);
+    while let Some(&(valid_before, id)) = state.lapses.first() {
+        if valid_before > now {
+            break;
+        }
+        state.lapses.remove(&(valid_before, id));
+        state.authorized.remove(&id);
+    }
+}

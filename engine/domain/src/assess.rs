@@ -1,0 +1,3 @@
+//! What a policy says of one ask. One file per lane; all of them pure.
+
+pub mod payments;

@@ -1,0 +1,151 @@
+//! What a policy says of one payment. Shows every rule in the order in which it is applied; the first that
+//! refuses wins, and a hold is only reached by what no rule refuses.
+
+use alloy_primitives::Address;
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::hosts::{HostLists, HostRefusal, PairVerdict};
+use bursar_core::limits::{HELD_IN_ALL, HELD_PER_AGENT, MAX_VALIDITY_S, PAYMENT_MICROS};
+use bursar_core::money::Usd;
+use bursar_core::policy::Policy;
+
+use crate::refusal::Refusal;
+use crate::requests::PaymentAsk;
+
+/// Everything the rules look at.
+#[derive(Debug)]
+pub struct Question<'a> {
+    pub ask: &'a PaymentAsk,
+    /// The paying address.
+    pub from: Address,
+    pub policy: &'a Policy,
+    pub network_enabled: bool,
+    /// Whether the journal fits the wallet.
+    pub trusted: bool,
+    /// Spent of the allowance in force.
+    pub spent: Usd,
+    /// Held back by other waiting requests of the agent.
+    pub reserved: Usd,
+    pub held_by_agent: usize,
+    pub held_in_all: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Act,
+    Hold(HoldReason),
+    Refuse(Refusal),
+}
+
+/// Applies the policy.
+pub fn assess(question: &Question<'_>) -> Verdict {
+    match refused(question) {
+        Err(refusal) => Verdict::Refuse(refusal),
+        Ok(resource_outside) => match held(question, resource_outside) {
+            None => Verdict::Act,
+            Some(reason) => match room_in_the_queue(question) {
+                Ok(()) => Verdict::Hold(reason),
+                Err(refusal) => Verdict::Refuse(refusal),
+            },
+        },
+    }
+}
+
+/// The rules that refuse. Answers whether the resource lies outside the allow list.
+fn refused(question: &Question<'_>) -> Result<bool, Refusal> {
+    let (ask, payments) = (question.ask, &question.policy.payments);
+    if !payments.enabled {
+        return Err(Refusal::new(Code::X402Disabled));
+    }
+    payable(question)?;
+    if !question.network_enabled {
+        return Err(Refusal::new(Code::NetworkDisabled));
+    }
+    if !question.policy.networks.allows(ask.chain) {
+        return Err(Refusal::new(Code::NetworkNotAllowed));
+    }
+    let (request, resource) = (ask.request_url.as_deref(), ask.resource_url.as_deref());
+    let resource_outside = judge_hosts(&payments.hosts, request, resource)?;
+    if ask.usd > payments.per_request {
+        return Err(Refusal::over(Code::ExceedsPerRequestMax, ask.usd, payments.per_request));
+    }
+    if question.spent >= payments.daily {
+        return Err(Refusal::over(Code::LimitReached, ask.usd, Usd::ZERO));
+    }
+    let committed = question.spent.checked_add(question.reserved);
+    let after = committed.and_then(|committed| committed.checked_add(ask.usd));
+    if !after.is_ok_and(|after| after <= payments.daily) {
+        let left = committed.map_or(Usd::ZERO, |committed| payments.daily.left_after(committed));
+        return Err(Refusal::over(Code::ExceedsDailyLimit, ask.usd, left));
+    }
+    Ok(resource_outside)
+}
+
+/// Offers that no policy could make good.
+fn payable(question: &Question<'_>) -> Result<(), Refusal> {
+    let ask = question.ask;
+    if ask.amount.0.is_zero() || ask.usd.0 > PAYMENT_MICROS {
+        return Err(Refusal::because(
+            Code::InvalidX402Format,
+            "The amount must be above zero and at most a thousand million dollars.",
+        ));
+    }
+    if ask.payee == Address::ZERO || ask.payee == ask.asset || ask.payee == question.from {
+        return Err(Refusal::because(
+            Code::InvalidPaymentData,
+            "payTo is the zero address, the token itself or the payer: such a payment pays nobody.",
+        ));
+    }
+    Ok(())
+}
+
+/// The domain rule on both URLs; answers whether only the resource lies outside.
+pub(crate) fn judge_hosts(
+    hosts: &HostLists,
+    request_url: Option<&str>,
+    resource_url: Option<&str>,
+) -> Result<bool, Refusal> {
+    match hosts.judge_pair(request_url, resource_url) {
+        PairVerdict::Pass => Ok(false),
+        PairVerdict::Hold => Ok(true),
+        PairVerdict::Refuse(refusal) => Err(match refusal {
+            HostRefusal::UrlRequired => Refusal::new(Code::DomainUrlRequired),
+            HostRefusal::Blocked => Refusal::because(
+                Code::DomainNotAllowed,
+                "The agent's policy blocks this domain.",
+            ),
+            HostRefusal::NotAllowed => Refusal::new(Code::DomainNotAllowed),
+            HostRefusal::Invalid => Refusal::because(
+                Code::DomainNotAllowed,
+                "The agent's policy lists domains, and this URL names none that can be judged.",
+            ),
+        }),
+    }
+}
+
+/// Why the operator is asked, if so; the unusual before the ordinary.
+fn held(question: &Question<'_>, resource_outside: bool) -> Option<HoldReason> {
+    let (ask, payments) = (question.ask, &question.policy.payments);
+    let auto = payments.auto_below;
+    if !question.trusted {
+        Some(HoldReason::JournalUntrusted)
+    } else if ask.domain_contradicted {
+        Some(HoldReason::DomainContradicted)
+    } else if ask.valid_seconds > MAX_VALIDITY_S {
+        Some(HoldReason::LongValidity)
+    } else if resource_outside {
+        Some(HoldReason::ResourceOutsideAllowList)
+    } else if auto == Usd::ZERO {
+        Some(HoldReason::ManualOnly)
+    } else if ask.usd >= auto {
+        Some(HoldReason::AboveThreshold)
+    } else {
+        None
+    }
+}
+
+fn room_in_the_queue(question: &Question<'_>) -> Result<(), Refusal> {
+    let full =
+        question.held_by_agent >= HELD_PER_AGENT || question.held_in_all >= HELD_IN_ALL;
+    if full { Err(Refusal::new(Code::TooManyPending)) } else { Ok(()) }
+}

@@ -1,0 +1,61 @@
+//! The card of a held request: decoded here once, so that every screen says the same.
+
+use bursar_core::card::{self, Card, Change, Lane, Terms};
+use bursar_core::money::{TokenAmount, Usd};
+use bursar_core::time::Moment;
+use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
+
+use crate::requests::{Request, Status};
+use crate::state::State;
+
+/// An amount is typed from here on, whatever the policy.
+const TYPED_FROM: Usd = Usd::dollars(5);
+
+/// What an approval of `request` would do now. `None` if the request does not wait, or if its agent or
+/// policy is gone: then there is nothing to approve.
+pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
+    let Status::Held { reason, deadline } = &request.status else { return None };
+    let agent = state.agents.get(&request.agent)?;
+    let policy = state.policy(&agent.commission.as_ref()?.policy)?;
+    let network = request.ask.network()?;
+    let payments = &policy.policy.payments;
+    let spent = state.spent(agent, moment);
+    let terms = Terms {
+        lane: Lane::Payment,
+        agent: request.agent.clone(),
+        address: request.from.to_checksum(None),
+        network: network.caip2(),
+        asset: request.ask.asset.to_checksum(None),
+        payee: request.ask.payee.to_checksum(None),
+        amount: request.ask.amount.to_string(),
+        valid_seconds: request.ask.valid_seconds.max(MIN_VALIDITY_SECONDS),
+        request_url: request.ask.request_url.clone(),
+        resource_url: request.ask.resource_url.clone(),
+    };
+    let decimals = network.stablecoin.decimals;
+    let amount = TokenAmount { atoms: request.ask.amount, decimals };
+    let digest = card::digest(&terms, *reason, policy.version);
+    // A tenth of the largest payment the policy allows: beyond it a slip of the finger is dear.
+    let tenth = Usd(payments.per_request.0.checked_div(10).unwrap_or(0));
+    Some(Card {
+        id: request.id,
+        terms,
+        hold: *reason,
+        policy: policy.name.clone(),
+        policy_version: policy.version,
+        agent_name: agent.name.clone(),
+        label: request.label.clone(),
+        network_title: format!("{} ({})", network.title, network.chain),
+        amount: format!("{amount} {}", network.stablecoin.symbol),
+        symbol: network.stablecoin.symbol.to_owned(),
+        usd: request.ask.usd,
+        spent: Change { before: spent, after: spent.checked_add(request.ask.usd).ok()? },
+        daily_limit: payments.daily,
+        per_request_max: payments.per_request,
+        auto_below: payments.auto_below,
+        reserved: agent.reserved,
+        expires_in_seconds: deadline.left_ms(moment).div_ceil(1000),
+        type_amount: request.ask.usd >= tenth.max(TYPED_FROM),
+        digest,
+    })
+}

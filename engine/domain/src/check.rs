@@ -1,0 +1,71 @@
+//! What must hold after every step. A violation is a bug of ours: the engine stops rather than go on with
+//! money on a state that cannot be.
+
+use bursar_core::money::Usd;
+
+use crate::requests::Status;
+use crate::state::State;
+
+/// A broken invariant, in words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the state cannot be: {0}")]
+pub struct Violation(pub String);
+
+/// Looks at the whole state.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn check(state: &State) -> Result<(), Violation> {
+    queue(state)?;
+    authorized(state)
+}
+
+/// Looks at the queue and what it holds back: bounded, so cheap enough for every step.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn queue(state: &State) -> Result<(), Violation> {
+    for agent in state.agents.values() {
+        let held = state.held.values().filter(|request| request.agent == agent.id);
+        let sum = held.map(|request| request.ask.usd.0).try_fold(0u64, u64::checked_add);
+        if sum != Some(agent.reserved.0) {
+            return Err(Violation(format!(
+                "agent {} holds back {} but its waiting requests are worth {:?} micro-dollars",
+                agent.id, agent.reserved, sum
+            )));
+        }
+        if agent.commission.is_none() && agent.reserved != Usd::ZERO {
+            return Err(Violation(format!("agent {} waits without a commission", agent.id)));
+        }
+    }
+    for (id, request) in state.held.iter() {
+        if *id != request.id || !request.is_held() {
+            return Err(Violation(format!("{id:?} is in the queue and does not wait")));
+        }
+        if !state.agents.contains_key(&request.agent) {
+            return Err(Violation(format!("{id:?} waits for an agent that is gone")));
+        }
+    }
+    Ok(())
+}
+
+fn authorized(state: &State) -> Result<(), Violation> {
+    if state.lapses.len() != state.authorized.len() {
+        return Err(Violation("an authorization has no end, or an end no authorization".to_owned()));
+    }
+    for (id, request) in &state.authorized {
+        let Status::Authorized { terms, .. } = &request.status else {
+            return Err(Violation(format!("{id:?} may be redeemed and is not authorized")));
+        };
+        let bound = terms.value == request.ask.amount.0
+            && terms.to == request.ask.payee
+            && terms.from == request.from;
+        if !bound || !state.lapses.contains(&(terms.valid_before, *id)) {
+            return Err(Violation(format!("{id:?} is authorized for other terms than were asked")));
+        }
+        if state.held.contains_key(id) {
+            return Err(Violation(format!("{id:?} is authorized and still waits")));
+        }
+    }
+    Ok(())
+}

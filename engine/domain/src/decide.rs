@@ -1,0 +1,113 @@
+//! `command → events, effects, reply`. Shows every case; what each does stands in the files below it.
+
+mod agents;
+mod payments;
+mod policies;
+mod wallets;
+
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+
+use crate::command::{Action, Command};
+use crate::event::Event;
+use crate::refusal::Refusal;
+use crate::requests::Request;
+use crate::state::State;
+
+/// What follows from a command, if it is not refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    pub events: Vec<Event>,
+    pub effects: Vec<Effect>,
+    pub reply: Reply,
+}
+
+/// Work for the outside once the events are on disk. At least once: a restart asks for it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Sign what this authorized request says.
+    Sign(RequestId),
+}
+
+/// What the caller is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    Done,
+    /// The request as it stands once the events are applied.
+    Request(RequestId),
+    /// The answer of an earlier ask.
+    Earlier(Box<Request>),
+    /// Refused, although something else had to be recorded first.
+    Refused(Refusal),
+}
+
+impl Decision {
+    pub(crate) fn done(events: Vec<Event>) -> Self {
+        Self { events, effects: Vec::new(), reply: Reply::Done }
+    }
+
+    pub(crate) fn reply(events: Vec<Event>, reply: Reply) -> Self {
+        Self { events, effects: Vec::new(), reply }
+    }
+}
+
+/// Decides one command against the state. Changes nothing.
+///
+/// # Errors
+/// The refusal, when nothing at all is to be recorded.
+pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
+    match &command.action {
+        Action::CreateWallet { name, wallet_id } => wallets::create(state, name, *wallet_id),
+        Action::AddSeed { id, words } => wallets::add_seed(state, command, *id, *words),
+        Action::AddAddress(added) => wallets::add_address(state, command, added),
+        Action::CreatePolicy { name, policy } => policies::create(state, command, name, policy),
+        Action::EditPolicy { name, policy } => policies::edit(state, command, name, policy),
+        Action::DeletePolicy { name } => policies::delete(state, name),
+        Action::RegisterAgent { id, name, credential } => {
+            agents::register(state, command, id, name, credential)
+        }
+        Action::ReplaceCredential { agent, credential } => {
+            agents::replace_credential(state, command, agent, credential)
+        }
+        Action::Commission { agent, policy, label } => {
+            agents::commission(state, command, agent, policy, label)
+        }
+        Action::Suspend { agent } => agents::suspend(state, agent),
+        Action::Resume { agent } => agents::resume(state, command, agent),
+        Action::Renew { agent } => agents::renew(state, command, agent),
+        Action::SetNetwork { chain, enabled } => {
+            if *enabled {
+                needs_open_wallet(command)?;
+            }
+            Ok(if state.network_enabled(*chain) == *enabled {
+                Decision::done(Vec::new())
+            } else {
+                Decision::done(vec![Event::NetworkSet { chain: *chain, enabled: *enabled }])
+            })
+        }
+        Action::Freeze => Ok(Decision::done(match state.frozen {
+            Some(_already) => Vec::new(),
+            None => vec![Event::Frozen],
+        })),
+        Action::Thaw => {
+            needs_open_wallet(command)?;
+            let events = if state.frozen.is_some() { vec![Event::Thawed] } else { Vec::new() };
+            Ok(Decision::done(events))
+        }
+        Action::AcceptJournal => {
+            needs_open_wallet(command)?;
+            Ok(Decision::done(vec![Event::JournalAccepted]))
+        }
+        Action::Ask(ask) => payments::ask(state, command, ask),
+        Action::Approve { id, shown, nonce } => payments::approve(state, command, *id, shown, *nonce),
+        Action::Deny { id, reason } => payments::deny(state, command, *id, reason.as_ref()),
+        Action::Signed { id, signature } => Ok(payments::signed(state, *id, signature)),
+        Action::Tick => Ok(payments::tick(state, &command.moment)),
+        Action::Reissue => Ok(payments::reissue(state, &command.moment)),
+    }
+}
+
+/// What loosens anything needs the key that seals the journal.
+fn needs_open_wallet(command: &Command) -> Result<(), Refusal> {
+    if command.unlocked { Ok(()) } else { Err(Refusal::new(Code::WalletLocked)) }
+}

@@ -1,0 +1,122 @@
+//! Registering, commissioning, suspending.
+
+use std::sync::Arc;
+
+use bursar_core::codes::Code;
+use bursar_core::ids::{AgentId, Name};
+
+use super::{Decision, needs_open_wallet};
+use crate::agents::{Agent, Credential};
+use crate::allowance::{Renewal, WindowStart};
+use crate::command::Command;
+use crate::event::Event;
+use crate::refusal::Refusal;
+use crate::state::State;
+
+pub(super) fn register(
+    state: &State,
+    command: &Command,
+    id: &AgentId,
+    name: &Name,
+    credential: &Credential,
+) -> Result<Decision, Refusal> {
+    needs_open_wallet(command)?;
+    // A name that reads like another agent's code would make commands ambiguous.
+    let taken = state.find_agent(name).is_some() || state.agents.contains_key(id);
+    if taken {
+        return Err(Refusal::because(
+            Code::NameTaken,
+            format!("An agent is named {name} already: choose another name."),
+        ));
+    }
+    Ok(Decision::done(vec![Event::AgentRegistered {
+        id: id.clone(),
+        name: name.clone(),
+        credential: credential.clone(),
+    }]))
+}
+
+pub(super) fn replace_credential(
+    state: &State,
+    command: &Command,
+    agent: &AgentId,
+    credential: &Credential,
+) -> Result<Decision, Refusal> {
+    needs_open_wallet(command)?;
+    let agent = known(state, agent)?;
+    Ok(Decision::done(vec![Event::CredentialReplaced {
+        agent: agent.id.clone(),
+        credential: credential.clone(),
+    }]))
+}
+
+pub(super) fn commission(
+    state: &State,
+    command: &Command,
+    agent: &AgentId,
+    policy: &Name,
+    label: &Name,
+) -> Result<Decision, Refusal> {
+    needs_open_wallet(command)?;
+    let agent = known(state, agent)?;
+    let record = state.policy(policy).ok_or_else(|| {
+        Refusal::because(Code::NothingFound, format!("There is no policy {policy}: see `policy list`."))
+    })?;
+    let address = state.wallet.as_ref().and_then(|wallet| wallet.address(label)).ok_or_else(|| {
+        Refusal::because(Code::NothingFound, format!("There is no address {label}: see `address list`."))
+    })?;
+    // Another policy does not give another day: the running allowance stays.
+    let start = match &agent.commission {
+        Some(_running) => None,
+        None => Some(WindowStart::first(&command.moment)),
+    };
+    Ok(Decision::done(vec![Event::AgentCommissioned {
+        agent: agent.id.clone(),
+        policy: record.name.clone(),
+        label: address.label.clone(),
+        start,
+    }]))
+}
+
+pub(super) fn suspend(state: &State, agent: &AgentId) -> Result<Decision, Refusal> {
+    let agent = known(state, agent)?;
+    let event = Event::AgentSuspended { agent: agent.id.clone() };
+    Ok(Decision::done(if agent.suspended { Vec::new() } else { vec![event] }))
+}
+
+pub(super) fn resume(
+    state: &State,
+    command: &Command,
+    agent: &AgentId,
+) -> Result<Decision, Refusal> {
+    needs_open_wallet(command)?;
+    let agent = known(state, agent)?;
+    let event = Event::AgentResumed { agent: agent.id.clone() };
+    Ok(Decision::done(if agent.suspended { vec![event] } else { Vec::new() }))
+}
+
+pub(super) fn renew(
+    state: &State,
+    command: &Command,
+    agent: &AgentId,
+) -> Result<Decision, Refusal> {
+    needs_open_wallet(command)?;
+    let agent = known(state, agent)?;
+    let commission =
+        agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    match commission.payments.start.renewal(&command.moment) {
+        Renewal::HeldBack(start) | Renewal::Renew(start) => {
+            Ok(Decision::done(vec![Event::AllowanceRenewed { agent: agent.id.clone(), start }]))
+        }
+        Renewal::Keep => Err(Refusal::because(
+            Code::BadInput,
+            "Today's allowance runs already: it renews at midnight, 20 hours after its start at the earliest.",
+        )),
+    }
+}
+
+fn known<'a>(state: &'a State, agent: &AgentId) -> Result<&'a Arc<Agent>, Refusal> {
+    state.agents.get(agent).ok_or_else(|| {
+        Refusal::because(Code::NothingFound, format!("There is no agent {agent}: see `agent list`."))
+    })
+}

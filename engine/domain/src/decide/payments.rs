@@ -1,0 +1,292 @@
+//! Payments: ask, approve, deny, expire, sign.
+
+use std::sync::Arc;
+
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::money::Usd;
+use bursar_core::time::Moment;
+use bursar_x402::authorization;
+use bursar_x402::signature::Signature65;
+
+use super::{Decision, Effect, Reply, needs_open_wallet};
+use crate::agents::{Agent, Commission};
+use crate::allowance::Renewal;
+use crate::assess::payments::{Question, Verdict, assess};
+use crate::cards;
+use crate::command::{Ask, Command};
+use crate::event::{Asked, Event};
+use crate::idempotency::{Repeat, repeat};
+use crate::refusal::Refusal;
+use crate::requests::{Deadline, Request, Status};
+use crate::state::State;
+
+pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decision, Refusal> {
+    let agent = state.agents.get(&ask.agent).ok_or(Refusal::new(Code::AuthFailed))?;
+    let commission = may_work(state, agent)?;
+    let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    match repeat(&ask.prior, &ask.identity, &command.moment) {
+        Repeat::New => {}
+        Repeat::Refuse(code) => return Err(Refusal::new(code)),
+        Repeat::Same(first) => {
+            // A stored answer is not a way around the lists: the URL is no part of a bearer identity.
+            let hosts = &policy.payments.hosts;
+            assess_hosts(hosts, ask.payment.request_url.as_deref(), &first)?;
+            // Authorized before a crash and never signed: the same terms are signed now.
+            let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
+            let effects = if unsigned { vec![Effect::Sign(first.id)] } else { Vec::new() };
+            return Ok(Decision { events: Vec::new(), effects, reply: Reply::Earlier(first) });
+        }
+    }
+    let from = state
+        .wallet
+        .as_ref()
+        .and_then(|wallet| wallet.address(&commission.label))
+        .ok_or(Refusal::new(Code::AgentNotCommissioned))?
+        .address;
+    let (mut events, spent) = renewed(agent, commission, &command.moment);
+    let asked = Box::new(Asked {
+        id: ask.id,
+        agent: agent.id.clone(),
+        label: commission.label.clone(),
+        from,
+        identity: ask.identity.clone(),
+        ask: ask.payment.clone(),
+    });
+    let verdict = assess(&Question {
+        ask: &ask.payment,
+        from,
+        policy,
+        network_enabled: state.network_enabled(ask.payment.chain),
+        trusted: command.trusted,
+        spent,
+        reserved: agent.reserved,
+        held_by_agent: state.held_by(&agent.id),
+        held_in_all: state.held.len(),
+    });
+    let reply = Reply::Request(ask.id);
+    match verdict {
+        Verdict::Act => {
+            let terms = terms(&asked, &command.moment, ask.nonce)?;
+            events.push(Event::PaymentAuthorized { asked, terms });
+            Ok(Decision { events, effects: vec![Effect::Sign(ask.id)], reply })
+        }
+        Verdict::Hold(reason) => {
+            let deadline = Deadline::after(&command.moment);
+            events.push(Event::PaymentHeld { asked, reason, deadline });
+            Ok(Decision::reply(events, reply))
+        }
+        Verdict::Refuse(refusal) => {
+            events.push(Event::PaymentRefused { asked, refusal });
+            Ok(Decision::reply(events, reply))
+        }
+    }
+}
+
+pub(super) fn approve(
+    state: &State,
+    command: &Command,
+    id: RequestId,
+    shown: &str,
+    nonce: [u8; 32],
+) -> Result<Decision, Refusal> {
+    let request = held(state, id)?;
+    if let Some(expired) = expired(request, &command.moment) {
+        return Ok(Decision::reply(vec![expired], Reply::Refused(Code::RequestExpired.into())));
+    }
+    needs_open_wallet(command)?;
+    if state.frozen.is_some() {
+        return Err(Refusal::because(
+            Code::AgentsFrozen,
+            "All agents are frozen: `thaw` first, or deny the request.",
+        ));
+    }
+    let card = cards::card(state, request, &command.moment).ok_or(Code::CardChanged)?;
+    if card.digest != shown {
+        return Err(Refusal::new(Code::CardChanged));
+    }
+    let mut events = Vec::new();
+    match fresh_verdict(state, command, request, &mut events) {
+        Ok(()) => {
+            let terms = terms_of(request, &command.moment, nonce)?;
+            events.push(Event::PaymentApproved { id, terms });
+            Ok(Decision { events, effects: vec![Effect::Sign(id)], reply: Reply::Request(id) })
+        }
+        Err(refusal) => {
+            events.push(Event::PaymentRejected { id, refusal });
+            Ok(Decision::reply(events, Reply::Request(id)))
+        }
+    }
+}
+
+pub(super) fn deny(
+    state: &State,
+    command: &Command,
+    id: RequestId,
+    reason: Option<&String>,
+) -> Result<Decision, Refusal> {
+    let request = held(state, id)?;
+    if let Some(expired) = expired(request, &command.moment) {
+        return Ok(Decision::reply(vec![expired], Reply::Refused(Code::RequestExpired.into())));
+    }
+    let event = Event::PaymentDenied { id, reason: reason.cloned() };
+    Ok(Decision::reply(vec![event], Reply::Request(id)))
+}
+
+/// Records a signature once; a repeat, or one for a request that is over, changes nothing.
+pub(super) fn signed(state: &State, id: RequestId, signature: &Signature65) -> Decision {
+    let unsigned = state
+        .authorized
+        .get(&id)
+        .is_some_and(|request| matches!(request.status, Status::Authorized { signature: None, .. }));
+    let event = Event::PaymentSigned { id, signature: signature.clone() };
+    Decision::done(if unsigned { vec![event] } else { Vec::new() })
+}
+
+pub(super) fn tick(state: &State, moment: &Moment) -> Decision {
+    let mut events: Vec<Event> =
+        state.held.values().filter_map(|request| expired(request, moment)).collect();
+    for agent in state.agents.values() {
+        if let Some(commission) = &agent.commission {
+            events.extend(renewed(agent, commission, moment).0);
+        }
+    }
+    Decision::done(events)
+}
+
+pub(super) fn reissue(state: &State, moment: &Moment) -> Decision {
+    let unsigned = state.authorized.values().filter(|request| {
+        matches!(request.status, Status::Authorized { signature: None, .. })
+            && request.is_redeemable(moment.utc)
+    });
+    let effects = match state.frozen {
+        Some(_nothing_is_signed) => Vec::new(),
+        None => unsigned.map(|request| Effect::Sign(request.id)).collect(),
+    };
+    Decision { events: Vec::new(), effects, reply: Reply::Done }
+}
+
+/// Whether an agent may ask for anything at all now.
+fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commission, Refusal> {
+    let commission =
+        agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    if agent.suspended {
+        return Err(Refusal::new(Code::AgentSuspended));
+    }
+    if state.frozen.is_some() {
+        return Err(Refusal::new(Code::AgentsFrozen));
+    }
+    Ok(commission)
+}
+
+/// Today's policy on a request that was held: tightened limits and suspended agents take effect.
+fn fresh_verdict(
+    state: &State,
+    command: &Command,
+    request: &Request,
+    events: &mut Vec<Event>,
+) -> Result<(), Refusal> {
+    let agent =
+        state.agents.get(&request.agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    let commission = may_work(state, agent)?;
+    let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    let (renewals, spent) = renewed(agent, commission, &command.moment);
+    events.extend(renewals);
+    let verdict = assess(&Question {
+        ask: &request.ask,
+        from: request.from,
+        policy,
+        network_enabled: state.network_enabled(request.ask.chain),
+        trusted: command.trusted,
+        spent,
+        // Its own reservation is what it is about to spend.
+        reserved: agent.reserved.left_after(request.ask.usd),
+        held_by_agent: 0,
+        held_in_all: 0,
+    });
+    match verdict {
+        // Whatever a hold asks for, the operator has just given.
+        Verdict::Act | Verdict::Hold(_) => Ok(()),
+        Verdict::Refuse(refusal) => Err(refusal),
+    }
+}
+
+/// The renewal that is due, and what is spent once it has happened.
+fn renewed(agent: &Agent, commission: &Commission, moment: &Moment) -> (Vec<Event>, Usd) {
+    match commission.payments.start.renewal(moment) {
+        Renewal::Renew(start) => {
+            (vec![Event::AllowanceRenewed { agent: agent.id.clone(), start }], Usd::ZERO)
+        }
+        Renewal::Keep | Renewal::HeldBack(_) => (Vec::new(), commission.payments.spent),
+    }
+}
+
+fn assess_hosts(
+    hosts: &bursar_core::hosts::HostLists,
+    request_url: Option<&str>,
+    first: &Request,
+) -> Result<(), Refusal> {
+    match crate::assess::payments::judge_hosts(hosts, request_url, first.ask.resource_url.as_deref()) {
+        Ok(_passes_or_was_held) => Ok(()),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+fn held(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {
+    if let Some(request) = state.held.get(&id) {
+        return Ok(request);
+    }
+    let decided = state.authorized.contains_key(&id);
+    Err(Refusal::new(if decided { Code::AlreadyDecided } else { Code::RequestNotFound }))
+}
+
+fn expired(request: &Request, moment: &Moment) -> Option<Event> {
+    match &request.status {
+        Status::Held { deadline, .. } if deadline.has_passed(moment) => {
+            Some(Event::PaymentExpired { id: request.id })
+        }
+        Status::Held { .. }
+        | Status::Authorized { .. }
+        | Status::Refused { .. }
+        | Status::Denied { .. }
+        | Status::Expired { .. } => None,
+    }
+}
+
+fn terms(
+    asked: &Asked,
+    moment: &Moment,
+    nonce: [u8; 32],
+) -> Result<authorization::Authorization, Refusal> {
+    let now = u64::try_from(moment.utc.seconds())
+        .map_err(|_before_1970| Refusal::because(Code::InternalError, "The clock is before 1970."))?;
+    let validity = authorization::validity(now, asked.ask.valid_seconds)
+        .map_err(|_too_far| Refusal::new(Code::InvalidX402Format))?;
+    Ok(authorization::Authorization {
+        from: asked.from,
+        to: asked.ask.payee,
+        value: asked.ask.amount.0,
+        valid_after: validity.after,
+        valid_before: validity.before,
+        nonce: nonce.into(),
+    })
+}
+
+fn terms_of(
+    request: &Request,
+    moment: &Moment,
+    nonce: [u8; 32],
+) -> Result<authorization::Authorization, Refusal> {
+    terms(
+        &Asked {
+            id: request.id,
+            agent: request.agent.clone(),
+            label: request.label.clone(),
+            from: request.from,
+            identity: request.identity.clone(),
+            ask: request.ask.clone(),
+        },
+        moment,
+        nonce,
+    )
+}

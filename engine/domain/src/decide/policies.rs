@@ -1,0 +1,66 @@
+//! Policies: creating and loosening need an open wallet, tightening is free.
+
+use bursar_core::codes::Code;
+use bursar_core::ids::Name;
+use bursar_core::policy::Policy;
+
+use super::{Decision, needs_open_wallet};
+use crate::command::Command;
+use crate::event::Event;
+use crate::refusal::Refusal;
+use crate::state::State;
+
+pub(super) fn create(
+    state: &State,
+    command: &Command,
+    name: &Name,
+    policy: &Policy,
+) -> Result<Decision, Refusal> {
+    needs_open_wallet(command)?;
+    if state.policy(name).is_some() {
+        return Err(Refusal::because(
+            Code::NameTaken,
+            format!("A policy is named {name} already: choose another name, or edit it."),
+        ));
+    }
+    Ok(Decision::done(vec![set(state, name, policy)]))
+}
+
+pub(super) fn edit(
+    state: &State,
+    command: &Command,
+    name: &Name,
+    policy: &Policy,
+) -> Result<Decision, Refusal> {
+    let record = state.policy(name).ok_or_else(|| unknown(name))?;
+    if policy.loosens(&record.policy) {
+        needs_open_wallet(command)?;
+    }
+    if *policy == record.policy {
+        return Ok(Decision::done(Vec::new()));
+    }
+    Ok(Decision::done(vec![set(state, &record.name, policy)]))
+}
+
+pub(super) fn delete(state: &State, name: &Name) -> Result<Decision, Refusal> {
+    let record = state.policy(name).ok_or_else(|| unknown(name))?;
+    let user = state.agents.values().find(|agent| {
+        agent.commission.as_ref().is_some_and(|given| given.policy.key() == name.key())
+    });
+    if let Some(agent) = user {
+        return Err(Refusal::because(
+            Code::InUse,
+            format!("Agent {} ({}) works under it: commission it with another first.", agent.id, agent.name),
+        ));
+    }
+    Ok(Decision::done(vec![Event::PolicyDeleted { name: record.name.clone() }]))
+}
+
+fn set(state: &State, name: &Name, policy: &Policy) -> Event {
+    let version = state.policy_versions.saturating_add(1);
+    Event::PolicySet { name: name.clone(), version, policy: Box::new(policy.clone()) }
+}
+
+fn unknown(name: &Name) -> Refusal {
+    Refusal::because(Code::NothingFound, format!("There is no policy {name}: see `policy list`."))
+}

@@ -1,0 +1,67 @@
+//! The wallet as the journal sees it. The wallet file is written first; the event makes it count.
+
+use std::sync::Arc;
+
+use bursar_core::codes::Code;
+use bursar_core::ids::{Name, SeedId};
+
+use super::{Decision, needs_open_wallet};
+use crate::command::Command;
+use crate::event::{AddressAdded, Event};
+use crate::refusal::Refusal;
+use crate::state::State;
+use crate::wallets::{Backing, Wallet};
+
+pub(super) fn create(
+    state: &State,
+    name: &Name,
+    wallet_id: [u8; 16],
+) -> Result<Decision, Refusal> {
+    if state.wallet.is_some() {
+        return Err(Refusal::new(Code::WalletExists));
+    }
+    Ok(Decision::done(vec![Event::WalletCreated { name: name.clone(), wallet_id }]))
+}
+
+pub(super) fn add_seed(
+    state: &State,
+    command: &Command,
+    id: SeedId,
+    words: u8,
+) -> Result<Decision, Refusal> {
+    needs_open_wallet(command)?;
+    if wallet(state)?.next_seed() != id {
+        return Err(Refusal::because(Code::InUse, format!("The seed {id} is not the next one.")));
+    }
+    Ok(Decision::done(vec![Event::SeedAdded { id, words }]))
+}
+
+pub(super) fn add_address(
+    state: &State,
+    command: &Command,
+    added: &AddressAdded,
+) -> Result<Decision, Refusal> {
+    needs_open_wallet(command)?;
+    let wallet = wallet(state)?;
+    let Backing::Seed(seed) = added.backing;
+    if !wallet.seeds.contains_key(&seed) {
+        return Err(Refusal::because(Code::NothingFound, format!("There is no seed {seed}.")));
+    }
+    if wallet.address(&added.label).is_some() {
+        return Err(Refusal::because(
+            Code::NameTaken,
+            format!("An address is labelled {} already.", added.label),
+        ));
+    }
+    if let Some(same) = wallet.addresses.values().find(|known| known.address == added.address) {
+        return Err(Refusal::because(
+            Code::NameTaken,
+            format!("This address exists already, as {}.", same.label),
+        ));
+    }
+    Ok(Decision::done(vec![Event::AddressAdded(Box::new(added.clone()))]))
+}
+
+fn wallet(state: &State) -> Result<&Arc<Wallet>, Refusal> {
+    state.wallet.as_ref().ok_or(Refusal::new(Code::NoWallet))
+}

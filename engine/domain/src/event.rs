@@ -1,0 +1,112 @@
+//! What has happened, as the journal keeps it. Past tense, complete: `apply` needs nothing else.
+
+use alloy_primitives::Address;
+use bursar_core::card::HoldReason;
+use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
+use bursar_core::networks::ChainId;
+use bursar_core::policy::Policy;
+use bursar_core::time::Utc;
+use bursar_x402::authorization::Authorization;
+use bursar_x402::signature::Signature65;
+use serde::{Deserialize, Serialize};
+
+use crate::agents::Credential;
+use crate::allowance::WindowStart;
+use crate::idempotency::Identity;
+use crate::refusal::Refusal;
+use crate::requests::{Deadline, PaymentAsk};
+use crate::wallets::Backing;
+
+/// An event with its place in the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Counts from 1 without gaps.
+    pub seq: u64,
+    pub at: Utc,
+    pub event: Event,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    WalletCreated { name: Name, wallet_id: [u8; 16] },
+    SeedAdded { id: SeedId, words: u8 },
+    AddressAdded(Box<AddressAdded>),
+    PolicySet { name: Name, version: u64, policy: Box<Policy> },
+    PolicyDeleted { name: Name },
+    AgentRegistered { id: AgentId, name: Name, credential: Credential },
+    CredentialReplaced { agent: AgentId, credential: Credential },
+    /// `start` is given where the agent had no allowance yet.
+    AgentCommissioned { agent: AgentId, policy: Name, label: Name, start: Option<WindowStart> },
+    AgentSuspended { agent: AgentId },
+    AgentResumed { agent: AgentId },
+    AllowanceRenewed { agent: AgentId, start: WindowStart },
+    NetworkSet { chain: ChainId, enabled: bool },
+    Frozen,
+    Thawed,
+    /// The operator accepted a journal that did not fit the wallet at unlock.
+    JournalAccepted,
+    PaymentAuthorized { asked: Box<Asked>, terms: Authorization },
+    PaymentHeld { asked: Box<Asked>, reason: HoldReason, deadline: Deadline },
+    PaymentRefused { asked: Box<Asked>, refusal: Refusal },
+    PaymentApproved { id: RequestId, terms: Authorization },
+    PaymentDenied { id: RequestId, reason: Option<String> },
+    PaymentExpired { id: RequestId },
+    /// Approved, but refused by the policy in force at that moment.
+    PaymentRejected { id: RequestId, refusal: Refusal },
+    /// For the record: the authorization was signed. Nothing waits for it to be on disk.
+    PaymentSigned { id: RequestId, signature: Signature65 },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressAdded {
+    pub label: Name,
+    pub description: String,
+    pub index: u32,
+    pub backing: Backing,
+    pub path: String,
+    pub address: Address,
+}
+
+/// A request as it came in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    pub id: RequestId,
+    pub agent: AgentId,
+    pub label: Name,
+    pub from: Address,
+    pub identity: Identity,
+    pub ask: PaymentAsk,
+}
+
+impl Event {
+    /// Whether a locked wallet lets it happen. Whatever follows the last seal of the journal must be one
+    /// of these: everything else needed the key that makes seals.
+    pub fn may_happen_while_locked(&self) -> bool {
+        match self {
+            Event::PolicySet { .. }
+            | Event::PolicyDeleted { .. }
+            | Event::AgentSuspended { .. }
+            | Event::AllowanceRenewed { .. }
+            | Event::NetworkSet { enabled: false, .. }
+            | Event::Frozen
+            | Event::PaymentDenied { .. }
+            | Event::PaymentExpired { .. }
+            | Event::PaymentSigned { .. } => true,
+            Event::WalletCreated { .. }
+            | Event::SeedAdded { .. }
+            | Event::AddressAdded(_)
+            | Event::AgentRegistered { .. }
+            | Event::CredentialReplaced { .. }
+            | Event::AgentCommissioned { .. }
+            | Event::AgentResumed { .. }
+            | Event::NetworkSet { enabled: true, .. }
+            | Event::Thawed
+            | Event::JournalAccepted
+            | Event::PaymentAuthorized { .. }
+            | Event::PaymentHeld { .. }
+            | Event::PaymentRefused { .. }
+            | Event::PaymentApproved { .. }
+            | Event::PaymentRejected { .. } => false,
+        }
+    }
+}

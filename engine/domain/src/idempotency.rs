@@ -1,0 +1,112 @@
+//! Same ask, same answer. An ask is recognised by its identity, kept in the journal: the answer to a
+//! repeat does not depend on memory, and hardly on the clock.
+
+use bursar_core::codes::Code;
+use bursar_core::limits::{REJECTION_REPEATS_MS, SIGNATURE_WINDOW_S};
+use bursar_core::time::{Moment, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::requests::{Request, Status};
+
+/// What makes two asks one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Identity {
+    /// The signature itself: whoever repeats the signed body repeats the ask. `day` is that of the signed
+    /// timestamp, which keeps the index in order of time.
+    Hmac { day: u32, digest: [u8; 32] },
+    /// The content, and the idempotency key if one was given.
+    Bearer { digest: [u8; 32], key: Option<KeyClaim> },
+}
+
+/// A bearer agent's idempotency key, bound to the content it first came with.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct KeyClaim {
+    /// Hash of agent, endpoint and key.
+    pub name: [u8; 32],
+    /// Hash of the content.
+    pub content: [u8; 32],
+}
+
+impl Identity {
+    /// The form in which the index keeps it: signed asks under their day, which is flat in cost however
+    /// many there are, and lets a day be forgotten as a whole.
+    pub fn index_key(&self) -> Vec<u8> {
+        let mut key = Vec::with_capacity(37);
+        match self {
+            Identity::Hmac { day, digest } => {
+                key.push(b'h');
+                key.extend_from_slice(&day.to_be_bytes());
+                key.extend_from_slice(digest);
+            }
+            Identity::Bearer { digest, .. } => {
+                key.push(b'b');
+                key.extend_from_slice(digest);
+            }
+        }
+        key
+    }
+
+    /// The index key of the idempotency key, if there is one.
+    pub fn claim_key(&self) -> Option<Vec<u8>> {
+        let claim = self.claim()?;
+        let mut key = Vec::with_capacity(33);
+        key.push(b'k');
+        key.extend_from_slice(&claim.name);
+        Some(key)
+    }
+
+    pub fn claim(&self) -> Option<&KeyClaim> {
+        match self {
+            Identity::Hmac { .. } => None,
+            Identity::Bearer { key, .. } => key.as_ref(),
+        }
+    }
+}
+
+/// What the indexes know of an ask; looked up by the core before it decides.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Prior {
+    /// The request of the same identity.
+    pub same: Option<Request>,
+    /// The request that first used the same idempotency key.
+    pub claimed: Option<Request>,
+}
+
+/// What a repeated ask gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repeat {
+    /// It is no repeat.
+    New,
+    /// The answer of the first.
+    Same(Box<Request>),
+    Refuse(Code),
+}
+
+/// The table of decisions.md, "Same ask, same answer".
+pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
+    if let (Some(claim), Some(first)) = (identity.claim(), &prior.claimed) {
+        let bound = first.identity.claim().is_some_and(|first| first.content != claim.content);
+        if bound {
+            return Repeat::Refuse(Code::IdempotencyConflict);
+        }
+    }
+    let Some(first) = &prior.same else { return Repeat::New };
+    let signed = matches!(identity, Identity::Hmac { .. });
+    let recent = |at: &Utc| moment.utc.since_ms(*at) < REJECTION_REPEATS_MS;
+    let again = match &first.status {
+        Status::Held { .. } => true,
+        Status::Authorized { .. } if first.is_redeemable(moment.utc) => true,
+        Status::Authorized { .. } if signed => return Repeat::Refuse(Code::PaymentExpired),
+        Status::Authorized { .. } => false,
+        Status::Denied { at, .. } | Status::Expired { at } => signed || recent(at),
+        Status::Refused { .. } => signed,
+    };
+    if again { Repeat::Same(Box::new(first.clone())) } else { Repeat::New }
+}
+
+/// Whether a signed timestamp lies within five minutes of the clock, both ends included.
+pub fn is_fresh(timestamp_s: i64, now: Utc) -> bool {
+    // Compared by subtraction in i128: a timestamp may be any number an agent can write.
+    let apart = i128::from(timestamp_s).abs_diff(i128::from(now.seconds()));
+    apart <= u128::from(SIGNATURE_WINDOW_S.unsigned_abs())
+}

@@ -1,0 +1,29 @@
+//! The rules of the wallet: what an agent may do, what the operator decides, what is remembered. Pure:
+//! nothing here awaits, reads a clock, draws an id or touches a disk. Whatever is undetermined (time,
+//! entropy, what the indexes know) arrives inside the [`Command`].
+//!
+//! `decide` turns a command into events and a reply, `apply` is the only writer of [`State`], and `check`
+//! holds the invariants after every step.
+
+pub mod agents;
+pub mod allowance;
+pub mod apply;
+pub mod assess;
+pub mod cards;
+pub mod check;
+pub mod command;
+pub mod decide;
+pub mod event;
+pub mod idempotency;
+pub mod refusal;
+pub mod requests;
+pub mod state;
+pub mod wallets;
+
+pub use apply::apply;
+pub use command::{Action, Command};
+pub use decide::{Decision, Effect, Reply, decide};
+pub use event::{Entry, Event};
+pub use refusal::Refusal;
+pub use requests::{PaymentAsk, Request, Status};
+pub use state::State;

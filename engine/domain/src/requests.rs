@@ -1,0 +1,158 @@
+//! Requests of agents: what was asked, under which terms, and what became of it. This module alone knows
+//! the 15 minutes.
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_core::card::HoldReason;
+use bursar_core::ids::{AgentId, Name, RequestId};
+use bursar_core::limits::HOLD_MS;
+use bursar_core::money::{Atoms, Usd};
+use bursar_core::networks::{self, ChainId, Network};
+use bursar_core::time::{Moment, Utc};
+use bursar_x402::authorization::Authorization;
+use bursar_x402::signature::Signature65;
+use bursar_x402::typed_data::TokenDomain;
+use bursar_x402::v2::Echo;
+use serde::{Deserialize, Serialize};
+
+use crate::idempotency::Identity;
+use crate::refusal::Refusal;
+
+/// One payment that an agent asked for: the immutable value that is checked, recorded, shown and signed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentAsk {
+    pub chain: ChainId,
+    /// The network's reference stablecoin.
+    pub asset: Address,
+    pub amount: Atoms,
+    /// The amount in dollars, one to one for a reference stablecoin.
+    pub usd: Usd,
+    pub payee: Address,
+    /// Seconds the authorization is to stay valid (`maxTimeoutSeconds`, at least 30).
+    pub valid_seconds: u64,
+    pub request_url: Option<String>,
+    pub resource_url: Option<String>,
+    /// The offer names another EIP-712 domain than our table, and the chain did not confirm ours.
+    pub domain_contradicted: bool,
+    /// What of the offer goes back with the payment.
+    pub echo: Echo,
+}
+
+/// A request with everything that is fixed when it is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub id: RequestId,
+    pub agent: AgentId,
+    pub created: Utc,
+    /// Label of the paying address.
+    pub label: Name,
+    /// The paying address.
+    pub from: Address,
+    pub ask: PaymentAsk,
+    pub identity: Identity,
+    pub status: Status,
+}
+
+/// Where a request stands. It never goes back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Status {
+    /// Waits for the operator.
+    Held { reason: HoldReason, deadline: Deadline },
+    /// May be signed, and counts as spent whatever happens next: the terms are fixed, so the same
+    /// signature can be made again after a crash.
+    Authorized { terms: Authorization, at: Utc, by: Approver, signature: Option<Signature65> },
+    Refused { refusal: Refusal, at: Utc },
+    Denied { reason: Option<String>, at: Utc },
+    Expired { at: Utc },
+}
+
+/// Who let a payment through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Approver {
+    Policy,
+    Operator,
+}
+
+/// The end of a hold, on both clocks: setting the wall clock back does not lengthen it within a boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deadline {
+    pub utc: Utc,
+    pub boot_id: String,
+    pub boot_ms: u64,
+}
+
+impl Deadline {
+    /// 15 minutes from `moment`.
+    pub fn after(moment: &Moment) -> Self {
+        Self {
+            utc: moment.utc.plus_ms(HOLD_MS),
+            boot_id: moment.boot_id.clone(),
+            boot_ms: moment.boottime_ms.saturating_add(u64::try_from(HOLD_MS).unwrap_or(0)),
+        }
+    }
+
+    /// Milliseconds left; at exactly zero the hold has ended.
+    pub fn left_ms(&self, moment: &Moment) -> u64 {
+        let wall = self.utc.since_ms(moment.utc);
+        let same_boot = !self.boot_id.is_empty() && self.boot_id == moment.boot_id;
+        let boot = self.boot_ms.saturating_sub(moment.boottime_ms);
+        let wall = u64::try_from(wall).unwrap_or(0);
+        if same_boot { wall.min(boot) } else { wall }
+    }
+
+    pub fn has_passed(&self, moment: &Moment) -> bool {
+        self.left_ms(moment) == 0
+    }
+}
+
+impl PaymentAsk {
+    /// The network's row; `None` only if the table lost a network that the journal knows.
+    pub fn network(&self) -> Option<&'static Network> {
+        networks::by_chain(self.chain)
+    }
+}
+
+impl Request {
+    /// What is signed for `terms`: the EIP-712 digest of EIP-3009's `TransferWithAuthorization` under the
+    /// token domain of our table, never of the offer.
+    pub fn digest(&self) -> Option<B256> {
+        let Status::Authorized { terms, .. } = &self.status else { return None };
+        Some(TokenDomain::of_stablecoin(self.ask.network()?).digest(terms))
+    }
+
+    pub fn is_held(&self) -> bool {
+        matches!(self.status, Status::Held { .. })
+    }
+
+    /// The second from which an authorization is worthless.
+    pub fn valid_before(&self) -> Option<u64> {
+        match &self.status {
+            Status::Authorized { terms, .. } => Some(terms.valid_before),
+            Status::Held { .. }
+            | Status::Refused { .. }
+            | Status::Denied { .. }
+            | Status::Expired { .. } => None,
+        }
+    }
+
+    /// Whether an authorization can still be redeemed at `now`.
+    pub fn is_redeemable(&self, now: Utc) -> bool {
+        let now = u64::try_from(now.seconds()).unwrap_or(0);
+        self.valid_before().is_some_and(|before| now < before)
+    }
+
+    /// The terms of EIP-3009 for this request.
+    pub fn terms(&self, valid_after: u64, valid_before: u64, nonce: [u8; 32]) -> Authorization {
+        Authorization {
+            from: self.from,
+            to: self.ask.payee,
+            value: self.value(),
+            valid_after,
+            valid_before,
+            nonce: B256::from(nonce),
+        }
+    }
+
+    fn value(&self) -> U256 {
+        self.ask.amount.0
+    }
+}

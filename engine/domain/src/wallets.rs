@@ -1,0 +1,59 @@
+//! What the journal knows of the wallet: names and addresses, readable while it is locked. The secrets
+//! themselves are in the wallet file alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use bursar_core::ids::{Name, SeedId};
+use bursar_core::time::Utc;
+use serde::{Deserialize, Serialize};
+
+/// The one wallet of a data folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wallet {
+    pub name: Name,
+    /// The id in the wallet file's header: another file of the same name is not this wallet.
+    pub wallet_id: [u8; 16],
+    pub created: Utc,
+    pub seeds: BTreeMap<SeedId, Seed>,
+    /// By the key of the label.
+    pub addresses: BTreeMap<String, Arc<PayingAddress>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seed {
+    pub words: u8,
+    pub created: Utc,
+}
+
+/// An address that agents may pay from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PayingAddress {
+    pub label: Name,
+    pub description: String,
+    pub index: u32,
+    pub backing: Backing,
+    /// BIP-32 path, `m/44'/60'/0'/0/0`.
+    pub path: String,
+    pub address: Address,
+    pub created: Utc,
+}
+
+/// Where the key of an address lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Backing {
+    Seed(SeedId),
+}
+
+impl Wallet {
+    /// The id of the next seed.
+    pub fn next_seed(&self) -> SeedId {
+        let last = self.seeds.keys().next_back().map_or(0, |id| id.0);
+        SeedId(last.saturating_add(1))
+    }
+
+    pub fn address(&self, label: &Name) -> Option<&Arc<PayingAddress>> {
+        self.addresses.get(&label.key())
+    }
+}

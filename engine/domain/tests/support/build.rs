@@ -1,0 +1,161 @@
+//! What tests are made of: a commissioned agent, policies, payments, identities. Deterministic, and each
+//! figure as small as the promise allows.
+
+use std::sync::LazyLock;
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_core::hosts::{HostEntry, HostLists};
+use bursar_core::ids::{AgentId, Name, SeedId};
+use bursar_core::json;
+use bursar_core::money::{Atoms, Usd};
+use bursar_core::networks::{self, Network};
+use bursar_core::policy::Policy;
+use bursar_core::time::Utc;
+use bursar_domain::agents::Credential;
+use bursar_domain::event::AddressAdded;
+use bursar_domain::idempotency::{Identity, KeyClaim};
+use bursar_domain::wallets::Backing;
+use bursar_domain::{Action, PaymentAsk};
+use bursar_x402::required::PaymentRequired;
+use bursar_x402::signature::Signature65;
+use bursar_x402::v2::Echo;
+
+use super::World;
+use super::clock::Clock;
+
+pub(crate) fn name(text: &str) -> Name {
+    text.parse().expect("a name")
+}
+
+/// Agents 0, 1 and 2.
+pub(crate) fn agent(index: usize) -> AgentId {
+    ["ABC123", "DEF456", "GHI789"][index].parse().expect("an agent code")
+}
+
+/// 100 dollars a day, 10 at once, alone below 1.
+pub(crate) fn policy() -> Policy {
+    let mut policy = Policy::default();
+    policy.payments.daily = Usd::dollars(100);
+    policy.payments.per_request = Usd::dollars(10);
+    policy.payments.auto_below = Usd::dollars(1);
+    policy
+}
+
+pub(crate) fn hosts(allowed: &[&str], blocked: &[&str]) -> HostLists {
+    let read = |list: &[&str]| {
+        list.iter().map(|text| HostEntry::parse(text).expect("a host entry")).collect()
+    };
+    HostLists { allowed: read(allowed), blocked: read(blocked) }
+}
+
+/// The network whose stablecoin the tests pay with.
+pub(crate) fn base() -> &'static Network {
+    networks::by_text("base").expect("a row of the table")
+}
+
+pub(crate) fn payee() -> Address {
+    Address::repeat_byte(0x22)
+}
+
+/// The wallet's addresses, labelled `main` and `spare`.
+pub(crate) fn address(label: &str) -> Address {
+    Address::repeat_byte(if label == "main" { 0xa1 } else { 0xa2 })
+}
+
+/// A payment of so many micro-dollars, valid for a minute, to be had at `api.example`.
+pub(crate) fn payment(micros: u64) -> PaymentAsk {
+    PaymentAsk {
+        chain: base().chain,
+        asset: base().stablecoin.address,
+        amount: Atoms(U256::from(micros)),
+        usd: Usd(micros),
+        payee: payee(),
+        valid_seconds: 60,
+        request_url: Some("https://api.example/report".to_owned()),
+        resource_url: Some("https://api.example/report".to_owned()),
+        domain_contradicted: false,
+        echo: ECHO.clone(),
+    }
+}
+
+static ECHO: LazyLock<Echo> = LazyLock::new(|| {
+    let text = "{\"x402Version\":2,\"accepts\":[{\"scheme\":\"exact\",\"network\":\"base\",\
+        \"amount\":\"1\",\"asset\":\"0x22\",\"payTo\":\"0x33\",\"maxTimeoutSeconds\":60}]}";
+    let value = json::parse(text.as_bytes(), 32).expect("JSON");
+    let challenge = PaymentRequired::parse(&value).expect("a challenge");
+    Echo::new(&challenge, &challenge.offers[0]).expect("a short challenge")
+});
+
+/// The identity of a signed ask: whatever differs in `number` was signed anew.
+pub(crate) fn signed(number: u64, at: Utc) -> Identity {
+    let day = u32::try_from(at.seconds().div_euclid(86_400)).unwrap_or(0);
+    Identity::Hmac { day, digest: hash(&[b"signature", &number.to_be_bytes()]) }
+}
+
+/// The identity of a bearer agent's ask.
+pub(crate) fn bearer(agent: &AgentId, content: &[u8], key: Option<&str>) -> Identity {
+    let agent = agent.as_str().as_bytes();
+    let key_bytes = key.unwrap_or("").as_bytes();
+    Identity::Bearer {
+        digest: hash(&[b"ask", agent, &hash(&[content]), key_bytes]),
+        key: key.map(|_given| KeyClaim {
+            name: hash(&[b"key", agent, key_bytes]),
+            content: hash(&[content]),
+        }),
+    }
+}
+
+fn hash(parts: &[&[u8]]) -> [u8; 32] {
+    alloy_primitives::keccak256(parts.join(&b'|')).0
+}
+
+/// A signature that could be one; nobody checks it here.
+pub(crate) fn signature() -> Signature65 {
+    let word = B256::with_last_byte(1);
+    Signature65::new(word, word, 27).expect("in range")
+}
+
+/// A wallet with two addresses, and a first agent that works under `policy`.
+pub(crate) fn world(clock: Clock, policy: &Policy) -> World {
+    let mut world = wallet(clock);
+    register(&mut world, 0, Credential::Hmac);
+    world.must(Action::CreatePolicy { name: super::policy_name(), policy: Box::new(policy.clone()) });
+    world.must(commission(0, super::policy_name().as_str(), "main"));
+    world
+}
+
+/// A wallet with a seed and two addresses.
+pub(crate) fn wallet(clock: Clock) -> World {
+    let mut world = World::empty(clock);
+    world.must(Action::CreateWallet { name: name("wallet"), wallet_id: [9; 16] });
+    world.must(Action::AddSeed { id: SeedId(1), words: 12 });
+    for (index, label) in ["main", "spare"].into_iter().enumerate() {
+        world.must(add_address(label, u32::try_from(index).expect("a small index")));
+    }
+    world
+}
+
+pub(crate) fn add_address(label: &str, index: u32) -> Action {
+    Action::AddAddress(Box::new(AddressAdded {
+        label: name(label),
+        description: "pays".to_owned(),
+        index,
+        backing: Backing::Seed(SeedId(1)),
+        path: format!("m/44'/60'/0'/0/{index}"),
+        address: address(label),
+    }))
+}
+
+pub(crate) fn register(world: &mut World, index: usize, credential: Credential) {
+    let name = name(&format!("agent {index}"));
+    world.must(Action::RegisterAgent { id: agent(index), name, credential });
+}
+
+pub(crate) fn commission(index: usize, policy: &str, label: &str) -> Action {
+    Action::Commission { agent: agent(index), policy: name(policy), label: name(label) }
+}
+
+/// Noon of a winter's day in UTC, under [`policy`].
+pub(crate) fn ordinary() -> World {
+    world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy())
+}

@@ -1,0 +1,94 @@
+//! The clocks of a machine, each of which a test may move alone.
+
+use bursar_chain::zone::day_of;
+use bursar_core::time::{Moment, Utc};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+pub(crate) const SECOND: i64 = 1000;
+pub(crate) const MINUTE: i64 = 60 * SECOND;
+pub(crate) const HOUR: i64 = 60 * MINUTE;
+pub(crate) const DAY: i64 = 24 * HOUR;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Clock {
+    pub(crate) utc: Utc,
+    pub(crate) zone: TimeZone,
+    /// Empty where the platform does not tell; then its clock reads zero.
+    pub(crate) boot_id: String,
+    pub(crate) boottime_ms: u64,
+    pub(crate) mono_ms: u64,
+    pub(crate) chain_hint: Option<Utc>,
+    boots: u32,
+}
+
+impl Clock {
+    /// A machine that has been up for an hour.
+    pub(crate) fn at(instant: &str, zone: &str) -> Self {
+        Self {
+            utc: utc(instant),
+            zone: TimeZone::get(zone).expect("a zone of the database"),
+            boot_id: "boot 0".to_owned(),
+            boottime_ms: HOUR.unsigned_abs(),
+            mono_ms: 7,
+            chain_hint: None,
+            boots: 0,
+        }
+    }
+
+    /// The same on a platform that tells nothing of its boots.
+    pub(crate) fn without_boot(mut self) -> Self {
+        self.boot_id.clear();
+        self.boottime_ms = 0;
+        self
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        let (local_day, day_start, offset_s) = day_of(self.utc, &self.zone);
+        Moment {
+            utc: self.utc,
+            mono_ms: self.mono_ms,
+            boot_id: self.boot_id.clone(),
+            boottime_ms: self.boottime_ms,
+            local_day,
+            day_start,
+            offset_s,
+            chain_hint: self.chain_hint,
+        }
+    }
+
+    /// Time passes on every clock.
+    pub(crate) fn pass(&mut self, ms: i64) {
+        self.utc = self.utc.plus_ms(ms);
+        let ms = u64::try_from(ms).expect("time passes forward");
+        self.mono_ms += ms;
+        if !self.boot_id.is_empty() {
+            self.boottime_ms += ms;
+        }
+    }
+
+    /// Somebody sets the wall clock, forward or back; no time passes.
+    pub(crate) fn set_by(&mut self, ms: i64) {
+        self.utc = self.utc.plus_ms(ms);
+    }
+
+    /// Time passes until an instant.
+    pub(crate) fn pass_until(&mut self, instant: &str) {
+        self.pass(utc(instant).since_ms(self.utc));
+    }
+
+    /// The machine was down for a while and has been up for a minute.
+    pub(crate) fn reboot(&mut self, down_ms: i64) {
+        self.boots += 1;
+        self.utc = self.utc.plus_ms(down_ms);
+        self.boot_id = format!("boot {}", self.boots);
+        self.boottime_ms = MINUTE.unsigned_abs();
+        self.mono_ms = 0;
+    }
+}
+
+/// An instant as the vectors write it, `2026-03-10T00:00:00Z`.
+pub(crate) fn utc(instant: &str) -> Utc {
+    let parsed: Timestamp = instant.parse().expect("an RFC 3339 instant");
+    Utc(parsed.as_millisecond())
+}

@@ -1,0 +1,358 @@
+//! A world for the rules: state, journal, indexes and clock, all in memory and moved by hand. Whatever a
+//! test does goes through `decide`, `apply` and `check`, and the journal of every test is replayed at its
+//! end.
+
+pub(crate) mod build;
+pub(crate) mod clock;
+
+use std::collections::BTreeMap;
+
+use bursar_core::card::{Card, HoldReason};
+use bursar_core::codes::Code;
+use bursar_core::ids::{AgentId, Name, RequestId};
+use bursar_core::money::Usd;
+use bursar_core::policy::Policy;
+use bursar_core::time::Moment;
+use bursar_domain::agents::{AgentStatus, Commission};
+use bursar_domain::command::Ask;
+use bursar_domain::event::Entry;
+use bursar_domain::idempotency::{Identity, Prior};
+use bursar_domain::{
+    Action, Command, Decision, Effect, Event, PaymentAsk, Refusal, Reply, Request, State, Status,
+    apply, cards, check, decide,
+};
+
+use self::clock::Clock;
+
+/// What an agent is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Authorized, and to be signed now.
+    Signs(RequestId),
+    Holds(RequestId, HoldReason),
+    /// Refused, with a record.
+    Refuses(RequestId, Refusal),
+    /// Refused without a trace.
+    Unheard(Refusal),
+    /// What an earlier ask got.
+    Earlier(Box<Request>),
+}
+
+impl Answer {
+    /// The refusal's code, recorded or not.
+    pub(crate) fn code(&self) -> Option<Code> {
+        match self {
+            Answer::Refuses(_, refusal) | Answer::Unheard(refusal) => Some(refusal.code),
+            Answer::Signs(_) | Answer::Holds(..) | Answer::Earlier(_) => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) state: State,
+    pub(crate) clock: Clock,
+    pub(crate) unlocked: bool,
+    pub(crate) trusted: bool,
+    pub(crate) entries: Vec<Entry>,
+    /// Every request that ever was, as it stands now.
+    pub(crate) records: BTreeMap<RequestId, Request>,
+    /// The newest request of each identity, and the first of each idempotency key.
+    latest: BTreeMap<Vec<u8>, RequestId>,
+    first: BTreeMap<Vec<u8>, RequestId>,
+    drawn: u64,
+}
+
+impl World {
+    /// Nothing but a clock; the wallet counts as open.
+    pub(crate) fn empty(clock: Clock) -> Self {
+        Self {
+            state: State::new(State::default_networks()),
+            clock,
+            unlocked: true,
+            trusted: true,
+            entries: Vec::new(),
+            records: BTreeMap::new(),
+            latest: BTreeMap::new(),
+            first: BTreeMap::new(),
+            drawn: 0,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.moment()
+    }
+
+    /// Decides, applies and checks one action.
+    pub(crate) fn run(&mut self, action: Action) -> Result<Decision, Refusal> {
+        let command = Command {
+            moment: self.now(),
+            unlocked: self.unlocked,
+            trusted: self.trusted,
+            action,
+        };
+        let decided = decide(&self.state, &command);
+        assert_eq!(decided, decide(&self.state, &command), "one command, two decisions");
+        let decision = decided?;
+        for event in &decision.events {
+            self.record(event.clone());
+        }
+        Ok(decision)
+    }
+
+    /// An action that must succeed.
+    #[track_caller]
+    pub(crate) fn must(&mut self, action: Action) -> Decision {
+        self.run(action).expect("the action is not refused")
+    }
+
+    fn record(&mut self, event: Event) {
+        // The journal's own time never goes back, whatever the clock does.
+        let at = self.clock.utc.max(self.state.clock);
+        let entry = Entry { seq: self.state.seq + 1, at, event };
+        let touched = apply(&mut self.state, &entry);
+        let found = check::check(&self.state);
+        assert_eq!(found, Ok(()), "after {:?}", entry.event);
+        if let Some(request) = touched {
+            let request = (*request).clone();
+            if self.records.insert(request.id, request.clone()).is_none() {
+                self.latest.insert(request.identity.index_key(), request.id);
+                if let Some(key) = request.identity.claim_key() {
+                    self.first.entry(key).or_insert(request.id);
+                }
+            }
+        }
+        self.entries.push(entry);
+    }
+
+    /// What the engine's indexes know of an ask.
+    fn prior(&self, identity: &Identity) -> Prior {
+        let record = |id: &RequestId| self.records[id].clone();
+        Prior {
+            same: self.latest.get(&identity.index_key()).map(record),
+            claimed: identity.claim_key().and_then(|key| self.first.get(&key)).map(record),
+        }
+    }
+
+    /// A number that this world has not drawn before.
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.drawn += 1;
+        self.drawn
+    }
+
+    fn draw_id(&mut self) -> RequestId {
+        let mut bytes = [0x5a; 16];
+        // The front half differs too, so that short ids do.
+        bytes[..8].copy_from_slice(&self.draw().wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        RequestId::from_entropy(bytes)
+    }
+
+    pub(crate) fn draw_nonce(&mut self) -> [u8; 32] {
+        let mut nonce = [0xc3; 32];
+        nonce[24..].copy_from_slice(&self.draw().to_be_bytes());
+        nonce
+    }
+
+    /// An agent's ask with a fresh id and nonce, as the agent server would send it.
+    pub(crate) fn ask_action(
+        &mut self,
+        agent: &AgentId,
+        identity: Identity,
+        payment: PaymentAsk,
+    ) -> Action {
+        let (id, nonce) = (self.draw_id(), self.draw_nonce());
+        let prior = self.prior(&identity);
+        Action::Ask(Box::new(Ask { agent: agent.clone(), identity, payment, prior, id, nonce }))
+    }
+
+    /// Asks and reads the answer back from the records, as an agent would hear it.
+    #[track_caller]
+    pub(crate) fn ask_as(
+        &mut self,
+        agent: &AgentId,
+        identity: Identity,
+        payment: PaymentAsk,
+    ) -> Answer {
+        let action = self.ask_action(agent, identity, payment);
+        match self.run(action) {
+            Err(refusal) => Answer::Unheard(refusal),
+            Ok(decision) => self.answer(&decision),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn answer(&self, decision: &Decision) -> Answer {
+        let id = match &decision.reply {
+            Reply::Request(id) => *id,
+            Reply::Earlier(first) => {
+                assert_eq!((&decision.events[..], &decision.effects[..]), (&[][..], &[][..]));
+                return Answer::Earlier(first.clone());
+            }
+            Reply::Done | Reply::Refused(_) => panic!("no answer to an agent: {:?}", decision.reply),
+        };
+        let (answer, effects) = match &self.records[&id].status {
+            Status::Authorized { .. } => (Answer::Signs(id), vec![Effect::Sign(id)]),
+            Status::Held { reason, .. } => (Answer::Holds(id, *reason), Vec::new()),
+            Status::Refused { refusal, .. } => (Answer::Refuses(id, refusal.clone()), Vec::new()),
+            over @ (Status::Denied { .. } | Status::Expired { .. }) => panic!("asked and {over:?}"),
+        };
+        assert_eq!(decision.effects, effects);
+        answer
+    }
+
+    /// A new ask of the world's first agent.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, payment: PaymentAsk) -> Answer {
+        let identity = build::signed(self.draw(), self.clock.utc);
+        self.ask_as(&build::agent(0), identity, payment)
+    }
+
+    /// A new ask that is signed without asking.
+    #[track_caller]
+    pub(crate) fn signs(&mut self, payment: PaymentAsk) -> RequestId {
+        match self.ask(payment) {
+            Answer::Signs(id) => id,
+            other => panic!("not signed: {other:?}"),
+        }
+    }
+
+    /// A new ask that is held.
+    #[track_caller]
+    pub(crate) fn holds(&mut self, payment: PaymentAsk) -> RequestId {
+        match self.ask(payment) {
+            Answer::Holds(id, _) => id,
+            other => panic!("not held: {other:?}"),
+        }
+    }
+
+    /// A new ask that is refused, and which neither spends nor reserves.
+    #[track_caller]
+    pub(crate) fn refuses(&mut self, payment: PaymentAsk) -> Refusal {
+        let before = (self.spent(), self.reserved());
+        let refusal = match self.ask(payment) {
+            Answer::Refuses(_, refusal) | Answer::Unheard(refusal) => refusal,
+            other => panic!("not refused: {other:?}"),
+        };
+        assert_eq!((self.spent(), self.reserved()), before, "a refusal costs nothing");
+        refusal
+    }
+
+    /// An action that must be refused, leaving no trace.
+    #[track_caller]
+    pub(crate) fn refused(&mut self, action: Action) -> Refusal {
+        let before = (self.state.clone(), self.entries.len());
+        let refusal = match self.run(action) {
+            Err(refusal) => refusal,
+            Ok(decision) => panic!("not refused: {decision:?}"),
+        };
+        assert_eq!((&self.state, self.entries.len()), (&before.0, before.1));
+        refusal
+    }
+
+    /// What the operator is shown now.
+    pub(crate) fn card(&self, id: RequestId) -> Option<Card> {
+        cards::card(&self.state, self.state.held.get(&id)?, &self.now())
+    }
+
+    pub(crate) fn approval(&mut self, id: RequestId, shown: &str) -> Action {
+        Action::Approve { id, shown: shown.to_owned(), nonce: self.draw_nonce() }
+    }
+
+    /// Approves what is shown at this moment.
+    pub(crate) fn approve(&mut self, id: RequestId) -> Result<Decision, Refusal> {
+        let shown = self.card(id).map_or(String::new(), |card| card.digest);
+        let action = self.approval(id, &shown);
+        self.run(action)
+    }
+
+    /// An approval that leads to a signature.
+    #[track_caller]
+    pub(crate) fn approves(&mut self, id: RequestId) {
+        let decision = self.approve(id).expect("the approval is not refused");
+        assert_eq!(decision.reply, Reply::Request(id));
+        assert_eq!(decision.effects, vec![Effect::Sign(id)]);
+        assert!(matches!(self.status(id), Status::Authorized { .. }), "{:?}", self.status(id));
+    }
+
+    /// An approval that the policy in force turns down, with a record and without a signature.
+    #[track_caller]
+    pub(crate) fn rejects(&mut self, id: RequestId) -> Refusal {
+        let decision = self.approve(id).expect("the approval is heard");
+        assert_eq!((decision.reply, &decision.effects[..]), (Reply::Request(id), &[][..]));
+        match self.status(id) {
+            Status::Refused { refusal, .. } => refusal.clone(),
+            other => panic!("not rejected: {other:?}"),
+        }
+    }
+
+    pub(crate) fn deny(&mut self, id: RequestId) -> Result<Decision, Refusal> {
+        self.run(Action::Deny { id, reason: None })
+    }
+
+    pub(crate) fn tick(&mut self) -> Decision {
+        self.must(Action::Tick)
+    }
+
+    pub(crate) fn status(&self, id: RequestId) -> &Status {
+        &self.records[&id].status
+    }
+
+    pub(crate) fn commission(&self) -> &Commission {
+        self.state.agents[&build::agent(0)].commission.as_ref().expect("a commissioned agent")
+    }
+
+    /// Spent of the first agent's allowance in force.
+    pub(crate) fn spent(&self) -> Usd {
+        self.state.spent(&self.state.agents[&build::agent(0)], &self.now())
+    }
+
+    pub(crate) fn reserved(&self) -> Usd {
+        self.state.agents[&build::agent(0)].reserved
+    }
+
+    pub(crate) fn agent_status(&self) -> AgentStatus {
+        self.state.status(&self.state.agents[&build::agent(0)], &self.now())
+    }
+
+    /// Changes the first policy; the wallet's lock decides whether it may.
+    pub(crate) fn edit(&mut self, change: impl FnOnce(&mut Policy)) -> Result<Decision, Refusal> {
+        let name = build::name("daily bread");
+        let mut policy = self.state.policy(&name).expect("the first policy").policy.clone();
+        change(&mut policy);
+        self.run(Action::EditPolicy { name, policy: Box::new(policy) })
+    }
+
+    /// The state that the journal alone gives.
+    pub(crate) fn replayed(&self) -> State {
+        let mut state = State::new(State::default_networks());
+        for entry in &self.entries {
+            apply(&mut state, entry);
+        }
+        state
+    }
+
+    /// The journal gives back the state, byte for byte, and the state survives being stored.
+    #[track_caller]
+    pub(crate) fn assert_replays(&self) {
+        let replayed = self.replayed();
+        assert_eq!(replayed, self.state, "the journal gives another state");
+        let stored = postcard::to_allocvec(&self.state).expect("the state can be stored");
+        assert_eq!(postcard::to_allocvec(&replayed).as_ref(), Ok(&stored));
+        assert_eq!(postcard::from_bytes::<State>(&stored).as_ref(), Ok(&self.state));
+        let journal = postcard::to_allocvec(&self.entries).expect("entries can be stored");
+        assert_eq!(postcard::from_bytes::<Vec<Entry>>(&journal).as_ref(), Ok(&self.entries));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.assert_replays();
+        }
+    }
+}
+
+/// The names under which the builders know things, for tests that name them too.
+pub(crate) fn policy_name() -> Name {
+    build::name("daily bread")
+}

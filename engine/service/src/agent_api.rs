@@ -1,0 +1,181 @@
+//! The HTTP server that agents call. Knows the core's handle and its published views, never the state.
+
+pub mod auth;
+mod body;
+mod guard;
+pub mod message;
+mod plain;
+pub mod reply;
+mod sign;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Response;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, get, post};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::time::Utc;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::core::handle::Handle;
+use crate::lanes::payments::Execution;
+use crate::ports::Ports;
+use crate::vault::Vault;
+use guard::Rate;
+use reply::Answer;
+
+/// What the endpoints share.
+#[derive(Debug)]
+pub struct Api {
+    pub(crate) core: Handle,
+    pub(crate) vault: Arc<Vault>,
+    pub(crate) ports: Ports,
+    pub(crate) execution: Execution,
+    /// How agents name themselves: `agent_id`, or `agent_code` in the payments-only edition.
+    pub(crate) agent_field: &'static str,
+    pub(crate) folder: PathBuf,
+    pub(crate) hosts: Vec<String>,
+    rate: Rate,
+    counters: Counters,
+    started: Utc,
+    started_offset_s: i32,
+}
+
+/// What `/status` counts since the server started.
+#[derive(Debug, Default)]
+struct Counters {
+    signed: AtomicU64,
+    rejected: AtomicU64,
+}
+
+impl Counters {
+    fn count(&self, answer: &Answer) {
+        let counter = match answer.status {
+            200 => &self.signed,
+            202 => return,
+            _refused => &self.rejected,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn signed(&self) -> u64 {
+        self.signed.load(Ordering::Relaxed)
+    }
+
+    fn rejected(&self) -> u64 {
+        self.rejected.load(Ordering::Relaxed)
+    }
+}
+
+/// Settings of the server.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    pub agent_field: &'static str,
+    pub folder: PathBuf,
+    pub hosts: Vec<String>,
+    pub rate_per_minute: u32,
+}
+
+impl Api {
+    pub fn new(
+        core: Handle,
+        vault: Arc<Vault>,
+        ports: Ports,
+        execution: Execution,
+        config: ServerConfig,
+    ) -> Self {
+        let now = core.now();
+        Self {
+            rate: Rate::new(config.rate_per_minute, Arc::clone(&ports.clock)),
+            core,
+            vault,
+            ports,
+            execution,
+            agent_field: config.agent_field,
+            folder: config.folder,
+            hosts: config.hosts,
+            counters: Counters::default(),
+            started: now.utc,
+            started_offset_s: now.offset_s,
+        }
+    }
+}
+
+/// The routes; a test drives them in process.
+pub fn router(api: Arc<Api>) -> Router {
+    Router::new()
+        .route("/health", only(get(plain::health), "GET"))
+        .route("/status", only(get(plain::status).post(plain::status), "GET, POST"))
+        .route("/ping", only(post(plain::ping), "POST"))
+        .route("/sign", only(post(sign::sign), "POST"))
+        .route("/sign/status/{id}", only(get(sign::status), "GET"))
+        .route("/sign/status/", only(get(missing_id), "GET"))
+        .fallback(not_found)
+        .layer(from_fn_with_state(Arc::clone(&api), guard::guard))
+        .with_state(api)
+}
+
+fn only(methods: MethodRouter<Arc<Api>>, allowed: &'static str) -> MethodRouter<Arc<Api>> {
+    methods.fallback(move || async move { Answer::wrong_method(allowed).into_http() })
+}
+
+async fn not_found() -> Response<Body> {
+    Answer::from(Fault::new(Code::NotFound)).into_http()
+}
+
+async fn missing_id() -> Response<Body> {
+    Answer::from(Fault::new(Code::MissingRequestId)).into_http()
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    pub address: SocketAddr,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Server {
+    /// Serves on listeners that are bound already.
+    pub fn start(api: Arc<Api>, address: SocketAddr, listeners: Vec<TcpListener>) -> Self {
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        for listener in listeners {
+            let service =
+                router(Arc::clone(&api)).into_make_service_with_connect_info::<SocketAddr>();
+            let stopped = stop.clone();
+            tasks.spawn(async move {
+                use axum::serve::ListenerExt;
+                // Answers are one small write: waiting to fill a packet only delays them.
+                let listener = listener.tap_io(|stream| {
+                    if let Err(error) = stream.set_nodelay(true) {
+                        tracing::debug!(%error, "no TCP_NODELAY");
+                    }
+                });
+                let served = axum::serve(listener, service)
+                    .with_graceful_shutdown(async move { stopped.cancelled().await })
+                    .await;
+                if let Err(error) = served {
+                    tracing::error!(%error, "the agent server ended");
+                }
+            });
+        }
+        tasks.close();
+        Self { address, stop, tasks }
+    }
+
+    /// Takes no more calls and waits for those in progress.
+    pub async fn stop(&self, patience: std::time::Duration) {
+        self.stop.cancel();
+        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
+            tracing::warn!("calls were still in progress when the server stopped");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Who is calling, and do they prove it. A wrong proof, an unknown agent and, for HMAC agents, a locked
+//! wallet take about the same work and get the same bytes.
+
+use std::sync::Arc;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::AgentId;
+use bursar_core::json::Object;
+use bursar_core::limits::IDENTITY_DAYS;
+use bursar_core::time::Utc;
+use bursar_domain::State;
+use bursar_domain::agents::{Agent, Credential};
+use bursar_domain::idempotency::is_fresh;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::message::{Endpoint, canonical_text};
+use crate::vault::gate::Gate;
+
+/// A proof as it is written in the `signature` field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proof<'a> {
+    /// `SIG:<unix seconds>:<64 lower-case hex digits>`.
+    Hmac { timestamp: u64, digest: [u8; 32] },
+    /// `AT_<64 lower-case hex digits>`, with or without `Bearer ` before it.
+    Bearer { token: &'a str },
+}
+
+impl<'a> Proof<'a> {
+    /// Reads the strict forms; CPython's `int()` takes more timestamps than we do.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        if let Some(rest) = text.strip_prefix("SIG:") {
+            let (timestamp, digest) = rest.split_once(':')?;
+            let plain = (1..=11).contains(&timestamp.len())
+                && timestamp.bytes().all(|b| b.is_ascii_digit())
+                && !timestamp.starts_with('0');
+            let timestamp = timestamp.parse().ok().filter(|_number| plain)?;
+            return Some(Proof::Hmac { timestamp, digest: lower_hex(digest)? });
+        }
+        let token = text.strip_prefix("Bearer ").unwrap_or(text);
+        lower_hex(token.strip_prefix("AT_")?)?;
+        Some(Proof::Bearer { token })
+    }
+}
+
+fn lower_hex(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || text.bytes().any(|b| b.is_ascii_uppercase()) {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    hex::decode_to_slice(text, &mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// A caller who proved to be an agent.
+#[derive(Debug, Clone)]
+pub struct Proven {
+    pub agent: Arc<Agent>,
+    pub by: ProvenBy,
+}
+
+/// What the proof was; part of the identity of the ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProvenBy {
+    /// The day of the signed timestamp, and the hash of agent, endpoint and signature.
+    Hmac { day: u32, digest: [u8; 32] },
+    Bearer,
+}
+
+/// Checks a proof.
+///
+/// # Errors
+/// `AUTH_FAILED`, always with the same text; `WALLET_LOCKED` only to a bearer agent whose token is right.
+pub fn authenticate(
+    state: &State,
+    gate: &Gate,
+    now: Utc,
+    endpoint: Endpoint,
+    agent_field: &str,
+    body: &Object,
+    signature: Option<&str>,
+) -> Result<Proven, Fault> {
+    let failed = || Fault::new(Code::AuthFailed);
+    let named = body.get(agent_field).and_then(|id| id.as_str()).unwrap_or("");
+    let agent = named.parse::<AgentId>().ok().and_then(|id| state.agents.get(&id));
+    let text = signature.unwrap_or("");
+    let proof = Proof::parse(text);
+
+    // Both checks are made for every caller, with a stand-in where there is nothing to check against.
+    let timestamp = match &proof {
+        Some(Proof::Hmac { timestamp, .. }) => *timestamp,
+        Some(Proof::Bearer { .. }) | None => 0,
+    };
+    let message = endpoint.message(agent_field, named, timestamp, body);
+    let sendable = message.is_some();
+    let canonical = canonical_text(message.unwrap_or_default());
+    let hmac_right = hmac_matches(agent, gate, &canonical, &proof);
+    let bearer_right = bearer_matches(agent, &proof);
+
+    match (agent, proof) {
+        (Some(agent), Some(Proof::Hmac { timestamp, .. })) if hmac_right && sendable => {
+            let signed = i64::try_from(timestamp).unwrap_or(i64::MAX);
+            // Beyond what the index of signatures remembers, whatever the clock says now.
+            let oldest = state.clock.seconds().saturating_sub(IDENTITY_DAYS.saturating_mul(86_400));
+            if !is_fresh(signed, now) || signed < oldest {
+                return Err(failed());
+            }
+            let day = u32::try_from(signed.div_euclid(86_400)).map_err(|_beyond| failed())?;
+            let digest = identity(&[b"hmac", agent.id.as_str().as_bytes(), endpoint.text().as_bytes(), text.as_bytes()]);
+            Ok(Proven { agent: Arc::clone(agent), by: ProvenBy::Hmac { day, digest } })
+        }
+        (Some(agent), Some(Proof::Bearer { .. })) if bearer_right => {
+            if gate.is_unlocked() {
+                Ok(Proven { agent: Arc::clone(agent), by: ProvenBy::Bearer })
+            } else {
+                Err(Fault::new(Code::WalletLocked))
+            }
+        }
+        _ => Err(failed()),
+    }
+}
+
+fn hmac_matches(
+    agent: Option<&Arc<Agent>>,
+    gate: &Gate,
+    canonical: &str,
+    proof: &Option<Proof<'_>>,
+) -> bool {
+    const STAND_IN: [u8; 32] = [0; 32];
+    let check = |secret: Option<&[u8; 32]>| {
+        let given = match proof {
+            Some(Proof::Hmac { digest, .. }) => *digest,
+            Some(Proof::Bearer { .. }) | None => STAND_IN,
+        };
+        let Ok(mac) = Hmac::<Sha256>::new_from_slice(secret.unwrap_or(&STAND_IN)) else {
+            return false;
+        };
+        let right = mac.chain_update(canonical.as_bytes()).verify_slice(&given).is_ok();
+        right && secret.is_some()
+    };
+    match agent {
+        Some(agent) if agent.credential == Credential::Hmac => {
+            gate.with_agent_secret(&agent.id, check)
+        }
+        Some(_) | None => check(None),
+    }
+}
+
+fn bearer_matches(agent: Option<&Arc<Agent>>, proof: &Option<Proof<'_>>) -> bool {
+    let token = match proof {
+        Some(Proof::Bearer { token }) => token,
+        Some(Proof::Hmac { .. }) | None => "",
+    };
+    let given: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+    match agent.map(|agent| &agent.credential) {
+        Some(Credential::Bearer { sha256 }) => bool::from(given.ct_eq(sha256)),
+        Some(Credential::Hmac) | None => {
+            let _same_work = given.ct_eq(&[0; 32]);
+            false
+        }
+    }
+}
+
+/// A hash over parts that cannot run into each other.
+pub(super) fn identity(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}

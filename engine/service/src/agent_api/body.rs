@@ -1,0 +1,41 @@
+//! Reading a body: bounded, uncompressed, one JSON object with unique keys.
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, header};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::json::{self, Object, Value};
+use bursar_core::limits::{BODY_BYTES, BODY_DEPTH};
+
+/// The object of a body; an empty body is an empty object, as the original reads it.
+pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fault> {
+    let encoded = headers.get(header::CONTENT_ENCODING);
+    if encoded.is_some_and(|encoding| encoding.as_bytes() != b"identity") {
+        return Err(Fault::new(Code::UnsupportedEncoding));
+    }
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if announced.and_then(|length| length.parse().ok()).is_some_and(|length: usize| length > BODY_BYTES) {
+        return Err(Fault::new(Code::PayloadTooLarge));
+    }
+    let bytes =
+        to_bytes(body, BODY_BYTES).await.map_err(|_too_large| Fault::new(Code::PayloadTooLarge))?;
+    if bytes.is_empty() {
+        return Ok(Object::new());
+    }
+    match json::parse(&bytes, BODY_DEPTH) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_not_an_object) => Err(Fault::new(Code::InvalidJson)),
+        Err(error) => Err(Fault::new(Code::InvalidJson).with_detail(error)),
+    }
+}
+
+/// A text field; absent or null is `None`.
+pub(super) fn text<'a>(body: &'a Object, name: &str) -> Result<Option<&'a str>, Fault> {
+    match body.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_other) => {
+            Err(Fault::because(Code::InvalidRequest, format!("{name} must be a string.")))
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What an agent signs at each endpoint (wallet specification, Agent authentication): one table, and the
+//! canonical text under the HMAC.
+
+use bursar_core::canonical;
+use bursar_core::json::{Object, Value};
+
+/// The signed endpoints, by the message they sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    Sign,
+    Trade,
+    Venues,
+    Position,
+    Callback,
+    /// `/mandate`, `/balances` and `/status`: the literal action `agent_read`.
+    Read,
+}
+
+impl Endpoint {
+    /// The name that takes part in an ask's identity.
+    pub fn text(self) -> &'static str {
+        match self {
+            Endpoint::Sign => "sign",
+            Endpoint::Trade => "trade",
+            Endpoint::Venues => "venues",
+            Endpoint::Position => "position",
+            Endpoint::Callback => "callback",
+            Endpoint::Read => "read",
+        }
+    }
+
+    /// The message object for a body; `None` if the body lacks what the message is made of. Built from the
+    /// very values that are acted on, so that nothing can be signed as one thing and read as another.
+    pub fn message(
+        self,
+        agent_field: &str,
+        agent_id: &str,
+        timestamp: u64,
+        body: &Object,
+    ) -> Option<Object> {
+        let base = Object::new().with(agent_field, agent_id).with("timestamp", timestamp);
+        match self {
+            Endpoint::Sign => sign(base, body),
+            Endpoint::Trade => copy(base, body, "trade"),
+            Endpoint::Position => copy(base, body, "position"),
+            Endpoint::Venues => Some(match body.get("position") {
+                Some(position) => base.with("position", position.clone()),
+                None => base.with("position", Object::new()),
+            }),
+            Endpoint::Callback => {
+                let field = |name: &str| body.get(name).cloned().unwrap_or(Value::Null);
+                let callback = Object::new()
+                    .with("event", field("event"))
+                    .with("transaction_id", field("transaction_id"))
+                    .with("tx_hash", field("tx_hash"));
+                Some(base.with("callback", callback))
+            }
+            Endpoint::Read => Some(base.with("action", "agent_read")),
+        }
+    }
+}
+
+fn sign(base: Object, body: &Object) -> Option<Object> {
+    let message = match (body.get("payment_required"), body.get("x402_data")) {
+        (Some(header), None) => base.with("payment_required", header.clone()),
+        (None, Some(data)) => base.with("x402_data", data.clone()),
+        // Both would leave open which one is meant.
+        (Some(_), Some(_)) | (None, None) => return None,
+    };
+    // Signed when it is sent and not empty, as the original's agents do.
+    Some(match body.get("request_url") {
+        Some(url) if url.as_str() != Some("") && *url != Value::Null => {
+            message.with("request_url", url.clone())
+        }
+        Some(_empty) => message,
+        None => message,
+    })
+}
+
+fn copy(base: Object, body: &Object, field: &str) -> Option<Object> {
+    Some(base.with(field, body.get(field)?.clone()))
+}
+
+/// The text under the HMAC: CPython's `json.dumps(message, separators=(',', ':'), sort_keys=True)`.
+pub fn canonical_text(message: Object) -> String {
+    canonical::to_python(&Value::Object(message))
+}

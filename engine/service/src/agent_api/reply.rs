@@ -1,0 +1,94 @@
+//! Answers as HTTP: JSON bodies, the headers that every answer carries, and the one form of an error.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::json::Object;
+
+/// An answer before it is HTTP.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub body: Object,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Answer {
+    pub fn new(status: u16, body: Object) -> Self {
+        Self { status, body, headers: Vec::new() }
+    }
+
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((name, value));
+        }
+        self
+    }
+
+    /// A refusal in the original's form.
+    pub fn refusal(fault: &Fault) -> Self {
+        let body = Object::new()
+            .with("status", "error")
+            .with("error", fault.message.as_str())
+            .with("code", fault.code.text());
+        let answer = Self::new(fault.code.http(), body);
+        match retry_after(fault.code) {
+            Some(seconds) => answer.retry_after(seconds),
+            None => answer,
+        }
+    }
+
+    /// The rate limit's own form: without `status`, as the original sends it.
+    pub fn too_many() -> Self {
+        let code = Code::RateLimitExceeded;
+        let body = Object::new().with("error", code.sentence()).with("code", code.text());
+        Self::new(code.http(), body).retry_after(60)
+    }
+
+    /// A known path asked with another method, in the original's form.
+    pub fn wrong_method(allowed: &str) -> Self {
+        let code = Code::MethodNotAllowed;
+        let methods: Vec<bursar_core::json::Value> =
+            allowed.split(", ").map(bursar_core::json::Value::from).collect();
+        let body = Object::new()
+            .with("error", code.sentence())
+            .with("code", code.text())
+            .with("allowed_methods", methods);
+        Self::new(code.http(), body).with_header(header::ALLOW, allowed)
+    }
+
+    fn retry_after(mut self, seconds: u64) -> Self {
+        self.body.insert("retry_after", seconds);
+        self.with_header(header::RETRY_AFTER, &seconds.to_string())
+    }
+
+    pub fn into_http(self) -> Response<Body> {
+        let mut response = Response::new(Body::from(self.body.to_compact()));
+        *response.status_mut() =
+            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        for (name, value) in self.headers {
+            headers.insert(name, value);
+        }
+        response
+    }
+}
+
+impl From<Fault> for Answer {
+    fn from(fault: Fault) -> Self {
+        if let Some(detail) = &fault.detail {
+            tracing::debug!(code = %fault.code, detail, "refused");
+        }
+        Self::refusal(&fault)
+    }
+}
+
+/// Seconds after which the same call may well succeed.
+fn retry_after(code: Code) -> Option<u64> {
+    matches!(code, Code::WalletLocked | Code::Busy | Code::JournalFailed | Code::DiskFull).then_some(5)
+}

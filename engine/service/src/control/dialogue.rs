@@ -1,0 +1,105 @@
+//! What a running command may ask its operator, over the connection that sent the command.
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::wire::{Asking, Frame, Prompt, SecretPrompt, ToClient};
+use secrecy::SecretString;
+use tokio::sync::mpsc;
+use zeroize::Zeroizing;
+
+/// An answer to a prompt.
+pub(super) enum PromptAnswer {
+    Yes(bool),
+    Secret(Zeroizing<Vec<u8>>),
+    Cancelled,
+}
+
+/// One command's line to its operator.
+pub struct Dialogue {
+    id: u64,
+    asking: Asking,
+    out: mpsc::Sender<Frame>,
+    answers: mpsc::Receiver<PromptAnswer>,
+}
+
+impl std::fmt::Debug for Dialogue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dialogue").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Dialogue {
+    pub(super) fn new(
+        id: u64,
+        asking: Asking,
+        out: mpsc::Sender<Frame>,
+        answers: mpsc::Receiver<PromptAnswer>,
+    ) -> Self {
+        Self { id, asking, out, answers }
+    }
+
+    pub fn asking(&self) -> Asking {
+        self.asking
+    }
+
+    /// Tells how far the command is.
+    pub async fn progress(&self, text: &str) {
+        let frame = ToClient::Progress { id: self.id, text: text.to_owned() };
+        // Who listens no more does not need to know.
+        let _gone = self.send(&frame).await;
+    }
+
+    /// Asks for a secret. The client answers from a file where it was given one, so this is also asked
+    /// when nobody is there.
+    pub async fn secret(&mut self, what: SecretPrompt) -> Result<SecretString, Fault> {
+        self.ask(Prompt::Secret { what }).await?;
+        let bytes = self.secret_answer().await?;
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|_not_text| Fault::because(Code::BadInput, "A secret must be UTF-8 text."))?;
+        Ok(SecretString::from(text))
+    }
+
+    /// Shows lines and asks a question.
+    pub async fn confirm(&mut self, lines: Vec<String>, question: &str) -> Result<(), Fault> {
+        self.ask(Prompt::Confirm { lines, question: question.to_owned() }).await?;
+        match self.answers.recv().await {
+            Some(PromptAnswer::Yes(true)) => Ok(()),
+            Some(PromptAnswer::Yes(false)) => Err(Fault::new(Code::Declined)),
+            Some(PromptAnswer::Secret(_)) | Some(PromptAnswer::Cancelled) | None => {
+                Err(Fault::new(Code::Cancelled))
+            }
+        }
+    }
+
+    /// Has an amount typed; answers what was typed.
+    pub async fn typed_amount(&mut self, lines: Vec<String>, amount: &str) -> Result<String, Fault> {
+        self.ask(Prompt::TypeAmount { lines, amount: amount.to_owned() }).await?;
+        let bytes = self.secret_answer().await?;
+        String::from_utf8(bytes.to_vec())
+            .map_err(|_not_text| Fault::because(Code::BadInput, "The amount must be digits."))
+    }
+
+    /// Hands a secret to the operator; the reply that follows names its field.
+    pub async fn hand_out(&self, bytes: Zeroizing<Vec<u8>>) -> Result<(), Fault> {
+        let frame = Frame::Secret { id: self.id, bytes };
+        self.out.send(frame).await.map_err(|_gone| Fault::new(Code::Cancelled))
+    }
+
+    async fn secret_answer(&mut self) -> Result<Zeroizing<Vec<u8>>, Fault> {
+        match self.answers.recv().await {
+            Some(PromptAnswer::Secret(bytes)) => Ok(bytes),
+            Some(PromptAnswer::Yes(_)) | Some(PromptAnswer::Cancelled) | None => {
+                Err(Fault::new(Code::Cancelled))
+            }
+        }
+    }
+
+    async fn ask(&self, prompt: Prompt) -> Result<(), Fault> {
+        self.send(&ToClient::Prompt { id: self.id, prompt }).await
+    }
+
+    async fn send(&self, message: &ToClient) -> Result<(), Fault> {
+        let frame = Frame::json(message).map_err(|_error| Fault::new(Code::InternalError))?;
+        self.out.send(frame).await.map_err(|_gone| Fault::new(Code::Cancelled))
+    }
+}

@@ -1,0 +1,52 @@
+//! Both sides prove that they know the token, and neither sends it: a program that took the socket's place
+//! learns nothing.
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::wire::{Frame, PROTOCOL, Side, ToClient, ToEngine, proof, proof_matches};
+
+use super::session::{Channel, SessionError};
+
+/// The engine's side. Whoever cannot prove the token is told no more than that.
+pub(super) async fn accept(
+    channel: &mut Channel,
+    token: &str,
+    nonce: &str,
+) -> Result<(), SessionError> {
+    let ToEngine::Hello { protocol, version: theirs, nonce: client } = next(channel).await? else {
+        return Err(SessionError::Malformed);
+    };
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    channel
+        .send(&ToClient::Hello {
+            protocol: PROTOCOL,
+            version: version.clone(),
+            nonce: nonce.to_owned(),
+            proof: proof(token, Side::Engine, &client, nonce),
+        })
+        .await?;
+    let ToEngine::Proof { proof: given } = next(channel).await? else {
+        return Err(SessionError::Malformed);
+    };
+    if !proof_matches(&proof(token, Side::Client, &client, nonce), &given) {
+        let fault = Fault::because(Code::AuthFailed, "The control token does not fit.");
+        channel.send(&ToClient::Refused { fault }).await?;
+        return Err(SessionError::Refused);
+    }
+    if protocol != PROTOCOL {
+        let fault = Fault::because(
+            Code::VersionMismatch,
+            format!("This engine is {version}, your program is {theirs}: restart the engine."),
+        );
+        channel.send(&ToClient::Refused { fault }).await?;
+        return Err(SessionError::Refused);
+    }
+    channel.send(&ToClient::Welcome).await
+}
+
+async fn next(channel: &mut Channel) -> Result<ToEngine, SessionError> {
+    match channel.next().await? {
+        Some(frame @ Frame::Json(_)) => frame.message().map_err(|_error| SessionError::Malformed),
+        Some(Frame::Secret { .. }) | None => Err(SessionError::Malformed),
+    }
+}

@@ -1,0 +1,141 @@
+//! The socket. The only file that names interprocess.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::limits::CONTROL_SESSIONS;
+use bursar_core::wire::ControlFile;
+use interprocess::local_socket::tokio::prelude::*;
+use interprocess::local_socket::{GenericFilePath, ListenerOptions};
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::session::serve_connected;
+use crate::engine::Shared;
+use crate::service::data_dir::DataFolder;
+use crate::service::instance;
+
+/// A socket's path has 108 bytes on Linux and 104 elsewhere.
+const PATH_BYTES: usize = 100;
+
+/// The listening side; removes its files when stopped.
+#[derive(Debug)]
+pub struct ControlServer {
+    socket: PathBuf,
+    stop: CancellationToken,
+}
+
+impl ControlServer {
+    /// Listens, then tells where in the owner-only file.
+    pub fn start(engine: &Arc<Shared>) -> Result<Self, Fault> {
+        let socket = socket_path(&engine.folder)?;
+        let failed = |error: std::io::Error| {
+            Fault::because(
+                Code::DataFolder,
+                format!("The control socket {} cannot be opened: {error}.", socket.display()),
+            )
+        };
+        // We hold the folder's lock, so a socket that is there belongs to nobody.
+        if socket.exists() {
+            std::fs::remove_file(&socket).map_err(failed)?;
+        }
+        let name = socket.as_os_str().to_fs_name::<GenericFilePath>().map_err(failed)?;
+        let listener = ListenerOptions::new().name(name).create_tokio().map_err(failed)?;
+        std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let token = engine.random_hex()?;
+        instance::publish_control(
+            &engine.folder,
+            &ControlFile {
+                socket: socket.display().to_string(),
+                token: token.clone(),
+                pid: std::process::id(),
+            },
+        )?;
+        let stop = CancellationToken::new();
+        let (shared, stopped) = (Arc::clone(engine), stop.clone());
+        engine.tasks.spawn(async move {
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                () = accept(shared, listener, token) => {}
+            }
+        });
+        Ok(Self { socket, stop })
+    }
+
+    /// Takes no more programs.
+    pub fn stop(&self, folder: &DataFolder) {
+        instance::withdraw_control(folder);
+        self.stop.cancel();
+        if let Err(error) = std::fs::remove_file(&self.socket) {
+            tracing::debug!(%error, "no socket to remove");
+        }
+    }
+}
+
+async fn accept(
+    engine: Arc<Shared>,
+    listener: interprocess::local_socket::tokio::Listener,
+    token: String,
+) {
+    let places = Arc::new(Semaphore::new(CONTROL_SESSIONS));
+    let token: Arc<str> = token.into();
+    loop {
+        let stream = match listener.accept().await {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "the control socket did not take a connection");
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            tracing::warn!("too many programs are attached: one was turned away");
+            continue;
+        };
+        let Ok(nonce) = engine.random_hex() else { continue };
+        if !is_ours(&stream) {
+            tracing::warn!("another account reached for the control socket");
+            continue;
+        }
+        let (engine, token) = (Arc::clone(&engine), Arc::clone(&token));
+        tokio::spawn(async move {
+            let _place = place;
+            if let Err(error) = serve_connected(engine, Box::new(stream), &token, &nonce).await {
+                tracing::debug!(%error, "control session ended");
+            }
+        });
+    }
+}
+
+/// The peer's account, where the platform tells it; the token decides elsewhere.
+fn is_ours(stream: &interprocess::local_socket::tokio::Stream) -> bool {
+    use interprocess::local_socket::traits::StreamCommon as _;
+    match stream.peer_creds().ok().and_then(|creds| creds.euid()) {
+        Some(uid) => uid == rustix::process::geteuid().as_raw(),
+        None => true,
+    }
+}
+
+fn socket_path(folder: &DataFolder) -> Result<PathBuf, Fault> {
+    let near = folder.file("control.sock");
+    if near.as_os_str().len() <= PATH_BYTES {
+        return Ok(near);
+    }
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).ok_or_else(|| {
+        Fault::because(
+            Code::DataFolder,
+            format!(
+                "The path of {} is too long for a socket: set XDG_RUNTIME_DIR, or use a shorter folder.",
+                folder.path().display()
+            ),
+        )
+    })?;
+    let own = DataFolder::open(&runtime.join("bursar"))?;
+    let hash = Sha256::digest(folder.path().as_os_str().as_encoded_bytes());
+    let short = hash.first_chunk::<8>().map(hex::encode).unwrap_or_default();
+    Ok(own.file(&format!("{short}.sock")))
+}

@@ -1,0 +1,166 @@
+//! One attached program: reads its frames, runs its orders, routes its answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bursar_core::answers::Reply;
+use bursar_core::grammar::Order;
+use bursar_core::limits::{FRAME_BYTES, HANDSHAKE_MS};
+use bursar_core::wire::{Asking, Frame, ToClient, ToEngine};
+use bytes::Bytes;
+use futures::{SinkExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+
+use super::dialogue::{Dialogue, PromptAnswer};
+use super::handshake;
+use crate::engine::Shared;
+use crate::operator;
+
+/// Commands of one connection that may run at once.
+const COMMANDS: usize = 8;
+/// Frames that may wait for a slow reader.
+const OUTBOX: usize = 64;
+
+/// Why a session ends early.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionError {
+    #[error("the other side sent no valid frame")]
+    Malformed,
+    #[error("the other side did not prove the token, or is of another version")]
+    Refused,
+    #[error("the other side took too long")]
+    TooSlow,
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Both halves of a stream that a session may run over.
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// Frames over a stream.
+pub(super) struct Channel {
+    frames: Framed<Box<dyn Duplex>, LengthDelimitedCodec>,
+}
+
+impl Channel {
+    fn new(stream: Box<dyn Duplex>) -> Self {
+        let codec = LengthDelimitedCodec::builder()
+            .big_endian()
+            .length_field_length(4)
+            .max_frame_length(FRAME_BYTES)
+            .new_codec();
+        Self { frames: Framed::new(stream, codec) }
+    }
+
+    pub(super) async fn next(&mut self) -> Result<Option<Frame>, SessionError> {
+        match self.frames.next().await {
+            None => Ok(None),
+            Some(bytes) => {
+                Frame::decode(&bytes?).map(Some).map_err(|_error| SessionError::Malformed)
+            }
+        }
+    }
+
+    pub(super) async fn send(&mut self, message: &ToClient) -> Result<(), SessionError> {
+        let frame = Frame::json(message).map_err(|_error| SessionError::Malformed)?;
+        self.send_frame(&frame).await
+    }
+
+    async fn send_frame(&mut self, frame: &Frame) -> Result<(), SessionError> {
+        let body = frame.encode();
+        Ok(self.frames.send(Bytes::copy_from_slice(&body)).await?)
+    }
+}
+
+/// A program that came through the socket: it proves the token first.
+pub(super) async fn serve_connected(
+    engine: Arc<Shared>,
+    stream: Box<dyn Duplex>,
+    token: &str,
+    nonce: &str,
+) -> Result<(), SessionError> {
+    let mut channel = Channel::new(stream);
+    let patience = std::time::Duration::from_millis(HANDSHAKE_MS);
+    tokio::time::timeout(patience, handshake::accept(&mut channel, token, nonce))
+        .await
+        .map_err(|_elapsed| SessionError::TooSlow)??;
+    serve(engine, channel).await
+}
+
+/// A program in our own process: there is nothing to prove.
+pub(crate) async fn serve_attached(engine: Arc<Shared>, stream: tokio::io::DuplexStream) {
+    if let Err(error) = serve(engine, Channel::new(Box::new(stream))).await {
+        tracing::debug!(%error, "attached session ended");
+    }
+}
+
+async fn serve(engine: Arc<Shared>, mut channel: Channel) -> Result<(), SessionError> {
+    let (out, mut outbox) = mpsc::channel::<Frame>(OUTBOX);
+    let mut running: BTreeMap<u64, mpsc::Sender<PromptAnswer>> = BTreeMap::new();
+    loop {
+        // cancel-safe: both recv and the framed reader keep what they have not handed out.
+        tokio::select! {
+            frame = channel.next() => match frame? {
+                None => return Ok(()),
+                Some(Frame::Secret { id, bytes }) => {
+                    answer(&mut running, id, PromptAnswer::Secret(bytes));
+                }
+                Some(frame @ Frame::Json(_)) => {
+                    let message = frame.message().map_err(|_error| SessionError::Malformed)?;
+                    match message {
+                        ToEngine::Run { id, order, asking } => {
+                            running.retain(|_id, answers| !answers.is_closed());
+                            if running.len() >= COMMANDS || running.contains_key(&id) {
+                                return Err(SessionError::Malformed);
+                            }
+                            let answers = run(&engine, id, *order, asking, &out);
+                            running.insert(id, answers);
+                        }
+                        ToEngine::Answer { id, yes } => {
+                            answer(&mut running, id, PromptAnswer::Yes(yes));
+                        }
+                        ToEngine::Cancel { id } => {
+                            answer(&mut running, id, PromptAnswer::Cancelled);
+                        }
+                        ToEngine::Hello { .. } | ToEngine::Proof { .. } => {
+                            return Err(SessionError::Malformed);
+                        }
+                    }
+                }
+            },
+            Some(frame) = outbox.recv() => channel.send_frame(&frame).await?,
+        }
+    }
+}
+
+/// Starts a command. It runs to its end although the connection may go: what it began must not be left
+/// half done. A prompt that nobody answers any more ends it.
+fn run(
+    engine: &Arc<Shared>,
+    id: u64,
+    order: Order,
+    asking: Asking,
+    out: &mpsc::Sender<Frame>,
+) -> mpsc::Sender<PromptAnswer> {
+    let (answers, inbox) = mpsc::channel(4);
+    let mut dialogue = Dialogue::new(id, asking, out.clone(), inbox);
+    let (engine, out) = (Arc::clone(engine), out.clone());
+    let tasks = engine.tasks.clone();
+    tasks.spawn(async move {
+        let reply: Reply = operator::run(&engine, order, &mut dialogue).await;
+        if let Ok(frame) = Frame::json(&ToClient::Done { id, reply: Box::new(reply) }) {
+            let _gone = out.send(frame).await;
+        }
+    });
+    answers
+}
+
+fn answer(running: &mut BTreeMap<u64, mpsc::Sender<PromptAnswer>>, id: u64, given: PromptAnswer) {
+    if let Some(answers) = running.get(&id) {
+        // More answers than prompts are dropped.
+        let _full_or_ended = answers.try_send(given);
+    }
+}

@@ -1,0 +1,360 @@
+//! The single writer. It alone owns the [`State`] and the [`Journal`]; everybody else sends it a command
+//! or reads what it has published.
+//!
+//! `step` is synchronous: decide each command, apply its events, commit all of them with one fsync, and
+//! only then answer. Production wraps it in one thread ([`handle`]); a simulator calls it step by step.
+//! After a failed commit nothing is decided any more: what the disk holds is unknown, so the operator
+//! restarts and the journal tells.
+
+pub mod handle;
+mod publish;
+
+use std::sync::Arc;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
+use bursar_core::time::Moment;
+use bursar_domain::{
+    Action, Command, Decision, Effect, Entry, Event, Refusal, Reply, Request, State, apply, check,
+    decide,
+};
+
+pub use publish::View;
+
+use crate::edition::Edition;
+use crate::journal::{Committed, Head, Journal, JournalError, Slip, Store};
+use crate::vault::gate::Gate;
+
+/// What a command got.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    pub answer: Answered,
+    /// Signatures that the command allows: none before its commit.
+    pub slips: Vec<Slip>,
+}
+
+#[derive(Debug, Clone)]
+pub enum Answered {
+    Done,
+    /// The request as it now stands.
+    Request(Arc<Request>),
+    /// The answer of an earlier ask.
+    Earlier(Arc<Request>),
+}
+
+/// State and journal under one owner.
+#[derive(Debug)]
+pub struct Core {
+    state: State,
+    journal: Journal,
+    gate: Arc<Gate>,
+    /// Why the journal and the wallet do not fit, if they do not: nothing is automatic then.
+    untrusted: Option<String>,
+    /// Why nothing is decided any more.
+    failed: Option<String>,
+    last_snapshot: u64,
+}
+
+impl Core {
+    /// Replays the journal.
+    pub fn open(
+        store: Box<dyn Store>,
+        edition: &Edition,
+        gate: Arc<Gate>,
+    ) -> Result<Self, JournalError> {
+        let journal = Journal::open(store)?;
+        let fresh = || State::new(edition.networks_on.iter().copied());
+        let (mut state, from) = match journal.snapshot()? {
+            Some(snapshot) => match postcard::from_bytes::<State>(&snapshot.state) {
+                Ok(state) => (state, snapshot.head),
+                Err(_of_another_version) => (fresh(), Head::default()),
+            },
+            None => (fresh(), Head::default()),
+        };
+        // What is on belongs to the program that runs, not to the one that wrote the snapshot.
+        state.networks_on = fresh().networks_on;
+        let last_snapshot = from.seq;
+        let _proof = journal.replay(from, |entry| {
+            apply(&mut state, entry);
+        })?;
+        let core =
+            Self { state, journal, gate, untrusted: None, failed: None, last_snapshot };
+        check::check(&core.state).map_err(|violation| core.broken(&violation))?;
+        Ok(core)
+    }
+
+    /// What is cheap to look at after every step; all of it where tests run.
+    fn sound(&self) -> Result<(), JournalError> {
+        let found = if cfg!(debug_assertions) {
+            check::check(&self.state)
+        } else {
+            check::queue(&self.state)
+        };
+        found.map_err(|violation| self.broken(&violation))
+    }
+
+    fn broken(&self, violation: &check::Violation) -> JournalError {
+        JournalError::Damaged { seq: self.state.seq, reason: violation.to_string() }
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Why nothing is decided any more, if so.
+    pub fn failed(&self) -> Option<&str> {
+        self.failed.as_deref()
+    }
+
+    pub fn untrusted(&self) -> Option<&str> {
+        self.untrusted.as_deref()
+    }
+
+    /// Decides, applies and commits a batch; one outcome for each action, in order.
+    pub fn step(&mut self, moment: &Moment, actions: Vec<Action>) -> Vec<Result<Outcome, Fault>> {
+        let count = actions.len();
+        match self.try_step(moment, actions) {
+            Ok(outcomes) => outcomes,
+            Err(fault) => vec![Err(fault); count],
+        }
+    }
+
+    fn try_step(
+        &mut self,
+        moment: &Moment,
+        actions: Vec<Action>,
+    ) -> Result<Vec<Result<Outcome, Fault>>, Fault> {
+        if self.failed.is_some() {
+            return Err(Fault::new(Code::JournalFailed));
+        }
+        let mut drafts = Vec::with_capacity(actions.len());
+        for action in actions {
+            drafts.push(self.draft(moment, action).map_err(|damage| self.fail(&damage))?);
+        }
+        // The record of a signature is made again after a crash: it waits for the next commit.
+        let durable = drafts.iter().any(|draft| matches!(draft, Ok(draft) if draft.must_be_durable));
+        let proof = if durable {
+            Some(self.commit(moment).map_err(|damage| self.fail(&damage))?)
+        } else {
+            self.reissue_proof(&drafts).map_err(|damage| self.fail(&damage))?
+        };
+        Ok(self.settle(drafts, proof.as_ref()))
+    }
+
+    /// Slips for what an earlier run authorized rest on the chain that is already on disk.
+    fn reissue_proof(
+        &self,
+        drafts: &[Result<Draft, Refusal>],
+    ) -> Result<Option<Committed>, JournalError> {
+        let wanted = drafts.iter().any(|draft| matches!(draft, Ok(draft) if !draft.slips.is_empty()));
+        if !wanted {
+            return Ok(None);
+        }
+        self.journal.replay(self.journal.durable(), |_none| ()).map(Some)
+    }
+
+    /// Writes what waits, if anything does.
+    pub fn flush(&mut self, moment: &Moment) {
+        if self.failed.is_none() && self.journal.has_waiting() {
+            if let Err(damage) = self.commit(moment) {
+                self.fail(&damage);
+            }
+        }
+    }
+
+    /// Decides one action and applies its events in memory.
+    fn draft(&mut self, moment: &Moment, action: Action) -> Result<Result<Draft, Refusal>, JournalError> {
+        let action = self.with_prior(action)?;
+        let command = Command {
+            moment: moment.clone(),
+            unlocked: self.gate.is_unlocked(),
+            trusted: self.untrusted.is_none(),
+            action,
+        };
+        let Decision { events, effects, reply } = match decide(&self.state, &command) {
+            Ok(decision) => decision,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let must_be_durable = !events.is_empty();
+        let mut touched = Vec::new();
+        for event in events {
+            touched.extend(self.record(event, moment)?);
+        }
+        if must_be_durable {
+            self.sound()?;
+        }
+        Ok(Ok(Draft {
+            answer: self.answer(reply, &touched)?,
+            slips: effects.into_iter().map(|Effect::Sign(id)| id).collect(),
+            must_be_durable: must_be_durable && !matches!(command.action, Action::Signed { .. }),
+        }))
+    }
+
+    fn with_prior(&self, mut action: Action) -> Result<Action, JournalError> {
+        if let Action::Ask(ask) = &mut action {
+            ask.prior = self.journal.prior(&ask.identity)?;
+            // A record in the store may lag behind an authorization's signature.
+            if let Some(same) = &mut ask.prior.same {
+                if let Some(open) = self.state.authorized.get(&same.id) {
+                    *same = (**open).clone();
+                }
+            }
+        }
+        Ok(action)
+    }
+
+    fn record(&mut self, event: Event, moment: &Moment) -> Result<Option<Arc<Request>>, JournalError> {
+        // The journal's own time never goes back, whatever the clock does.
+        let at = moment.utc.max(self.state.clock);
+        let new = matches!(
+            event,
+            Event::PaymentAuthorized { .. } | Event::PaymentHeld { .. } | Event::PaymentRefused { .. }
+        );
+        let entry: Entry = self.journal.append(event, at)?;
+        let touched = apply(&mut self.state, &entry);
+        if let Some(request) = &touched {
+            self.journal.note(request, new)?;
+        }
+        Ok(touched)
+    }
+
+    fn answer(
+        &self,
+        reply: Reply,
+        touched: &[Arc<Request>],
+    ) -> Result<Result<Answered, Refusal>, JournalError> {
+        Ok(match reply {
+            Reply::Done => Ok(Answered::Done),
+            Reply::Refused(refusal) => Err(refusal),
+            Reply::Earlier(request) => Ok(Answered::Earlier(Arc::from(request))),
+            Reply::Request(id) => match touched.iter().rev().find(|request| request.id == id) {
+                Some(request) => Ok(Answered::Request(Arc::clone(request))),
+                None => {
+                    let request = self.find(id)?.ok_or_else(|| JournalError::Damaged {
+                        seq: self.state.seq,
+                        reason: "a decided request has no record".to_owned(),
+                    })?;
+                    Ok(Answered::Request(request))
+                }
+            },
+        })
+    }
+
+    fn commit(&mut self, moment: &Moment) -> Result<Committed, JournalError> {
+        if self.state.seq.saturating_sub(self.last_snapshot) >= SNAPSHOT_EVERY {
+            if let Ok(bytes) = postcard::to_allocvec(&self.state) {
+                self.journal.keep_snapshot(bytes);
+                self.last_snapshot = self.state.seq;
+            }
+            let oldest = moment.utc.seconds().div_euclid(86_400).saturating_sub(IDENTITY_DAYS);
+            self.journal.forget_signed_before(u32::try_from(oldest).unwrap_or(0));
+        }
+        self.journal.commit()
+    }
+
+    /// Turns drafts into answers. The epoch is read after the freeze of this very batch has raised it.
+    fn settle(
+        &self,
+        drafts: Vec<Result<Draft, Refusal>>,
+        proof: Option<&Committed>,
+    ) -> Vec<Result<Outcome, Fault>> {
+        if self.state.frozen.is_some() {
+            self.gate.raise();
+        }
+        let epoch = self.gate.epoch();
+        let issue = |id: &RequestId| {
+            let request = self.state.authorized.get(id)?;
+            let frozen = self.state.frozen.is_some();
+            proof.filter(|_proof| !frozen).and_then(|proof| Slip::issue(proof, request, epoch))
+        };
+        let outcome = |draft: Result<Draft, Refusal>| {
+            let draft = draft?;
+            Ok(Outcome { answer: draft.answer?, slips: draft.slips.iter().filter_map(issue).collect() })
+        };
+        drafts.into_iter().map(|draft| outcome(draft).map_err(|refusal: Refusal| fault(&refusal))).collect()
+    }
+
+    /// Ends deciding: every waiting caller is told, and so is everybody after them.
+    fn fail(&mut self, damage: &JournalError) -> Fault {
+        self.gate.raise();
+        self.failed = Some(damage.to_string());
+        tracing::error!(%damage, "the journal could not be written: nothing is decided any more");
+        Fault::new(Code::JournalFailed).with_detail(damage)
+    }
+
+    /// Whether anything waits for [`Core::flush`].
+    pub fn has_waiting(&self) -> bool {
+        self.journal.has_waiting()
+    }
+
+    /// A request, open or over.
+    pub fn find(&self, id: RequestId) -> Result<Option<Arc<Request>>, JournalError> {
+        let open = self.state.authorized.get(&id).or_else(|| self.state.held.get(&id));
+        match open {
+            Some(request) => Ok(Some(Arc::clone(request))),
+            None => Ok(self.journal.record(id)?.map(Arc::new)),
+        }
+    }
+
+    /// The wallet was opened: checks the journal against it and, if they fit, seals the head at once and
+    /// every commit from now on. `keys` are the wallet's key of seals and, after it, those of earlier
+    /// passwords. Answers the sealed head; `None` if they do not fit.
+    pub fn unlocked(
+        &mut self,
+        keys: Vec<zeroize::Zeroizing<[u8; 32]>>,
+        note: Option<Head>,
+    ) -> Result<Option<Head>, JournalError> {
+        let mut first_reason = None;
+        for key in &keys {
+            match self.journal.distrust(key, note)? {
+                None => {
+                    first_reason = None;
+                    break;
+                }
+                Some(reason) => first_reason = first_reason.or(Some(reason)),
+            }
+        }
+        self.untrusted = first_reason;
+        match (self.untrusted.is_none(), keys.into_iter().next()) {
+            (true, Some(current)) => {
+                self.journal.seal_with(current);
+                self.journal.commit()?;
+                Ok(Some(self.journal.durable()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The operator accepts the journal as it is: it is sealed from now on.
+    pub fn accepted(&mut self, key: zeroize::Zeroizing<[u8; 32]>) {
+        self.untrusted = None;
+        self.journal.seal_with(key);
+    }
+
+    pub fn locked(&mut self) {
+        self.journal.stop_sealing();
+    }
+
+    /// What may be read without asking the core.
+    pub fn view(&self) -> View {
+        View::of(&self.state, self.journal.durable(), self.untrusted.clone(), self.failed.clone())
+    }
+}
+
+/// An action that is decided and applied, and not yet on disk.
+#[derive(Debug)]
+struct Draft {
+    answer: Result<Answered, Refusal>,
+    slips: Vec<RequestId>,
+    must_be_durable: bool,
+}
+
+fn fault(refusal: &Refusal) -> Fault {
+    Fault::because(refusal.code, refusal.sentence())
+}

@@ -1,0 +1,240 @@
+//! The core on its own thread, and the handle by which everybody reaches it.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use bursar_chain::ports::Clock;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::limits::{CORE_BATCH, CORE_QUEUE, RECORD_DELAY_MS};
+use bursar_core::time::Moment;
+use bursar_domain::{Action, Request};
+use tokio::sync::{oneshot, watch};
+use zeroize::Zeroizing;
+
+use super::{Core, Outcome, View};
+use crate::journal::{Head, Reader};
+
+type Answer<T> = oneshot::Sender<Result<T, Fault>>;
+
+enum Message {
+    Do(Box<Action>, Answer<Outcome>),
+    Look(RequestId, Answer<Option<Arc<Request>>>),
+    Unlocked { keys: Vec<Zeroizing<[u8; 32]>>, note: Option<Head>, answer: Answer<Option<Head>> },
+    Accept { key: Zeroizing<[u8; 32]>, answer: Answer<()> },
+    Locked(Answer<()>),
+    Stop(Answer<()>),
+}
+
+/// Sends commands to the core and reads what it published. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    queue: SyncSender<Message>,
+    view: watch::Receiver<Arc<View>>,
+    reader: Arc<dyn Reader>,
+    clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    /// Starts the core's thread.
+    pub fn start(core: Core, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
+        let (queue, inbox) = sync_channel(CORE_QUEUE);
+        let reader = core.journal().reader();
+        let (publish, view) = watch::channel(Arc::new(core.view()));
+        let thread_clock = Arc::clone(&clock);
+        std::thread::Builder::new()
+            .name("core".to_owned())
+            .spawn(move || run(core, &inbox, &publish, &*thread_clock))?;
+        Ok(Self { queue, view, reader, clock })
+    }
+
+    /// The latest published view.
+    pub fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.borrow())
+    }
+
+    /// Wakes on each publication.
+    pub fn watch(&self) -> watch::Receiver<Arc<View>> {
+        self.view.clone()
+    }
+
+    pub fn reader(&self) -> Arc<dyn Reader> {
+        Arc::clone(&self.reader)
+    }
+
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// Has an action decided and committed.
+    ///
+    /// # Errors
+    /// The refusal; `BUSY` if the queue is full; `JOURNAL_FAILED` once a commit has failed.
+    pub async fn act(&self, action: Action) -> Result<Outcome, Fault> {
+        self.ask(|answer| Message::Do(Box::new(action), answer)).await
+    }
+
+    /// A request as it stands, signature included.
+    pub async fn look(&self, id: RequestId) -> Result<Option<Arc<Request>>, Fault> {
+        self.ask(|answer| Message::Look(id, answer)).await
+    }
+
+    /// Tells the core that the wallet was opened, with the keys of seals and the wallet file's note.
+    /// Answers the head that is sealed now; `None` if journal and wallet do not fit together.
+    pub async fn unlocked(
+        &self,
+        keys: Vec<Zeroizing<[u8; 32]>>,
+        note: Option<Head>,
+    ) -> Result<Option<Head>, Fault> {
+        self.ask(|answer| Message::Unlocked { keys, note, answer }).await
+    }
+
+    /// Accepts a journal that did not fit the wallet.
+    pub async fn accept(&self, key: Zeroizing<[u8; 32]>) -> Result<(), Fault> {
+        self.ask(|answer| Message::Accept { key, answer }).await
+    }
+
+    pub async fn locked(&self) -> Result<(), Fault> {
+        self.ask(Message::Locked).await
+    }
+
+    /// Writes what waits and ends the thread.
+    pub async fn stop(&self) -> Result<(), Fault> {
+        self.ask(Message::Stop).await
+    }
+
+    async fn ask<T>(&self, message: impl FnOnce(Answer<T>) -> Message) -> Result<T, Fault> {
+        let (answer, answered) = oneshot::channel();
+        match self.queue.try_send(message(answer)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => return Err(Fault::new(Code::Busy)),
+            Err(TrySendError::Disconnected(_)) => return Err(Fault::new(Code::EngineDown)),
+        }
+        answered.await.unwrap_or_else(|_stopped| Err(Fault::new(Code::EngineDown)))
+    }
+}
+
+/// The thread: wait for one message, take whatever else is there, step, publish, answer.
+fn run(
+    mut core: Core,
+    inbox: &Receiver<Message>,
+    publish: &watch::Sender<Arc<View>>,
+    clock: &dyn Clock,
+) {
+    let delay = Duration::from_millis(RECORD_DELAY_MS);
+    loop {
+        let first = if core.has_waiting() {
+            match inbox.recv_timeout(delay) {
+                Ok(message) => message,
+                Err(RecvTimeoutError::Timeout) => {
+                    core.flush(&clock.now());
+                    publish.send_replace(Arc::new(core.view()));
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        } else {
+            match inbox.recv() {
+                Ok(message) => message,
+                Err(_every_handle_is_gone) => break,
+            }
+        };
+        let mut batch = Batch::default();
+        let mut other = batch.take(first);
+        while other.is_none() && batch.actions.len() < CORE_BATCH {
+            match inbox.try_recv() {
+                Ok(message) => other = batch.take(message),
+                Err(_empty) => break,
+            }
+        }
+        batch.step(&mut core, publish, clock);
+        if let Some(message) = other {
+            if !control(message, &mut core, publish, clock) {
+                return;
+            }
+        }
+    }
+    core.flush(&clock.now());
+}
+
+/// Actions that are decided together.
+#[derive(Default)]
+struct Batch {
+    actions: Vec<Action>,
+    answers: Vec<Answer<Outcome>>,
+}
+
+impl Batch {
+    /// Takes an action in; hands back what is none and so ends the batch.
+    fn take(&mut self, message: Message) -> Option<Message> {
+        match message {
+            Message::Do(action, answer) => {
+                self.actions.push(*action);
+                self.answers.push(answer);
+                None
+            }
+            other => Some(other),
+        }
+    }
+
+    fn step(self, core: &mut Core, publish: &watch::Sender<Arc<View>>, clock: &dyn Clock) {
+        if self.actions.is_empty() {
+            return;
+        }
+        let outcomes = core.step(&clock.now(), self.actions);
+        publish.send_replace(Arc::new(core.view()));
+        for (answer, outcome) in self.answers.into_iter().zip(outcomes) {
+            // The caller may have gone; what was decided stands.
+            let _gone = answer.send(outcome);
+        }
+    }
+}
+
+/// Everything that is no action. `false` ends the thread.
+fn control(
+    message: Message,
+    core: &mut Core,
+    publish: &watch::Sender<Arc<View>>,
+    clock: &dyn Clock,
+) -> bool {
+    let damaged = |error: crate::journal::JournalError| {
+        Fault::because(Code::JournalDamaged, error.to_string())
+    };
+    match message {
+        Message::Do(..) => {}
+        Message::Look(id, answer) => {
+            let _gone = answer.send(core.find(id).map_err(damaged));
+        }
+        Message::Unlocked { keys, note, answer } => {
+            let result = core.unlocked(keys, note).map_err(damaged);
+            publish.send_replace(Arc::new(core.view()));
+            let _gone = answer.send(result);
+        }
+        Message::Accept { key, answer } => {
+            core.accepted(key);
+            let outcome = core.step(&clock.now(), vec![Action::AcceptJournal]).pop();
+            publish.send_replace(Arc::new(core.view()));
+            let result = outcome.unwrap_or_else(|| Err(Fault::new(Code::InternalError)));
+            let _gone = answer.send(result.map(|_done| ()));
+        }
+        Message::Locked(answer) => {
+            core.locked();
+            let _gone = answer.send(Ok(()));
+        }
+        Message::Stop(answer) => {
+            core.flush(&clock.now());
+            publish.send_replace(Arc::new(core.view()));
+            let _gone = answer.send(Ok(()));
+            return false;
+        }
+    }
+    true
+}

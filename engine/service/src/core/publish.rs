@@ -1,0 +1,29 @@
+//! What everybody may read: published after each commit, never before.
+
+use bursar_domain::State;
+
+use crate::journal::Head;
+
+/// The state as of the last commit.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// Without the authorizations: those are asked of the core or of the records.
+    pub state: State,
+    /// The newest entry on disk.
+    pub head: Head,
+    /// Why every payment asks, if the journal did not fit the wallet at unlock.
+    pub untrusted: Option<String>,
+    /// Why nothing is decided any more.
+    pub failed: Option<String>,
+}
+
+impl View {
+    pub(super) fn of(
+        state: &State,
+        head: Head,
+        untrusted: Option<String>,
+        failed: Option<String>,
+    ) -> Self {
+        Self { state: state.published(), head, untrusted, failed }
+    }
+}

@@ -1,0 +1,34 @@
+//! What distinguishes the programs that share this engine: data, not `cfg`.
+
+use bursar_core::networks::ChainId;
+use bursar_domain::State;
+
+use crate::vault::kdf::{KdfBounds, KdfParams};
+
+/// One edition of the wallet.
+#[derive(Debug, Clone)]
+pub struct Edition {
+    /// Name of the program, for messages and for the data folder.
+    pub program: &'static str,
+    /// How agents name themselves in bodies and in signed messages.
+    pub agent_field: &'static str,
+    /// Networks that are on until the operator says otherwise.
+    pub networks_on: Vec<ChainId>,
+    /// Cost of the password's key.
+    pub kdf: KdfParams,
+    /// What a wallet file may ask for when it is opened.
+    pub kdf_bounds: KdfBounds,
+}
+
+impl Edition {
+    /// The terminal edition: payments, trading and lending.
+    pub fn full() -> Self {
+        Self {
+            program: "bursar",
+            agent_field: "agent_id",
+            networks_on: State::default_networks().collect(),
+            kdf: KdfParams::FULL,
+            kdf_bounds: KdfBounds::PRODUCTION,
+        }
+    }
+}

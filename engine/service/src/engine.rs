@@ -1,0 +1,366 @@
+//! Puts the engine together: folder, settings, journal, core, vault, and the doors.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_chain::clock::SystemClock;
+use bursar_chain::ports::{Chain, Clock};
+use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::limits::DRAIN_MS;
+use bursar_core::networks::ChainId;
+use bursar_domain::Action;
+use bursar_domain::allowance::Renewal;
+use bursar_domain::requests::Status;
+use secrecy::SecretString;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::agent_api::{Api, Server, ServerConfig};
+use crate::config::Config;
+use crate::control::{ControlServer, serve_attached};
+use crate::core::Core;
+use crate::core::handle::Handle;
+use crate::edition::Edition;
+use crate::journal::{RedbStore, Store};
+use crate::lanes::payments::Execution;
+use crate::operator;
+use crate::ports::{NoFaults, Ports, Signer, SystemDisk, SystemRandom};
+use crate::service::data_dir::DataFolder;
+use crate::service::instance::InstanceLock;
+use crate::vault::Vault;
+use crate::vault::file::WalletFiles;
+use crate::vault::gate::Gate;
+
+/// What an engine is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Timers, lanes and, when asked for, the agent server.
+    Full,
+    /// One command of the operator: no timers, no effects, no server.
+    Maintenance,
+}
+
+/// Everything an engine is opened with.
+#[derive(Debug)]
+pub struct Options {
+    pub folder: DataFolder,
+    pub lock: InstanceLock,
+    pub edition: Edition,
+    pub mode: Mode,
+    /// Overrides the setting `server.listen`.
+    pub listen: Option<String>,
+    /// Replaces the system's ports; tests only.
+    pub ports: Option<Ports>,
+    /// Replaces the journal file; tests only.
+    pub store: Option<Box<dyn Store>>,
+}
+
+impl Options {
+    pub fn new(folder: DataFolder, lock: InstanceLock, edition: Edition, mode: Mode) -> Self {
+        Self { folder, lock, edition, mode, listen: None, ports: None, store: None }
+    }
+}
+
+/// What every part of the engine shares.
+#[derive(Debug)]
+pub struct Shared {
+    pub(crate) folder: DataFolder,
+    pub(crate) edition: Edition,
+    pub(crate) config: Config,
+    pub(crate) mode: Mode,
+    pub(crate) ports: Ports,
+    pub(crate) core: Handle,
+    pub(crate) vault: Arc<Vault>,
+    pub(crate) execution: Execution,
+    /// Work that must finish before the process ends.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) server: tokio::sync::Mutex<Option<Server>>,
+    /// Changes of the wallet file and of what the journal says of it, one at a time.
+    pub(crate) wallet_changes: tokio::sync::Mutex<()>,
+    pub(crate) stopping: CancellationToken,
+}
+
+/// A running engine. [`Engine::stop`] writes what waits; dropping it without is a crash, which is safe.
+#[derive(Debug)]
+pub struct Engine {
+    shared: Arc<Shared>,
+    control: tokio::sync::Mutex<Option<ControlServer>>,
+    _lock: InstanceLock,
+}
+
+impl Engine {
+    /// Reads settings and journal and starts the core. Nothing listens yet.
+    pub async fn open(options: Options) -> Result<Self, Fault> {
+        let Options { folder, lock, edition, mode, listen, ports, store } = options;
+        let environment = |name: &str| std::env::var(name).ok();
+        let config = Config::load(&folder.file("settings.toml"), &environment, listen.as_deref())?;
+        let ports = match ports {
+            Some(ports) => ports,
+            None => system_ports(&config)?,
+        };
+        let gate = Arc::new(Gate::default());
+        let store = match store {
+            Some(store) => store,
+            None => open_journal(&folder, &ports)?,
+        };
+        let (opening, opening_gate) = (edition.clone(), Arc::clone(&gate));
+        let core = blocking(move || Core::open(store, &opening, opening_gate))
+            .await?
+            .map_err(|error| damaged(&folder, &error))?;
+        let core = Handle::start(core, Arc::clone(&ports.clock))
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        let files =
+            WalletFiles::new(folder.path(), edition.kdf_bounds, Arc::clone(&ports.faults));
+        let vault = Arc::new(Vault::new(files, edition.kdf, gate));
+        let tasks = TaskTracker::new();
+        let signer: Arc<dyn Signer> = match &ports.signer {
+            Some(double) => Arc::clone(double),
+            None => Arc::clone(&vault) as Arc<dyn Signer>,
+        };
+        let execution = Execution { signer, core: core.clone(), tasks: tasks.clone() };
+        let shared = Arc::new(Shared {
+            folder,
+            edition,
+            config,
+            mode,
+            ports,
+            core,
+            vault,
+            execution,
+            tasks,
+            server: tokio::sync::Mutex::new(None),
+            wallet_changes: tokio::sync::Mutex::new(()),
+            stopping: CancellationToken::new(),
+        });
+        if mode == Mode::Full {
+            shared.tasks.spawn(keep_time(Arc::clone(&shared)));
+        }
+        Ok(Self { shared, control: tokio::sync::Mutex::new(None), _lock: lock })
+    }
+
+    /// What the parts share; for the programs' own composition and for tests.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub fn wallet_exists(&self) -> bool {
+        self.shared.core.view().state.wallet.is_some()
+    }
+
+    /// Whether the settings want the agent server to start with the engine.
+    pub fn autostart(&self) -> bool {
+        self.shared.config.autostart
+    }
+
+    /// An operator's session inside this process.
+    pub fn attach(&self) -> tokio::io::DuplexStream {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        self.shared.tasks.spawn(serve_attached(Arc::clone(&self.shared), ours));
+        theirs
+    }
+
+    /// Opens the wallet with a password that was given at start.
+    pub async fn unlock(&self, password: SecretString) -> Result<(), Fault> {
+        operator::wallet::open_with(&self.shared, password).await.map(|warnings| {
+            for warning in warnings {
+                tracing::warn!(code = warning.code, "{}", warning.message);
+            }
+        })
+    }
+
+    /// Listens for the operator's programs.
+    pub async fn serve_control(&self) -> Result<(), Fault> {
+        *self.control.lock().await = Some(ControlServer::start(&self.shared)?);
+        Ok(())
+    }
+
+    /// Starts the agent server; answers where it listens.
+    pub async fn start_server(&self) -> Result<SocketAddr, Fault> {
+        self.shared.start_server().await
+    }
+
+    /// Takes no more calls, waits for those in progress, writes what waits.
+    pub async fn stop(self) {
+        self.shared.stopping.cancel();
+        if let Some(control) = self.control.lock().await.take() {
+            control.stop(&self.shared.folder);
+        }
+        self.shared.stop_server().await;
+        self.shared.tasks.close();
+        let patience = Duration::from_millis(DRAIN_MS);
+        if tokio::time::timeout(patience, self.shared.tasks.wait()).await.is_err() {
+            tracing::warn!("work was still in progress when the engine stopped");
+        }
+        operator::wallet::note_and_lock(&self.shared).await;
+        if let Err(fault) = self.shared.core.stop().await {
+            tracing::error!(code = %fault.code, "the journal could not be closed");
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) async fn start_server(&self) -> Result<SocketAddr, Fault> {
+        let mut server = self.server.lock().await;
+        if let Some(running) = server.as_ref() {
+            return Ok(running.address);
+        }
+        let (address, listeners) = bind(self.config.listen).await?;
+        let api = Api::new(
+            self.core.clone(),
+            Arc::clone(&self.vault),
+            self.ports.clone(),
+            self.execution.clone(),
+            ServerConfig {
+                agent_field: self.edition.agent_field,
+                folder: self.folder.path().to_owned(),
+                hosts: Vec::new(),
+                rate_per_minute: self.config.rate_per_minute,
+            },
+        );
+        *server = Some(Server::start(Arc::new(api), address, listeners));
+        tracing::info!(%address, "agent server started");
+        Ok(address)
+    }
+
+    pub(crate) async fn stop_server(&self) {
+        if let Some(server) = self.server.lock().await.take() {
+            server.stop(Duration::from_millis(DRAIN_MS)).await;
+            tracing::info!("agent server stopped");
+        }
+    }
+
+    /// 32 random bytes in hex.
+    pub(crate) fn random_hex(&self) -> Result<String, Fault> {
+        Ok(hex::encode(self.random::<32>()?))
+    }
+
+    pub(crate) fn random<const N: usize>(&self) -> Result<[u8; N], Fault> {
+        let mut bytes = [0; N];
+        self.ports
+            .random
+            .fill(&mut bytes)
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        Ok(bytes)
+    }
+}
+
+/// Runs what computes or waits for the disk on a thread made for that.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Fault> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
+}
+
+/// Binds the address, and its sibling of the other loopback family where the port is fixed: an agent
+/// that says `localhost` may come by either.
+async fn bind(listen: SocketAddr) -> Result<(SocketAddr, Vec<TcpListener>), Fault> {
+    let failed = |error: std::io::Error| {
+        Fault::because(
+            Code::InUse,
+            format!("The agent server cannot listen on {listen}: {error}. Set server.listen to another port."),
+        )
+    };
+    let listener = TcpListener::bind(listen).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    let mut listeners = vec![listener];
+    if listen.port() != 0 && listen.ip() == std::net::Ipv4Addr::LOCALHOST {
+        let sibling = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, listen.port()));
+        match TcpListener::bind(sibling).await {
+            Ok(listener) => listeners.push(listener),
+            Err(error) => tracing::debug!(%error, "not on IPv6 loopback"),
+        }
+    }
+    Ok((address, listeners))
+}
+
+fn system_ports(config: &Config) -> Result<Ports, Fault> {
+    let clock: Arc<dyn Clock> = Arc::new(
+        SystemClock::new().map_err(|error| Fault::because(Code::DataFolder, error.to_string()))?,
+    );
+    let mut chains: BTreeMap<ChainId, Arc<dyn Chain>> = BTreeMap::new();
+    for (chain, endpoints) in &config.rpc {
+        if endpoints.is_empty() {
+            continue;
+        }
+        let rpc = RpcChain::new(RpcConfig::new(*chain, endpoints.clone()), Arc::clone(&clock))
+            .map_err(|error| {
+                Fault::because(Code::BadInput, format!("networks.{chain}.rpc: {error}."))
+            })?;
+        chains.insert(*chain, Arc::new(rpc));
+    }
+    Ok(Ports {
+        clock,
+        random: Arc::new(SystemRandom),
+        disk: Arc::new(SystemDisk),
+        faults: Arc::new(NoFaults),
+        chains,
+        signer: None,
+    })
+}
+
+fn open_journal(folder: &DataFolder, ports: &Ports) -> Result<Box<dyn Store>, Fault> {
+    let path = folder.file("journal.redb");
+    create_owner_only(&path).map_err(|error| damaged(folder, &error))?;
+    match RedbStore::open(&path, Arc::clone(&ports.faults)) {
+        Ok(store) => Ok(Box::new(store)),
+        Err(error) => Err(damaged(folder, &error)),
+    }
+}
+
+/// The journal's file has mode 0600 from its creation, whatever the umask.
+fn create_owner_only(path: &std::path::Path) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_created) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn damaged(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {
+    Fault::because(
+        Code::JournalDamaged,
+        format!(
+            "The journal {} cannot be used: {why}. Nothing was changed: put back a backup of the data folder, \
+             or move the journal away and set the wallet up again from its seed phrase.",
+            folder.file("journal.redb").display()
+        ),
+    )
+}
+
+/// Expires what is due and renews what is due, by the monotonic clock.
+async fn keep_time(shared: Arc<Shared>) {
+    loop {
+        let wake = shared.ports.clock.now().mono_ms.saturating_add(1_000);
+        // cancel-safe: both only wait.
+        tokio::select! {
+            () = shared.stopping.cancelled() => return,
+            () = shared.ports.clock.sleep_until(wake) => {}
+        }
+        if is_due(&shared) {
+            if let Err(fault) = shared.core.act(Action::Tick).await {
+                tracing::warn!(code = %fault.code, "time could not be kept");
+            }
+        }
+    }
+}
+
+fn is_due(shared: &Shared) -> bool {
+    let view = shared.core.view();
+    let moment = shared.core.now();
+    let expired = view.state.held.values().any(|request| {
+        matches!(&request.status, Status::Held { deadline, .. } if deadline.has_passed(&moment))
+    });
+    expired
+        || view.state.agents.values().filter_map(|agent| agent.commission.as_ref()).any(|given| {
+            matches!(given.payments.start.renewal(&moment), Renewal::Renew(_))
+        })
+}

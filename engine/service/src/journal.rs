@@ -1,0 +1,306 @@
+//! The journal: every change of the state, in order, each entry carrying the hash of the one before.
+//! Only this module writes records, and only its commit yields the right to a signature.
+//!
+//! Entries are chained by SHA-256. While the wallet is open each commit also carries a seal: an HMAC over
+//! the head under a key that only the open wallet has. At unlock the last seal must fit the chain, and
+//! whatever follows it must be what may happen while locked. So neither a limit nor a record can be edited
+//! on disk unnoticed.
+
+mod codec;
+mod memory;
+mod redb_store;
+mod seal;
+mod slip;
+mod store;
+
+use bursar_core::ids::RequestId;
+use bursar_core::time::Utc;
+use bursar_domain::idempotency::{Identity, Prior};
+use bursar_domain::{Entry, Event, Request};
+use zeroize::Zeroizing;
+
+pub use codec::{Hash, hash_hex};
+pub use memory::{FaultyStore, MemoryStore};
+pub use redb_store::RedbStore;
+pub use slip::Slip;
+pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
+
+/// Why the journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    #[error("the journal is damaged at entry {seq}: {reason}")]
+    Damaged { seq: u64, reason: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Proof that a batch is on disk. Only [`Journal::commit`] and a finished replay make one, and a [`Slip`]
+/// can only be issued with one in hand.
+#[derive(Debug)]
+pub struct Committed(());
+
+/// The chain, its store, and what waits for the next commit.
+#[derive(Debug)]
+pub struct Journal {
+    store: Box<dyn Store>,
+    /// The newest entry, those that wait for a commit included.
+    head: Head,
+    /// The newest entry on disk.
+    durable: Head,
+    seal_key: Option<Zeroizing<[u8; 32]>>,
+    waiting: Batch,
+    /// Records of the waiting batch, so that twins within one batch meet.
+    overlay: Vec<Request>,
+}
+
+/// A place in the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Head {
+    /// 0 in an empty journal.
+    pub seq: u64,
+    pub hash: Hash,
+}
+
+impl Journal {
+    /// Opens a store at its head; [`Journal::replay`] then checks that the chain leads there.
+    pub fn open(store: Box<dyn Store>) -> Result<Self, JournalError> {
+        let head = store.head()?;
+        Ok(Self {
+            store,
+            head,
+            durable: head,
+            seal_key: None,
+            waiting: Batch::default(),
+            overlay: Vec::new(),
+        })
+    }
+
+    /// The stored snapshot of the state, if the chain agrees that it belongs to it. It is a cache: whatever
+    /// is wrong with it, the answer is to replay from the beginning.
+    pub fn snapshot(&self) -> Result<Option<Snapshot>, JournalError> {
+        let Some(snapshot) = self.store.snapshot()? else { return Ok(None) };
+        let entry = self.store.entry(snapshot.head.seq)?;
+        let fits = entry.is_some_and(|bytes| codec::hash(&bytes) == snapshot.head.hash);
+        Ok(fits.then_some(snapshot))
+    }
+
+    /// Reads every entry after `from`, checking the chain; the last one must be the head.
+    pub fn replay(
+        &self,
+        from: Head,
+        mut visit: impl FnMut(&Entry),
+    ) -> Result<Committed, JournalError> {
+        let mut at = from;
+        let mut failure = None;
+        self.store.read_after(from.seq, &mut |bytes| {
+            match codec::decode(bytes, at) {
+                Ok(entry) => {
+                    at = Head { seq: entry.seq, hash: codec::hash(bytes) };
+                    visit(&entry);
+                    true
+                }
+                Err(reason) => {
+                    let seq = at.seq.saturating_add(1);
+                    failure = Some(JournalError::Damaged { seq, reason });
+                    false
+                }
+            }
+        })?;
+        match failure {
+            Some(failure) => Err(failure),
+            None if at != self.durable => Err(JournalError::Damaged {
+                seq: at.seq.saturating_add(1),
+                reason: "the chain does not lead to the recorded head".to_owned(),
+            }),
+            None => Ok(Committed(())),
+        }
+    }
+
+    /// Adds an event to the batch that the next commit writes.
+    pub fn append(&mut self, event: Event, at: Utc) -> Result<Entry, JournalError> {
+        let entry = Entry { seq: self.head.seq.saturating_add(1), at, event };
+        let bytes = codec::encode(&entry, &self.head.hash)
+            .map_err(|reason| JournalError::Damaged { seq: entry.seq, reason })?;
+        self.head = Head { seq: entry.seq, hash: codec::hash(&bytes) };
+        self.waiting.entries.push((entry.seq, bytes));
+        Ok(entry)
+    }
+
+    /// Keeps a request's record for the next commit, and for look-ups until then. `new` ones are indexed.
+    pub fn note(&mut self, request: &Request, new: bool) -> Result<(), JournalError> {
+        let bytes = postcard::to_allocvec(request).map_err(|error| {
+            JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
+        })?;
+        self.waiting.records.push((request.id, bytes));
+        if new {
+            self.waiting.created.push((self.head.seq, request.id));
+            self.waiting.index.push((request.identity.index_key(), request.id));
+            self.waiting.claims.extend(request.identity.claim_key().map(|key| (key, request.id)));
+        }
+        self.overlay.retain(|known| known.id != request.id);
+        self.overlay.push(request.clone());
+        Ok(())
+    }
+
+    /// Whether anything waits for a commit.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.entries.is_empty()
+    }
+
+    /// Writes what waits, with one fsync. On an error nothing may be decided any more: what the disk
+    /// holds is unknown, and fsync is not tried again.
+    pub fn commit(&mut self) -> Result<Committed, JournalError> {
+        let mut batch = std::mem::take(&mut self.waiting);
+        self.overlay.clear();
+        batch.head = self.head;
+        batch.seal = self.seal_key.as_ref().map(|key| seal::seal(key, self.head));
+        self.store.commit(&batch)?;
+        self.durable = self.head;
+        Ok(Committed(()))
+    }
+
+    /// Stores a snapshot of the state with the next commit.
+    pub fn keep_snapshot(&mut self, state: Vec<u8>) {
+        self.waiting.snapshot = Some(Snapshot { head: self.head, state });
+    }
+
+    /// Lets whole days of signed asks be forgotten with the next commit.
+    pub fn forget_signed_before(&mut self, day: u32) {
+        self.waiting.forget_before = Some(day);
+    }
+
+    /// What is known of an ask: in the batch that waits, else on disk.
+    pub fn prior(&self, identity: &Identity) -> Result<Prior, JournalError> {
+        let same = match self.overlay.iter().find(|known| known.identity == *identity) {
+            Some(twin) => Some(twin.clone()),
+            None => self.find(&identity.index_key())?,
+        };
+        let claimed = match (identity.claim(), identity.claim_key()) {
+            (Some(claim), Some(key)) => {
+                let twin = |known: &&Request| {
+                    known.identity.claim().is_some_and(|other| other.name == claim.name)
+                };
+                match self.overlay.iter().find(twin) {
+                    Some(twin) => Some(twin.clone()),
+                    None => self.find(&key)?,
+                }
+            }
+            _ => None,
+        };
+        Ok(Prior { same, claimed })
+    }
+
+    fn find(&self, key: &[u8]) -> Result<Option<Request>, JournalError> {
+        match self.store.find(key)? {
+            Some(id) => self.record(id),
+            None => Ok(None),
+        }
+    }
+
+    /// A request's record, open or over.
+    pub fn record(&self, id: RequestId) -> Result<Option<Request>, JournalError> {
+        if let Some(known) = self.overlay.iter().find(|known| known.id == id) {
+            return Ok(Some(known.clone()));
+        }
+        Ok(self.store.reader().request(id)?)
+    }
+
+    pub fn reader(&self) -> std::sync::Arc<dyn Reader> {
+        self.store.reader()
+    }
+
+    /// The newest entry on disk.
+    pub fn durable(&self) -> Head {
+        self.durable
+    }
+
+    /// The newest entry.
+    pub fn head(&self) -> Head {
+        self.head
+    }
+
+    /// Checks the last seal and what follows it, and that the chain contains `note`, the place that the
+    /// wallet file remembers. Answers why they do not fit, if they do not.
+    pub fn distrust(
+        &self,
+        key: &[u8; 32],
+        note: Option<Head>,
+    ) -> Result<Option<String>, JournalError> {
+        let sealed = match self.store.seal()? {
+            None => Head::default(),
+            Some(stored) => {
+                let Some(entry_hash) = self.hash_at(stored.seq)? else {
+                    return Ok(Some("the sealed entry is missing".to_owned()));
+                };
+                let sealed = Head { seq: stored.seq, hash: entry_hash };
+                if !seal::fits(key, sealed, &stored) {
+                    return Ok(Some("the seal does not fit the entries".to_owned()));
+                }
+                sealed
+            }
+        };
+        let mut forbidden = None;
+        self.replay(sealed, |entry| {
+            let first = sealed.seq == 0 && matches!(entry.event, Event::WalletCreated { .. });
+            if !first && !entry.event.may_happen_while_locked() && forbidden.is_none() {
+                forbidden = Some(entry.seq);
+            }
+        })?;
+        if let Some(seq) = forbidden {
+            return Ok(Some(format!("entry {seq} came after the last seal and needed an open wallet")));
+        }
+        match note {
+            Some(note) if self.hash_at(note.seq)? != Some(note.hash) => Ok(Some(format!(
+                "the wallet remembers entry {} of another or a longer journal",
+                note.seq
+            ))),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    fn hash_at(&self, seq: u64) -> Result<Option<Hash>, JournalError> {
+        if seq == 0 {
+            return Ok(Some(Hash::default()));
+        }
+        Ok(self.store.entry(seq)?.map(|bytes| codec::hash(&bytes)))
+    }
+
+    /// From now on every commit is sealed.
+    pub fn seal_with(&mut self, key: Zeroizing<[u8; 32]>) {
+        self.seal_key = Some(key);
+    }
+
+    /// No more seals: the wallet is locked, or the journal is not trusted.
+    pub fn stop_sealing(&mut self) {
+        self.seal_key = None;
+    }
+}
+
+/// Reads the whole chain through a reader and answers its head; the hash `wanted` must be part of it.
+///
+/// # Errors
+/// The first damaged entry, or that `wanted` is not in the chain.
+pub fn verify_chain(reader: &dyn Reader, wanted: Option<Hash>) -> Result<Head, JournalError> {
+    let mut at = Head::default();
+    let mut met = wanted.is_none();
+    let mut failure = None;
+    reader.read_after(0, &mut |bytes| match codec::decode(bytes, at) {
+        Ok(entry) => {
+            at = Head { seq: entry.seq, hash: codec::hash(bytes) };
+            met = met || wanted == Some(at.hash);
+            true
+        }
+        Err(reason) => {
+            failure = Some(JournalError::Damaged { seq: at.seq.saturating_add(1), reason });
+            false
+        }
+    })?;
+    match failure {
+        Some(failure) => Err(failure),
+        None if !met => Err(JournalError::Damaged {
+            seq: at.seq,
+            reason: "the noted head is not part of this chain: it was shortened or replaced".to_owned(),
+        }),
+        None => Ok(at),
+    }
+}

@@ -1,0 +1,55 @@
+//! The bytes of an entry: version, sequence number, time, hash of the entry before, event.
+
+use bursar_core::time::Utc;
+use bursar_domain::{Entry, Event};
+use sha2::{Digest, Sha256};
+
+use super::Head;
+
+/// SHA-256 of an entry's bytes.
+pub type Hash = [u8; 32];
+
+/// Raised with every change of an event's form; older versions are then translated here.
+const VERSION: u8 = 1;
+
+pub(super) fn hash(bytes: &[u8]) -> Hash {
+    Sha256::digest(bytes).into()
+}
+
+pub fn hash_hex(hash: &Hash) -> String {
+    hex::encode(hash)
+}
+
+pub(super) fn encode(entry: &Entry, before: &Hash) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(512);
+    bytes.push(VERSION);
+    bytes.extend_from_slice(&entry.seq.to_be_bytes());
+    bytes.extend_from_slice(&entry.at.0.to_be_bytes());
+    bytes.extend_from_slice(before);
+    postcard::to_extend(&entry.event, bytes).map_err(|error| error.to_string())
+}
+
+/// Reads the entry that follows `after`.
+pub(super) fn decode(bytes: &[u8], after: Head) -> Result<Entry, String> {
+    const SHORT: &str = "the entry is cut short";
+    let (version, rest) = bytes.split_first().ok_or(SHORT)?;
+    if *version != VERSION {
+        return Err(format!("entry version {version} is not one this program knows"));
+    }
+    let (seq, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
+    let (at, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
+    let (before, rest) = rest.split_first_chunk::<32>().ok_or(SHORT)?;
+    let seq = u64::from_be_bytes(*seq);
+    if Some(seq) != after.seq.checked_add(1) {
+        return Err(format!("it says that it is entry {seq}"));
+    }
+    if *before != after.hash {
+        return Err("its hash of the entry before does not fit".to_owned());
+    }
+    let (event, left) =
+        postcard::take_from_bytes::<Event>(rest).map_err(|error| error.to_string())?;
+    if !left.is_empty() {
+        return Err("bytes follow the event".to_owned());
+    }
+    Ok(Entry { seq, at: Utc(i64::from_be_bytes(*at)), event })
+}

@@ -1,0 +1,178 @@
+//! Doubles of the store: one in memory, and one that fails at a chosen commit. The suite in `tests` runs
+//! on them and on the real one; a difference is a bug in the double.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bursar_core::ids::RequestId;
+use bursar_domain::Request;
+
+use super::Head;
+use super::store::{
+    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_record,
+};
+
+#[derive(Debug, Default)]
+struct Tables {
+    entries: BTreeMap<u64, Vec<u8>>,
+    records: BTreeMap<RequestId, Vec<u8>>,
+    created: Vec<RequestId>,
+    index: BTreeMap<Vec<u8>, RequestId>,
+    head: Head,
+    seal: Option<Seal>,
+    snapshot: Option<Snapshot>,
+}
+
+/// A store that forgets everything when the last clone of it goes.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore {
+    // A mutex, not a message: the reader is used from other threads, as that of the real store is.
+    tables: Arc<Mutex<Tables>>,
+}
+
+impl MemoryStore {
+    fn with<T>(&self, use_tables: impl FnOnce(&mut Tables) -> T) -> T {
+        use_tables(&mut self.tables.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes the bytes of an entry, as somebody with the file could.
+    pub fn tamper(&self, seq: u64, change: impl FnOnce(&mut Vec<u8>)) {
+        self.with(|tables| {
+            if let Some(bytes) = tables.entries.get_mut(&seq) {
+                change(bytes);
+            }
+        });
+    }
+}
+
+impl Store for MemoryStore {
+    fn head(&self) -> Result<Head, StoreError> {
+        Ok(self.with(|tables| tables.head))
+    }
+
+    fn seal(&self) -> Result<Option<Seal>, StoreError> {
+        Ok(self.with(|tables| tables.seal))
+    }
+
+    fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
+        Ok(self.with(|tables| tables.snapshot.clone()))
+    }
+
+    fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        Reader::read_after(self, seq, visit)
+    }
+
+    fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.with(|tables| tables.entries.get(&seq).cloned()))
+    }
+
+    fn find(&self, key: &[u8]) -> Result<Option<RequestId>, StoreError> {
+        Ok(self.with(|tables| tables.index.get(key).copied()))
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.with(|tables| {
+            tables.entries.extend(batch.entries.iter().cloned());
+            tables.records.extend(batch.records.iter().cloned());
+            tables.created.extend(batch.created.iter().map(|(_seq, id)| *id));
+            tables.index.extend(batch.index.iter().cloned());
+            for (key, id) in &batch.claims {
+                tables.index.entry(key.clone()).or_insert(*id);
+            }
+            if let Some(day) = batch.forget_before {
+                let end = [b"h".as_slice(), &day.to_be_bytes()].concat();
+                tables.index.retain(|key, _id| !(key.starts_with(b"h") && *key < end));
+            }
+            tables.head = batch.head;
+            tables.seal = batch.seal.or(tables.seal);
+            tables.snapshot = batch.snapshot.clone().or(tables.snapshot.take());
+        });
+        Ok(())
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        Arc::new(self.clone())
+    }
+}
+
+impl Reader for MemoryStore {
+    fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
+        let bytes = self.with(|tables| tables.records.get(&id).cloned());
+        bytes.map(|bytes| decode_record(&bytes)).transpose()
+    }
+
+    fn latest(&self, limit: usize) -> Result<Vec<Request>, StoreError> {
+        let mut ids: Vec<RequestId> = Vec::new();
+        for id in self.with(|tables| tables.created.clone()).into_iter().rev() {
+            if !ids.contains(&id) && ids.len() < limit {
+                ids.push(id);
+            }
+        }
+        ids.into_iter().filter_map(|id| Reader::request(self, id).transpose()).collect()
+    }
+
+    fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        let entries: Vec<Vec<u8>> = self.with(|tables| {
+            tables.entries.range(seq.saturating_add(1)..).map(|(_seq, bytes)| bytes.clone()).collect()
+        });
+        for bytes in entries {
+            if !visit(&bytes) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A store whose commits fail from the `n`th on, like a disk that is full or gone.
+#[derive(Debug)]
+pub struct FaultyStore<S> {
+    inner: S,
+    commits_left: usize,
+}
+
+impl<S: Store> FaultyStore<S> {
+    pub fn new(inner: S, commits_left: usize) -> Self {
+        Self { inner, commits_left }
+    }
+}
+
+impl<S: Store> Store for FaultyStore<S> {
+    fn head(&self) -> Result<Head, StoreError> {
+        self.inner.head()
+    }
+
+    fn seal(&self) -> Result<Option<Seal>, StoreError> {
+        self.inner.seal()
+    }
+
+    fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
+        self.inner.snapshot()
+    }
+
+    fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        self.inner.read_after(seq, visit)
+    }
+
+    fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.entry(seq)
+    }
+
+    fn find(&self, key: &[u8]) -> Result<Option<RequestId>, StoreError> {
+        self.inner.find(key)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        match self.commits_left.checked_sub(1) {
+            Some(left) => {
+                self.commits_left = left;
+                self.inner.commit(batch)
+            }
+            None => Err(StoreError("No space left on device".to_owned())),
+        }
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        self.inner.reader()
+    }
+}

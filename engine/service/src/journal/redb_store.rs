@@ -1,0 +1,204 @@
+//! The journal on disk. The only file that names redb.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bursar_core::ids::RequestId;
+use bursar_domain::Request;
+use redb::{
+    Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableError,
+};
+
+use super::store::{
+    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_head, decode_record,
+    decode_snapshot, encode_head, encode_snapshot,
+};
+use super::Head;
+use crate::ports::Faults;
+
+const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
+const RECORDS: TableDefinition<'_, &[u8; 16], &[u8]> = TableDefinition::new("records");
+const CREATED: TableDefinition<'_, (u64, &[u8; 16]), ()> = TableDefinition::new("created");
+const INDEX: TableDefinition<'_, &[u8], &[u8; 16]> = TableDefinition::new("index");
+const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+
+/// Pages kept in memory: the journal is appended to and rarely read.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// A redb file.
+#[derive(Debug)]
+pub struct RedbStore {
+    db: Arc<Database>,
+    faults: Arc<dyn Faults>,
+}
+
+impl RedbStore {
+    /// Opens or creates `path`.
+    pub fn open(path: &Path, faults: Arc<dyn Faults>) -> Result<Self, StoreError> {
+        let db = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
+        Ok(Self { db: Arc::new(db), faults })
+    }
+
+    fn meta(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let read = self.db.begin_read().map_err(failed)?;
+        let Some(table) = existing(read.open_table(META))? else { return Ok(None) };
+        let value = table.get(key).map_err(failed)?;
+        Ok(value.map(|value| value.value().to_vec()))
+    }
+}
+
+impl Store for RedbStore {
+    fn head(&self) -> Result<Head, StoreError> {
+        match self.meta("head")? {
+            None => Ok(Head::default()),
+            Some(bytes) => {
+                decode_head(&bytes).ok_or_else(|| StoreError("the recorded head is damaged".into()))
+            }
+        }
+    }
+
+    fn seal(&self) -> Result<Option<Seal>, StoreError> {
+        let Some(bytes) = self.meta("seal")? else { return Ok(None) };
+        match decode_head(&bytes) {
+            Some(Head { seq, hash: tag }) => Ok(Some(Seal { seq, tag })),
+            None => Err(StoreError("the recorded seal is damaged".into())),
+        }
+    }
+
+    fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
+        Ok(self.meta("snapshot")?.and_then(|bytes| decode_snapshot(&bytes)))
+    }
+
+    fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        read_after(&self.db, seq, visit)
+    }
+
+    fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let read = self.db.begin_read().map_err(failed)?;
+        let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(None) };
+        let value = table.get(seq).map_err(failed)?;
+        Ok(value.map(|value| value.value().to_vec()))
+    }
+
+    fn find(&self, key: &[u8]) -> Result<Option<RequestId>, StoreError> {
+        let read = self.db.begin_read().map_err(failed)?;
+        let Some(table) = existing(read.open_table(INDEX))? else { return Ok(None) };
+        let value = table.get(key).map_err(failed)?;
+        Ok(value.map(|value| RequestId::from_bytes(*value.value())))
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.faults.reach("journal.before_commit").map_err(failed)?;
+        let mut write = self.db.begin_write().map_err(failed)?;
+        write.set_durability(Durability::Immediate).map_err(failed)?;
+        // A restart after a crash must not have to walk the whole file.
+        write.set_quick_repair(true);
+        write_batch(&write, batch)?;
+        self.faults.reach("journal.before_sync").map_err(failed)?;
+        write.commit().map_err(failed)?;
+        self.faults.reach("journal.after_commit").map_err(failed)
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        Arc::new(RedbReader { db: Arc::clone(&self.db) })
+    }
+}
+
+fn write_batch(write: &redb::WriteTransaction, batch: &Batch) -> Result<(), StoreError> {
+    let mut entries = write.open_table(ENTRIES).map_err(failed)?;
+    for (seq, bytes) in &batch.entries {
+        entries.insert(seq, bytes.as_slice()).map_err(failed)?;
+    }
+    let mut records = write.open_table(RECORDS).map_err(failed)?;
+    for (id, bytes) in &batch.records {
+        records.insert(id.as_bytes(), bytes.as_slice()).map_err(failed)?;
+    }
+    let mut created = write.open_table(CREATED).map_err(failed)?;
+    for (seq, id) in &batch.created {
+        created.insert((*seq, id.as_bytes()), ()).map_err(failed)?;
+    }
+    let mut index = write.open_table(INDEX).map_err(failed)?;
+    for (key, id) in &batch.index {
+        index.insert(key.as_slice(), id.as_bytes()).map_err(failed)?;
+    }
+    for (key, id) in &batch.claims {
+        let free = index.get(key.as_slice()).map_err(failed)?.is_none();
+        if free {
+            index.insert(key.as_slice(), id.as_bytes()).map_err(failed)?;
+        }
+    }
+    if let Some(day) = batch.forget_before {
+        let end = [b"h".as_slice(), &day.to_be_bytes()].concat();
+        index.retain_in(b"h".as_slice()..end.as_slice(), |_key, _id| false).map_err(failed)?;
+    }
+    let mut meta = write.open_table(META).map_err(failed)?;
+    meta.insert("head", encode_head(batch.head).as_slice()).map_err(failed)?;
+    if let Some(seal) = batch.seal {
+        let bytes = encode_head(Head { seq: seal.seq, hash: seal.tag });
+        meta.insert("seal", bytes.as_slice()).map_err(failed)?;
+    }
+    if let Some(snapshot) = &batch.snapshot {
+        meta.insert("snapshot", encode_snapshot(snapshot).as_slice()).map_err(failed)?;
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct RedbReader {
+    db: Arc<Database>,
+}
+
+impl Reader for RedbReader {
+    fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
+        let read = self.db.begin_read().map_err(failed)?;
+        let Some(table) = existing(read.open_table(RECORDS))? else { return Ok(None) };
+        let value = table.get(id.as_bytes()).map_err(failed)?;
+        value.map(|value| decode_record(value.value())).transpose()
+    }
+
+    fn latest(&self, limit: usize) -> Result<Vec<Request>, StoreError> {
+        let read = self.db.begin_read().map_err(failed)?;
+        let Some(created) = existing(read.open_table(CREATED))? else { return Ok(Vec::new()) };
+        let mut ids = Vec::new();
+        for row in created.iter().map_err(failed)?.rev() {
+            let (key, _unit) = row.map_err(failed)?;
+            let id = RequestId::from_bytes(*key.value().1);
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+            if ids.len() >= limit {
+                break;
+            }
+        }
+        ids.into_iter().filter_map(|id| self.request(id).transpose()).collect()
+    }
+
+    fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        read_after(&self.db, seq, visit)
+    }
+}
+
+fn read_after(db: &Database, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
+    let read = db.begin_read().map_err(failed)?;
+    let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(()) };
+    for row in table.range(seq.saturating_add(1)..).map_err(failed)? {
+        let (_seq, bytes) = row.map_err(failed)?;
+        if !visit(bytes.value()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A table that no commit has made yet is empty.
+fn existing<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
+    match table {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> StoreError {
+    StoreError(error.to_string())
+}

@@ -1,0 +1,108 @@
+//! What the journal needs of a store. Used by the core's thread; readers may be on any.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bursar_core::ids::RequestId;
+use bursar_domain::Request;
+
+use super::Head;
+
+/// Why the store failed. After a failed commit nothing is known of the disk.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct StoreError(pub String);
+
+/// Everything that one commit makes durable, or nothing of it.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    pub entries: Vec<(u64, Vec<u8>)>,
+    pub head: Head,
+    pub seal: Option<Seal>,
+    /// The latest record of each touched request.
+    pub records: Vec<(RequestId, Vec<u8>)>,
+    /// New requests in the order of their creation.
+    pub created: Vec<(u64, RequestId)>,
+    /// Identity of an ask → its newest request.
+    pub index: Vec<(Vec<u8>, RequestId)>,
+    /// Idempotency key → the request that first used it; never overwritten.
+    pub claims: Vec<(Vec<u8>, RequestId)>,
+    pub snapshot: Option<Snapshot>,
+    /// Signed asks of days before this one are forgotten.
+    pub forget_before: Option<u32>,
+}
+
+/// A seal as stored: which entry it covers, and the tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    pub seq: u64,
+    pub tag: [u8; 32],
+}
+
+/// An encoded state and the place in the chain that it stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    pub head: Head,
+    pub state: Vec<u8>,
+}
+
+/// Visits the bytes of one entry; `false` stops.
+pub type Visit<'a> = dyn FnMut(&[u8]) -> bool + 'a;
+
+/// The durable side of the journal.
+pub trait Store: Send + fmt::Debug {
+    fn head(&self) -> Result<Head, StoreError>;
+    fn seal(&self) -> Result<Option<Seal>, StoreError>;
+    fn snapshot(&self) -> Result<Option<Snapshot>, StoreError>;
+    /// Visits the entries after `seq` in order.
+    fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
+    fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError>;
+    fn find(&self, key: &[u8]) -> Result<Option<RequestId>, StoreError>;
+    /// Durable when it returns; on an error nothing may be assumed.
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError>;
+    fn reader(&self) -> Arc<dyn Reader>;
+}
+
+/// Reads committed records without the core.
+pub trait Reader: Send + Sync + fmt::Debug {
+    fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError>;
+    /// The latest `limit` requests, newest first.
+    fn latest(&self, limit: usize) -> Result<Vec<Request>, StoreError>;
+    fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
+}
+
+pub(super) fn decode_record(bytes: &[u8]) -> Result<Request, StoreError> {
+    postcard::from_bytes(bytes)
+        .map_err(|error| StoreError(format!("a request's record is damaged: {error}")))
+}
+
+const SNAPSHOT_VERSION: u8 = 1;
+
+/// Bytes of a snapshot: version, place, state.
+pub(super) fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
+    let mut bytes = vec![SNAPSHOT_VERSION];
+    bytes.extend_from_slice(&encode_head(snapshot.head));
+    bytes.extend_from_slice(&snapshot.state);
+    bytes
+}
+
+/// `None` if it is of another version or cut short: a snapshot is a cache.
+pub(super) fn decode_snapshot(bytes: &[u8]) -> Option<Snapshot> {
+    let (version, rest) = bytes.split_first()?;
+    let (head, state) = rest.split_first_chunk::<40>()?;
+    let head = decode_head(head)?;
+    (*version == SNAPSHOT_VERSION).then(|| Snapshot { head, state: state.to_vec() })
+}
+
+pub(super) fn encode_head(head: Head) -> [u8; 40] {
+    let mut bytes = [0; 40];
+    let (seq, hash) = bytes.split_at_mut(8);
+    seq.copy_from_slice(&head.seq.to_be_bytes());
+    hash.copy_from_slice(&head.hash);
+    bytes
+}
+
+pub(super) fn decode_head(bytes: &[u8]) -> Option<Head> {
+    let (seq, hash) = bytes.split_first_chunk::<8>()?;
+    Some(Head { seq: u64::from_be_bytes(*seq), hash: hash.try_into().ok()? })
+}

@@ -1,0 +1,118 @@
+//! From an agent's payment-required text to the immutable ask that is checked, recorded, shown and signed.
+
+use alloy_primitives::{Bytes, keccak256};
+use bursar_chain::ports::BlockTag;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::json::Value;
+use bursar_core::limits::URL_BYTES;
+use bursar_core::money::{Atoms, Round};
+use bursar_core::networks::{ChainId, Network};
+use bursar_domain::PaymentAsk;
+use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
+use bursar_x402::error::X402Error;
+use bursar_x402::required::PaymentRequired;
+use bursar_x402::requirements::{Choice, DomainClaim, choose, domain_claim};
+use bursar_x402::v2::Echo;
+use bursar_x402::header;
+
+use crate::ports::Ports;
+
+/// What the agent forwards.
+#[derive(Debug, Clone)]
+pub enum PaymentInput {
+    /// The header's text: base64 of JSON.
+    Header(String),
+    /// The JSON itself (AP2).
+    Data(Value),
+}
+
+/// Reads the offer and, only where it contradicts our table of tokens, asks the chain.
+pub async fn propose(
+    input: &PaymentInput,
+    request_url: Option<String>,
+    usable: impl Fn(ChainId) -> bool,
+    ports: &Ports,
+) -> Result<PaymentAsk, Fault> {
+    let (mut ask, contradicted) = read(input, request_url, usable)?;
+    if let Some(network) = contradicted {
+        ask.domain_contradicted = !chain_confirms(network, ports).await;
+    }
+    Ok(ask)
+}
+
+/// The pure part: the ask, and the network whose token domain the offer contradicts.
+fn read(
+    input: &PaymentInput,
+    request_url: Option<String>,
+    usable: impl Fn(ChainId) -> bool,
+) -> Result<(PaymentAsk, Option<&'static Network>), Fault> {
+    let required = match input {
+        PaymentInput::Header(text) => PaymentRequired::parse(&header::decode(text).map_err(fault)?),
+        PaymentInput::Data(value) => PaymentRequired::parse(value),
+    }
+    .map_err(fault)?;
+    let Choice { offer, network, asset, payee, reference } =
+        choose(&required.offers, usable).map_err(fault)?;
+    if !reference {
+        return Err(Fault::because(
+            Code::InvalidPaymentData,
+            format!(
+                "Only {} by EIP-3009 can be paid on {}.",
+                network.stablecoin.symbol, network.title
+            ),
+        ));
+    }
+    let resource_url = required.resource_url(offer).map(str::to_owned);
+    for url in [&request_url, &resource_url].into_iter().flatten() {
+        if url.len() > URL_BYTES {
+            return Err(Fault::because(Code::InvalidRequest, "A URL may have 4 KiB."));
+        }
+    }
+    let amount = Atoms(offer.amount);
+    let usd = amount.to_usd(network.stablecoin.decimals, Round::Up).map_err(|error| {
+        Fault::because(Code::InvalidX402Format, format!("amount: {error}."))
+    })?;
+    let contradicted = match domain_claim(&offer.extra, &network.stablecoin) {
+        DomainClaim::Agrees => None,
+        DomainClaim::Contradicts => Some(network),
+    };
+    let ask = PaymentAsk {
+        chain: network.chain,
+        asset,
+        amount,
+        usd,
+        payee,
+        valid_seconds: offer.max_timeout_seconds.max(MIN_VALIDITY_SECONDS),
+        request_url,
+        resource_url,
+        domain_contradicted: false,
+        echo: Echo::new(&required, offer).map_err(fault)?,
+    };
+    Ok((ask, contradicted))
+}
+
+/// Whether the token itself answers with the domain of our table. No answer is no confirmation.
+async fn chain_confirms(network: &Network, ports: &Ports) -> bool {
+    let Some(chain) = ports.chains.get(&network.chain) else { return false };
+    let hash = keccak256("DOMAIN_SEPARATOR()");
+    let selector = Bytes::copy_from_slice(hash.0.first_chunk::<4>().map_or(&[], |four| four));
+    let coin = &network.stablecoin;
+    match chain.call(coin.address, selector, BlockTag::Latest).await {
+        Ok(answer) => answer.as_ref() == coin.domain_separator.as_slice(),
+        Err(failure) => {
+            tracing::warn!(network = %network.chain, %failure, "token domain not confirmed");
+            false
+        }
+    }
+}
+
+fn fault(error: X402Error) -> Fault {
+    let code = match &error {
+        X402Error::InvalidHeader(_) => Code::InvalidPaymentRequired,
+        X402Error::InvalidFormat(_) => Code::InvalidX402Format,
+        X402Error::InvalidPayment(_) => Code::InvalidPaymentData,
+        X402Error::NoOffer => Code::NetworkDisabled,
+    };
+    Fault::because(code, format!("{error}."))
+}

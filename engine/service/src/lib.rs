@@ -1,0 +1,15 @@
+//! The engine of the Bursar wallet: journal, vault, lanes, agent server and control channel around the
+//! pure rules of `bursar-domain`. See ARCHITECTURE.md for who may use whom.
+
+pub mod agent_api;
+pub mod config;
+pub mod control;
+pub mod core;
+pub mod edition;
+pub mod engine;
+pub mod journal;
+pub mod lanes;
+pub mod operator;
+pub mod ports;
+pub mod service;
+pub mod vault;

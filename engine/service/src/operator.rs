@@ -1,0 +1,95 @@
+//! Turns an operator's order into commands and an answer. Knows no terminal: what must be asked goes
+//! through the [`Dialogue`].
+
+mod addresses;
+mod agents;
+mod audit;
+mod describe;
+mod policies;
+mod requests;
+mod server;
+pub(crate) mod wallet;
+
+use std::sync::Arc;
+
+use bursar_core::answers::{Answer, Reply, SecretField, Warning};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::Order;
+use bursar_core::wire::SecretPrompt;
+use bursar_domain::Action;
+use secrecy::{ExposeSecret, SecretString};
+use unicode_normalization::UnicodeNormalization;
+
+use crate::control::Dialogue;
+use crate::core::Outcome;
+use crate::engine::{Shared, blocking};
+
+/// What a command ends with, before it is a [`Reply`].
+pub(crate) struct Done {
+    answer: Answer,
+    warnings: Vec<Warning>,
+    secret: Option<SecretField>,
+}
+
+impl From<Answer> for Done {
+    fn from(answer: Answer) -> Self {
+        Self { answer, warnings: Vec::new(), secret: None }
+    }
+}
+
+/// Runs one order to its end.
+pub(crate) async fn run(engine: &Arc<Shared>, order: Order, dialogue: &mut Dialogue) -> Reply {
+    let done = match order {
+        Order::Wallet(order) => wallet::run(engine, order, dialogue).await,
+        Order::Seed(order) => addresses::seed(engine, order, dialogue).await,
+        Order::Address(order) => addresses::address(engine, order).await,
+        Order::Policy(order) => policies::run(engine, order).await,
+        Order::Agent(order) => agents::run(engine, order, dialogue).await,
+        Order::Server(order) => server::server(engine, order).await,
+        Order::Requests(order) => requests::list(engine, &order),
+        Order::Approve(order) => requests::approve(engine, &order, dialogue).await,
+        Order::Deny(order) => requests::deny(engine, &order).await,
+        Order::Network(order) => server::network(engine, order).await,
+        Order::Freeze => server::freeze(engine).await,
+        Order::Thaw => server::thaw(engine, dialogue).await,
+        Order::Status => server::status(engine).await,
+        Order::Audit(order) => audit::run(engine, order, dialogue).await,
+    };
+    match done {
+        Ok(done) => {
+            Reply { result: Ok(done.answer), warnings: done.warnings, secret: done.secret }
+        }
+        Err(fault) => {
+            if let Some(detail) = &fault.detail {
+                tracing::warn!(code = %fault.code, detail, "a command failed");
+            }
+            Reply { result: Err(fault), warnings: Vec::new(), secret: None }
+        }
+    }
+}
+
+/// Has an action decided.
+async fn act(engine: &Shared, action: Action) -> Result<Outcome, Fault> {
+    engine.core.act(action).await
+}
+
+/// Asks for the password. The same passphrase typed on another keyboard is the same password.
+async fn password(dialogue: &mut Dialogue, what: SecretPrompt) -> Result<SecretString, Fault> {
+    Ok(normalized(&dialogue.secret(what).await?))
+}
+
+/// Unicode NFC.
+pub(crate) fn normalized(password: &SecretString) -> SecretString {
+    SecretString::from(password.expose_secret().nfc().collect::<String>())
+}
+
+/// Asks for the password of the open wallet again.
+async fn prove_operator(engine: &Arc<Shared>, dialogue: &mut Dialogue) -> Result<(), Fault> {
+    if !engine.vault.is_unlocked() {
+        return Err(Fault::new(Code::WalletLocked));
+    }
+    let password = password(dialogue, SecretPrompt::Password).await?;
+    let vault = Arc::clone(&engine.vault);
+    blocking(move || vault.verify_password(&password)).await?
+}

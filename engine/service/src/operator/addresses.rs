@@ -1,0 +1,150 @@
+//! `seed …` and `address …`.
+
+use std::sync::Arc;
+
+use bursar_core::answers::{Answer, SecretField, SeedAnswer};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::{AddressOrder, SeedOrder, Words};
+use bursar_core::ids::{Name, SeedId};
+use bursar_core::wire::SecretPrompt;
+use bursar_domain::Action;
+use bursar_domain::event::AddressAdded;
+use bursar_domain::wallets::{Backing, Wallet};
+use zeroize::Zeroizing;
+
+use super::{Done, act, describe};
+use crate::control::Dialogue;
+use crate::engine::{Shared, blocking};
+use crate::vault::seed::{Seed, WordCount};
+
+pub(super) async fn seed(
+    engine: &Arc<Shared>,
+    order: SeedOrder,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    let known = wallet(engine)?;
+    match order {
+        SeedOrder::List => {
+            let seeds = known.seeds.iter().map(|(id, seed)| describe::seed(*id, seed)).collect();
+            Ok(Answer::Seeds { seeds }.into())
+        }
+        SeedOrder::Create { words } => {
+            let count = match words {
+                Words::Twelve => WordCount::Twelve,
+                Words::TwentyFour => WordCount::TwentyFour,
+            };
+            let entropy = Zeroizing::new(engine.random::<32>()?);
+            let made = Seed::generate(count, &entropy);
+            let phrase = made.phrase().map_err(internal)?;
+            let answer = add(engine, made).await?;
+            dialogue.hand_out(Zeroizing::new(phrase.as_bytes().to_vec())).await?;
+            Ok(Done {
+                answer: Answer::Seed(answer),
+                warnings: Vec::new(),
+                secret: Some(SecretField::Phrase),
+            })
+        }
+        SeedOrder::Import => {
+            if !engine.vault.is_unlocked() {
+                return Err(Fault::new(Code::WalletLocked));
+            }
+            let phrase = dialogue.secret(SecretPrompt::SeedPhrase).await?;
+            let read = Seed::from_phrase(&phrase)
+                .map_err(|error| Fault::because(Code::BadInput, error.to_string()))?;
+            Ok(Answer::Seed(add(engine, read).await?).into())
+        }
+    }
+}
+
+/// Wallet file first, then the event.
+async fn add(engine: &Arc<Shared>, made: Seed) -> Result<SeedAnswer, Fault> {
+    let _one_at_a_time = engine.wallet_changes.lock().await;
+    if !engine.vault.is_unlocked() {
+        return Err(Fault::new(Code::WalletLocked));
+    }
+    let id = wallet(engine)?.next_seed();
+    let words = u8::try_from(made.word_count()).map_err(internal)?;
+    let vault = Arc::clone(&engine.vault);
+    blocking(move || vault.add_seed(id, made)).await??;
+    act(engine, Action::AddSeed { id, words }).await?;
+    let added = wallet(engine)?.seeds.get(&id).copied();
+    added.map(|seed| describe::seed(id, &seed)).ok_or(Fault::new(Code::InternalError))
+}
+
+pub(super) async fn address(engine: &Arc<Shared>, order: AddressOrder) -> Result<Done, Fault> {
+    match order {
+        AddressOrder::List => {
+            let known = wallet(engine)?;
+            let addresses = known.addresses.values().map(|address| describe::address(address));
+            Ok(Answer::Addresses { addresses: addresses.collect() }.into())
+        }
+        AddressOrder::Create { label, index, description, seed } => {
+            create(engine, &label, index, description, seed).await
+        }
+    }
+}
+
+async fn create(
+    engine: &Arc<Shared>,
+    label: &Name,
+    index: u32,
+    description: String,
+    seed: Option<SeedId>,
+) -> Result<Done, Fault> {
+    let _one_at_a_time = engine.wallet_changes.lock().await;
+    let id = which_seed(&*wallet(engine)?, seed)?;
+    if description.chars().count() > 200 || description.chars().any(char::is_control) {
+        return Err(Fault::because(
+            Code::BadInput,
+            "A description has at most 200 characters, and no control characters.",
+        ));
+    }
+    let vault = Arc::clone(&engine.vault);
+    let (path, address) = blocking(move || vault.derive(id, index)).await??;
+    let added = AddressAdded {
+        label: label.clone(),
+        description,
+        index,
+        backing: Backing::Seed(id),
+        path: path.clone(),
+        address,
+    };
+    act(engine, Action::AddAddress(Box::new(added))).await?;
+    let vault = Arc::clone(&engine.vault);
+    blocking(move || vault.use_address(id, &path)).await??;
+    let known = wallet(engine)?;
+    let made = known.address(label).ok_or(Fault::new(Code::InternalError))?;
+    Ok(Answer::Address(describe::address(made)).into())
+}
+
+/// The only seed, or the named one.
+fn which_seed(wallet: &Wallet, named: Option<SeedId>) -> Result<SeedId, Fault> {
+    let all: Vec<SeedId> = wallet.seeds.keys().copied().collect();
+    match (named, all.as_slice()) {
+        (Some(id), _) if wallet.seeds.contains_key(&id) => Ok(id),
+        (Some(id), _) => {
+            Err(Fault::because(Code::NothingFound, format!("There is no seed {id}: see `seed list`.")))
+        }
+        (None, [only]) => Ok(*only),
+        (None, []) => Err(Fault::because(
+            Code::NothingFound,
+            "There is no seed yet: run `bursar seed create` or `bursar seed import`.",
+        )),
+        (None, several) => {
+            let names: Vec<String> = several.iter().map(ToString::to_string).collect();
+            Err(Fault::because(
+                Code::Ambiguous,
+                format!("There are several seeds, {}: name one with --seed.", names.join(", ")),
+            ))
+        }
+    }
+}
+
+fn wallet(engine: &Shared) -> Result<Arc<Wallet>, Fault> {
+    engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))
+}
+
+fn internal(error: impl std::fmt::Display) -> Fault {
+    Fault::new(Code::InternalError).with_detail(error)
+}

@@ -1,0 +1,177 @@
+//! `agent …`. A token is shown when it is made; only its hash, or the wallet file, keeps it.
+
+use std::sync::Arc;
+
+use bursar_core::answers::{Answer, CredentialsAnswer, SecretField};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::{AgentOrder, AuthMode};
+use bursar_core::ids::{AgentId, Name};
+use bursar_domain::Action;
+use bursar_domain::agents::{Agent, Credential};
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use super::{Done, act, describe};
+use crate::control::Dialogue;
+use crate::engine::{Shared, blocking};
+
+pub(super) async fn run(
+    engine: &Arc<Shared>,
+    order: AgentOrder,
+    dialogue: &Dialogue,
+) -> Result<Done, Fault> {
+    match order {
+        AgentOrder::List => {
+            let view = engine.core.view();
+            let agents = view.state.agents.values();
+            let agents = agents.map(|agent| describe::agent(engine, &view.state, agent)).collect();
+            Ok(Answer::Agents { agents }.into())
+        }
+        AgentOrder::Show { agent } => show(engine, &find(engine, &agent)?.id),
+        AgentOrder::Register { name, auth } => register(engine, name, auth, dialogue).await,
+        AgentOrder::Commission { agent, policy, label } => {
+            act(engine, Action::Commission { agent: agent.clone(), policy, label }).await?;
+            show(engine, &agent)
+        }
+        AgentOrder::Instructions { agent, regenerate } => {
+            let agent = find(engine, &agent)?;
+            if regenerate {
+                replace(engine, &agent, dialogue).await
+            } else {
+                again(engine, &agent, dialogue).await
+            }
+        }
+        AgentOrder::Suspend { agent } => {
+            let id = find(engine, &agent)?.id.clone();
+            act(engine, Action::Suspend { agent: id.clone() }).await?;
+            show(engine, &id)
+        }
+        AgentOrder::Resume { agent } => {
+            let id = find(engine, &agent)?.id.clone();
+            act(engine, Action::Resume { agent: id.clone() }).await?;
+            show(engine, &id)
+        }
+        AgentOrder::Renew { agent } => {
+            let id = find(engine, &agent)?.id.clone();
+            act(engine, Action::Renew { agent: id.clone() }).await?;
+            show(engine, &id)
+        }
+    }
+}
+
+async fn register(
+    engine: &Arc<Shared>,
+    name: Name,
+    auth: AuthMode,
+    dialogue: &Dialogue,
+) -> Result<Done, Fault> {
+    let _one_at_a_time = engine.wallet_changes.lock().await;
+    let view = engine.core.view();
+    if view.state.wallet.is_none() {
+        return Err(Fault::new(Code::NoWallet));
+    }
+    if !engine.vault.is_unlocked() {
+        return Err(Fault::new(Code::WalletLocked));
+    }
+    // Told before a secret is written for nothing; the core decides all the same.
+    if view.state.find_agent(&name).is_some() {
+        return Err(Fault::because(
+            Code::NameTaken,
+            format!("An agent is named {name} already: choose another name."),
+        ));
+    }
+    let mut id = AgentId::from_entropy(engine.random()?);
+    while view.state.agents.contains_key(&id) {
+        id = AgentId::from_entropy(engine.random()?);
+    }
+    let (token, credential) = new_credential(engine, &id, auth).await?;
+    act(engine, Action::RegisterAgent { id: id.clone(), name, credential }).await?;
+    dialogue.hand_out(token).await?;
+    credentials(engine, &id).await
+}
+
+async fn replace(engine: &Arc<Shared>, agent: &Agent, dialogue: &Dialogue) -> Result<Done, Fault> {
+    let _one_at_a_time = engine.wallet_changes.lock().await;
+    if !engine.vault.is_unlocked() {
+        return Err(Fault::new(Code::WalletLocked));
+    }
+    let (token, credential) = new_credential(engine, &agent.id, agent.credential.mode()).await?;
+    act(engine, Action::ReplaceCredential { agent: agent.id.clone(), credential }).await?;
+    dialogue.hand_out(token).await?;
+    credentials(engine, &agent.id).await
+}
+
+/// Shows an HMAC agent's secret again; a bearer token is not kept anywhere.
+async fn again(engine: &Arc<Shared>, agent: &Agent, dialogue: &Dialogue) -> Result<Done, Fault> {
+    if agent.credential.mode() == AuthMode::Bearer {
+        return Err(Fault::because(
+            Code::NothingFound,
+            "Only the hash of a bearer token is kept: add --regenerate to issue a new one.",
+        ));
+    }
+    let (vault, id) = (Arc::clone(&engine.vault), agent.id.clone());
+    let secret = blocking(move || vault.agent_secret(&id)).await??;
+    let secret = secret.ok_or_else(|| {
+        Fault::because(
+            Code::NothingFound,
+            "The wallet file lacks this agent's secret: add --regenerate to issue a new one.",
+        )
+    })?;
+    dialogue.hand_out(token_text(&secret)).await?;
+    credentials(engine, &agent.id).await
+}
+
+/// 32 random bytes: an HMAC agent's go into the wallet file, of a bearer's only the hash is kept.
+async fn new_credential(
+    engine: &Arc<Shared>,
+    id: &AgentId,
+    auth: AuthMode,
+) -> Result<(Zeroizing<Vec<u8>>, Credential), Fault> {
+    let secret = Zeroizing::new(engine.random::<32>()?);
+    let token = token_text(&secret);
+    let credential = match auth {
+        AuthMode::Bearer => Credential::Bearer { sha256: Sha256::digest(&*token).into() },
+        AuthMode::Hmac => {
+            let (vault, id) = (Arc::clone(&engine.vault), id.clone());
+            blocking(move || vault.set_agent_secret(&id, &secret)).await??;
+            Credential::Hmac
+        }
+    };
+    Ok((token, credential))
+}
+
+/// `AT_` and 64 hex digits, as agents of the original know it.
+fn token_text(secret: &[u8; 32]) -> Zeroizing<Vec<u8>> {
+    let hex = Zeroizing::new(hex::encode(secret));
+    let mut text = Zeroizing::new(Vec::with_capacity(67));
+    text.extend_from_slice(b"AT_");
+    text.extend_from_slice(hex.as_bytes());
+    text
+}
+
+async fn credentials(engine: &Arc<Shared>, id: &AgentId) -> Result<Done, Fault> {
+    let view = engine.core.view();
+    let agent = view.state.agents.get(id).ok_or(Fault::new(Code::InternalError))?;
+    let server = describe::server(engine).await;
+    let answer = Answer::Credentials(CredentialsAnswer {
+        agent_id: id.to_string(),
+        name: agent.name.as_str().to_owned(),
+        auth_mode: agent.credential.mode().text().to_owned(),
+        // Where the server will be, if it is not there yet.
+        url: server.url.unwrap_or_else(|| format!("http://{}", engine.config.listen)),
+    });
+    Ok(Done { answer, warnings: Vec::new(), secret: Some(SecretField::Token) })
+}
+
+fn show(engine: &Shared, id: &AgentId) -> Result<Done, Fault> {
+    let view = engine.core.view();
+    let agent = view.state.agents.get(id).ok_or(Fault::new(Code::NothingFound))?;
+    Ok(Answer::Agent(describe::agent(engine, &view.state, agent)).into())
+}
+
+fn find(engine: &Shared, text: &Name) -> Result<Arc<Agent>, Fault> {
+    engine.core.view().state.find_agent(text).cloned().ok_or_else(|| {
+        Fault::because(Code::NothingFound, format!("There is no agent {text}: see `agent list`."))
+    })
+}

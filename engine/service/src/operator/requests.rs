@@ -1,0 +1,169 @@
+//! `requests`, `approve`, `deny`.
+
+use std::sync::Arc;
+
+use bursar_core::answers::{Answer, DecidedAnswer};
+use bursar_core::card::Card;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::{Approve, Deny, RequestsOrder};
+use bursar_core::ids::RequestId;
+use bursar_core::money::Usd;
+use bursar_core::wire::Asking;
+use bursar_domain::cards;
+use bursar_domain::{Action, Request, Status};
+
+use super::{Done, act, describe};
+use crate::control::Dialogue;
+use crate::core::Answered;
+use crate::engine::Shared;
+use crate::lanes::payments::execute;
+
+/// How many decided requests `--all` shows.
+const RECENT: usize = 50;
+
+pub(super) fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<Done, Fault> {
+    let view = engine.core.view();
+    let moment = engine.core.now();
+    let mut waiting: Vec<&Arc<Request>> = view.state.held.values().collect();
+    waiting.sort_by_key(|request| (request.created, request.id));
+    let mut requests: Vec<_> =
+        waiting.into_iter().map(|request| describe::request(&view.state, request, &moment)).collect();
+    if order.all {
+        let recent = engine.core.reader().latest(RECENT);
+        let recent = recent.map_err(|error| Fault::because(Code::JournalDamaged, error.0))?;
+        let decided = recent.iter().filter(|request| !view.state.held.contains_key(&request.id));
+        requests.extend(decided.map(|request| describe::request(&view.state, request, &moment)));
+    }
+    Ok(Answer::Requests { requests }.into())
+}
+
+pub(super) async fn approve(
+    engine: &Arc<Shared>,
+    order: &Approve,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    let request = find(engine, &order.id)?;
+    let card = card(engine, &request)?;
+    if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
+        return Err(Fault::new(Code::CardChanged));
+    }
+    let agreed = order.yes || dialogue.asking() == Asking::Agreed;
+    confirm(&card, order.confirm, agreed, dialogue).await?;
+    let nonce = engine.random()?;
+    let approved = Action::Approve { id: card.id, shown: card.digest.clone(), nonce };
+    let outcome = act(engine, approved).await?;
+    let Answered::Request(record) = outcome.answer else {
+        return Err(Fault::new(Code::InternalError));
+    };
+    if let Status::Refused { refusal, .. } = &record.status {
+        return Err(Fault::because(
+            refusal.code,
+            format!("Not approved, and the request is closed: {}", refusal.sentence()),
+        ));
+    }
+    let mut signed = false;
+    for slip in outcome.slips {
+        signed = matches!(execute(&engine.execution, slip).await, Ok(Some(_signature)));
+    }
+    Ok(decided(&card, if signed { "signed" } else { "executing" }))
+}
+
+/// An amount that matters is typed; anything else takes a yes.
+async fn confirm(
+    card: &Card,
+    typed: Option<Usd>,
+    agreed: bool,
+    dialogue: &mut Dialogue,
+) -> Result<(), Fault> {
+    let interactive = dialogue.asking() == Asking::Interactive;
+    if card.type_amount {
+        let given = match typed {
+            Some(given) => given,
+            None if interactive && !agreed => {
+                let text = dialogue.typed_amount(card.lines(), &card.usd.to_string()).await?;
+                Usd::parse(text.trim())
+                    .map_err(|error| Fault::because(Code::Declined, format!("Nothing was done: {error}.")))?
+            }
+            None => {
+                return Err(Fault::because(
+                    Code::ConfirmationNeeded,
+                    format!("This amount must be typed: add --confirm {}.", card.usd),
+                ));
+            }
+        };
+        if given != card.usd {
+            return Err(Fault::because(
+                Code::Declined,
+                format!("Nothing was done: the amount is {}, not {given}.", card.usd),
+            ));
+        }
+        return Ok(());
+    }
+    match (agreed, interactive) {
+        (true, _) => Ok(()),
+        (false, true) => dialogue.confirm(card.lines(), "Approve?").await,
+        (false, false) => Err(Fault::because(
+            Code::ConfirmationNeeded,
+            "Nobody can be asked here: look at `bursar requests`, then add --yes.",
+        )),
+    }
+}
+
+pub(super) async fn deny(engine: &Arc<Shared>, order: &Deny) -> Result<Done, Fault> {
+    let request = find(engine, &order.id)?;
+    let reason = order.reason.join(" ");
+    if reason.chars().count() > 200 || reason.chars().any(char::is_control) {
+        return Err(Fault::because(Code::BadInput, "A reason has at most 200 printable characters."));
+    }
+    let card = card(engine, &request)?;
+    let reason = Some(reason).filter(|reason| !reason.is_empty());
+    act(engine, Action::Deny { id: request.id, reason }).await?;
+    Ok(decided(&card, "denied"))
+}
+
+fn decided(card: &Card, status: &str) -> Done {
+    Answer::Decided(DecidedAnswer {
+        id: card.id.to_string(),
+        status: status.to_owned(),
+        amount: card.amount.clone(),
+        payee: card.terms.payee.clone(),
+    })
+    .into()
+}
+
+fn card(engine: &Shared, request: &Request) -> Result<Card, Fault> {
+    let view = engine.core.view();
+    cards::card(&view.state, request, &engine.core.now()).ok_or(Fault::new(Code::AlreadyDecided))
+}
+
+/// The waiting request whose id begins so; a decided one is told apart from none at all.
+fn find(engine: &Shared, prefix: &str) -> Result<Arc<Request>, Fault> {
+    let view = engine.core.view();
+    let fits: Vec<&Arc<Request>> =
+        view.state.held.values().filter(|request| request.id.has_prefix(prefix)).collect();
+    match fits.as_slice() {
+        [only] if !prefix.is_empty() => Ok(Arc::clone(only)),
+        [] => {
+            let recent = engine.core.reader().latest(RECENT).unwrap_or_default();
+            let whole = prefix.parse::<RequestId>().ok();
+            let known = recent.iter().any(|request| request.id.has_prefix(prefix))
+                || whole.is_some_and(|id| engine.core.reader().request(id).is_ok_and(|r| r.is_some()));
+            Err(if known && !prefix.is_empty() {
+                Fault::new(Code::AlreadyDecided)
+            } else {
+                Fault::because(
+                    Code::RequestNotFound,
+                    format!("No request begins with {prefix}: see `bursar requests`."),
+                )
+            })
+        }
+        several => {
+            let ids: Vec<String> = several.iter().map(|request| request.id.short()).collect();
+            Err(Fault::because(
+                Code::Ambiguous,
+                format!("Several requests begin so: {}.", ids.join(", ")),
+            ))
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `server …`, `network …`, `freeze`, `thaw`, `status`.
+
+use std::sync::Arc;
+
+use bursar_core::answers::{Answer, StatusAnswer};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::{NetworkOrder, ServerOrder};
+use bursar_core::networks::{NETWORKS, by_text};
+use bursar_domain::Action;
+
+use super::{Done, act, describe, wallet};
+use crate::control::Dialogue;
+use crate::engine::Shared;
+use crate::journal::hash_hex;
+
+pub(super) async fn server(engine: &Arc<Shared>, order: ServerOrder) -> Result<Done, Fault> {
+    match order {
+        ServerOrder::Start => {
+            engine.start_server().await?;
+        }
+        ServerOrder::Stop => engine.stop_server().await,
+        ServerOrder::Status => {}
+    }
+    Ok(Answer::Server(describe::server(engine).await).into())
+}
+
+pub(super) async fn network(engine: &Arc<Shared>, order: NetworkOrder) -> Result<Done, Fault> {
+    let (name, enabled) = match order {
+        NetworkOrder::List => return Ok(networks(engine)),
+        NetworkOrder::Enable { network } => (network, true),
+        NetworkOrder::Disable { network } => (network, false),
+    };
+    let row = by_text(&name).ok_or_else(|| {
+        Fault::because(
+            Code::NothingFound,
+            format!("{name} is not a network Bursar knows: see `network list`."),
+        )
+    })?;
+    act(engine, Action::SetNetwork { chain: row.chain, enabled }).await?;
+    Ok(networks(engine))
+}
+
+fn networks(engine: &Shared) -> Done {
+    let view = engine.core.view();
+    let rows = NETWORKS.iter().map(|row| describe::network(&view.state, row));
+    Answer::Networks { networks: rows.collect() }.into()
+}
+
+pub(super) async fn freeze(engine: &Arc<Shared>) -> Result<Done, Fault> {
+    act(engine, Action::Freeze).await?;
+    Ok(Answer::Frozen { frozen: true }.into())
+}
+
+pub(super) async fn thaw(
+    engine: &Arc<Shared>,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    super::prove_operator(engine, dialogue).await?;
+    act(engine, Action::Thaw).await?;
+    wallet::reissue(engine).await;
+    Ok(Answer::Frozen { frozen: false }.into())
+}
+
+pub(super) async fn status(engine: &Arc<Shared>) -> Result<Done, Fault> {
+    let view = engine.core.view();
+    Ok(Answer::Status(StatusAnswer {
+        wallet: describe::wallet(engine),
+        server: describe::server(engine).await,
+        agents: view.state.agents.len(),
+        requests: view.state.held.len(),
+        frozen: view.state.frozen.is_some(),
+        journal: view.head.seq,
+        head: hash_hex(&view.head.hash),
+        untrusted: view.untrusted.clone(),
+        data: engine.folder.path().display().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
+    .into())
+}

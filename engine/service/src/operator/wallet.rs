@@ -1,0 +1,178 @@
+//! `wallet …`: the file first, then the event that makes it count.
+
+use std::sync::Arc;
+
+use bursar_core::answers::{Answer, Warning};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::WalletOrder;
+use bursar_core::ids::Name;
+use bursar_core::limits::PASSWORD_CHARS;
+use bursar_core::wire::SecretPrompt;
+use bursar_domain::Action;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{Done, act, describe, normalized, password};
+use crate::control::Dialogue;
+use crate::engine::{Mode, Shared, blocking};
+use crate::lanes::payments::execute;
+
+pub(super) async fn run(
+    engine: &Arc<Shared>,
+    order: WalletOrder,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    let mut warnings = Vec::new();
+    match order {
+        WalletOrder::Status => {}
+        WalletOrder::Create { name } => create(engine, &name, dialogue).await?,
+        WalletOrder::Open => {
+            if engine.core.view().state.wallet.is_none() {
+                return Err(Fault::new(Code::NoWallet));
+            }
+            let given = password(dialogue, SecretPrompt::Password).await?;
+            warnings = open_with(engine, given).await?;
+        }
+        WalletOrder::Lock => note_and_lock(engine).await,
+        WalletOrder::Passwd => change_password(engine, dialogue).await?,
+    }
+    Ok(Done { answer: Answer::Wallet(describe::wallet(engine)), warnings, secret: None })
+}
+
+async fn create(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> Result<(), Fault> {
+    if engine.core.view().state.wallet.is_some() {
+        return Err(Fault::new(Code::WalletExists));
+    }
+    let given = new_password(dialogue).await?;
+    let _one_at_a_time = engine.wallet_changes.lock().await;
+    let (vault, wallet) = (Arc::clone(&engine.vault), name.clone());
+    let wallet_id = blocking(move || vault.create(&wallet, &given)).await?.map_err(|fault| {
+        match fault.code {
+            Code::WalletExists => Fault::because(
+                Code::WalletExists,
+                format!(
+                    "{} The journal does not know it: put its journal back, or move the file away.",
+                    fault.message
+                ),
+            ),
+            _other => fault,
+        }
+    })?;
+    if let Err(fault) = act(engine, Action::CreateWallet { name: name.clone(), wallet_id }).await {
+        let (vault, wallet) = (Arc::clone(&engine.vault), name.clone());
+        blocking(move || vault.discard(&wallet)).await??;
+        return Err(fault);
+    }
+    seal(engine).await
+}
+
+/// Opens the wallet, checks that journal and wallet fit, and has signed what waited for it.
+pub(crate) async fn open_with(
+    engine: &Arc<Shared>,
+    given: SecretString,
+) -> Result<Vec<Warning>, Fault> {
+    let _one_at_a_time = engine.wallet_changes.lock().await;
+    let given = normalized(&given);
+    let (vault, view) = (Arc::clone(&engine.vault), engine.core.view());
+    let unlocked = blocking(move || vault.unlock(&view.state, &given)).await??;
+    let mut warnings = Vec::new();
+    if let Some(why) = &unlocked.fallback {
+        warnings.push(Warning {
+            code: "PREVIOUS_COPY".to_owned(),
+            message: format!("The previous copy of the wallet file was opened: {why}."),
+        });
+    }
+    let mut keys = vec![unlocked.seal_key];
+    keys.extend(unlocked.retired);
+    match engine.core.unlocked(keys, unlocked.note).await {
+        Ok(Some(head)) => {
+            let vault = Arc::clone(&engine.vault);
+            blocking(move || vault.note_journal(head)).await??;
+        }
+        Ok(None) => {
+            let why = engine.core.view().untrusted.clone().unwrap_or_default();
+            warnings.push(Warning {
+                code: Code::JournalUntrusted.text().to_owned(),
+                message: format!(
+                    "The journal does not fit the wallet: {why}. Every payment asks until `audit accept`."
+                ),
+            });
+        }
+        Err(fault) => {
+            engine.vault.lock();
+            return Err(fault);
+        }
+    }
+    reissue(engine).await;
+    Ok(warnings)
+}
+
+/// Signs what was authorized and is unsigned, now that it may be.
+pub(super) async fn reissue(engine: &Arc<Shared>) {
+    if engine.mode == Mode::Maintenance {
+        return;
+    }
+    match act(engine, Action::Reissue).await {
+        Ok(outcome) => {
+            for slip in outcome.slips {
+                let run = engine.execution.clone();
+                engine.tasks.spawn(async move {
+                    // What comes of it is recorded; a poll finds it.
+                    let _recorded = execute(&run, slip).await;
+                });
+            }
+        }
+        Err(fault) => tracing::warn!(code = %fault.code, "unsigned authorizations wait on"),
+    }
+}
+
+/// Notes in the wallet file where the journal stands, then locks. Locking never fails.
+pub(crate) async fn note_and_lock(engine: &Arc<Shared>) {
+    let _one_at_a_time = engine.wallet_changes.lock().await;
+    if engine.vault.is_unlocked() {
+        let view = engine.core.view();
+        if view.untrusted.is_none() && view.failed.is_none() {
+            let vault = Arc::clone(&engine.vault);
+            let noted = blocking(move || vault.note_journal(view.head)).await;
+            if let Err(fault) | Ok(Err(fault)) = noted {
+                tracing::warn!(code = %fault.code, "the wallet file was not told where the journal stands");
+            }
+        }
+        engine.vault.lock();
+    }
+    if let Err(fault) = engine.core.locked().await {
+        tracing::debug!(code = %fault.code, "the core had stopped before the lock");
+    }
+}
+
+async fn change_password(engine: &Arc<Shared>, dialogue: &mut Dialogue) -> Result<(), Fault> {
+    super::prove_operator(engine, dialogue).await?;
+    let given = new_password(dialogue).await?;
+    let _one_at_a_time = engine.wallet_changes.lock().await;
+    let vault = Arc::clone(&engine.vault);
+    blocking(move || vault.change_password(&given)).await??;
+    if engine.core.view().untrusted.is_none() {
+        seal(engine).await?;
+    }
+    Ok(())
+}
+
+/// Seals the journal's head with the wallet's key and notes it in the wallet file.
+pub(super) async fn seal(engine: &Arc<Shared>) -> Result<(), Fault> {
+    let vault = Arc::clone(&engine.vault);
+    let (key, retired) = blocking(move || vault.seal_keys()).await??;
+    let keys = std::iter::once(key).chain(retired).collect();
+    if let Some(head) = engine.core.unlocked(keys, None).await? {
+        let vault = Arc::clone(&engine.vault);
+        blocking(move || vault.note_journal(head)).await??;
+    }
+    Ok(())
+}
+
+async fn new_password(dialogue: &mut Dialogue) -> Result<SecretString, Fault> {
+    let given = password(dialogue, SecretPrompt::NewPassword).await?;
+    if given.expose_secret().chars().count() < PASSWORD_CHARS {
+        return Err(Fault::new(Code::PasswordTooShort));
+    }
+    Ok(given)
+}

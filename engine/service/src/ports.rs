@@ -1,0 +1,95 @@
+//! The small doors through which the outside reaches the engine. The chain and the clock have theirs in
+//! `bursar-chain`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bursar_chain::ports::{BoxFuture, Chain, Clock};
+use bursar_core::networks::ChainId;
+use bursar_x402::signature::Signature65;
+
+use crate::journal::Slip;
+
+/// Named points at durable boundaries where a test may stop the process or fail the disk. Production
+/// passes [`NoFaults`], which the compiler removes.
+pub trait Faults: Send + Sync + fmt::Debug {
+    /// Called when execution reaches `point`; an error is handled like one of the disk.
+    fn reach(&self, point: &'static str) -> io::Result<()>;
+}
+
+/// The production value: nothing fails on purpose.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoFaults;
+
+impl Faults for NoFaults {
+    fn reach(&self, _point: &'static str) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Why a slip was not signed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SignFault {
+    /// The wallet was locked or the agents were frozen since the slip was issued.
+    #[error("the wallet was locked or the agents frozen in the meantime")]
+    Stale,
+    #[error("the wallet has no key for this address")]
+    NoKey,
+    /// A person refused on the device, or the device did.
+    #[error("the signer refused: {0}")]
+    Refused(String),
+}
+
+/// Whoever holds keys. A signer may be slow, may ask a human and may refuse; it signs the slip's digest
+/// and nothing else.
+pub trait Signer: Send + Sync + fmt::Debug {
+    fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>>;
+}
+
+/// Entropy for ids, nonces and secrets.
+pub trait Random: Send + Sync + fmt::Debug {
+    /// Fills the buffer, or says that the platform has none to give.
+    fn fill(&self, bytes: &mut [u8]) -> io::Result<()>;
+}
+
+/// The platform's generator.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn fill(&self, bytes: &mut [u8]) -> io::Result<()> {
+        getrandom::fill(bytes).map_err(io::Error::other)
+    }
+}
+
+/// How much room the data folder has.
+pub trait Disk: Send + Sync + fmt::Debug {
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
+}
+
+/// The file system's own answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemDisk;
+
+impl Disk for SystemDisk {
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(folder)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+/// Everything that the engine reaches outside, in one place: the list of its counterparties.
+#[derive(Debug, Clone)]
+pub struct Ports {
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub disk: Arc<dyn Disk>,
+    pub faults: Arc<dyn Faults>,
+    /// One for each network that has an endpoint.
+    pub chains: BTreeMap<ChainId, Arc<dyn Chain>>,
+    /// Signs instead of the vault; tests only.
+    pub signer: Option<Arc<dyn Signer>>,
+}

@@ -1,0 +1,91 @@
+//! The data folder: where it is, that it is ours alone, that it can be written.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+
+/// A folder that exists, belongs to this account, is closed to others and can be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataFolder {
+    path: PathBuf,
+}
+
+impl DataFolder {
+    /// `--data`, else `BURSAR_DATA_DIR`, else the platform's place for a user's data.
+    pub fn resolve(flag: Option<PathBuf>) -> Result<Self, Fault> {
+        let named = flag.or_else(|| {
+            std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
+        });
+        let path = named.or_else(|| dirs::data_local_dir().map(|dir| dir.join("bursar"))).ok_or_else(|| {
+            Fault::because(
+                Code::DataFolder,
+                "This account has no place for data: name a folder with --data.",
+            )
+        })?;
+        Self::open(&path)
+    }
+
+    /// Creates the folder with mode 0700 if it is missing, and checks it.
+    pub fn open(path: &Path) -> Result<Self, Fault> {
+        let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
+        if let Err(error) = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path) {
+            return Err(unusable(&path, &error));
+        }
+        let found = fs::symlink_metadata(&path).map_err(|error| unusable(&path, &error))?;
+        if !found.is_dir() {
+            return Err(refuse(&path, "is not a folder of its own (a link is not followed)"));
+        }
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(refuse(&path, "belongs to another account"));
+        }
+        if found.mode() & 0o077 != 0 {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o700))
+                .map_err(|error| unusable(&path, &error))?;
+            tracing::warn!(folder = %path.display(), "the data folder was open to others: closed it");
+        }
+        probe(&path)?;
+        Ok(Self { path })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+/// Writes and removes a file, so that a read-only folder is told before anything is asked or begun.
+fn probe(path: &Path) -> Result<(), Fault> {
+    let file = path.join(format!(".probe-{}", std::process::id()));
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&file)
+        .and_then(|_file| fs::remove_file(&file))
+        .map_err(|error| unusable(path, &error))
+}
+
+fn unusable(path: &Path, error: &io::Error) -> Fault {
+    Fault::because(
+        Code::DataFolder,
+        format!(
+            "The data folder {} cannot be used: {error}. Make it writable, or name another with --data.",
+            path.display()
+        ),
+    )
+}
+
+fn refuse(path: &Path, why: &str) -> Fault {
+    Fault::because(
+        Code::DataFolder,
+        format!("The data folder {} {why}: name another with --data.", path.display()),
+    )
+}

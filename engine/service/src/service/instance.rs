@@ -1,0 +1,122 @@
+//! One engine for a data folder: a lock that the kernel releases when its process ends, and the file that
+//! tells others how to reach the engine.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::wire::ControlFile;
+
+use super::data_dir::DataFolder;
+
+const LOCK: &str = "engine.lock";
+const CONTROL: &str = "control.json";
+
+/// How often, and how long, a starting engine is given time to tell where it listens.
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Whether somebody holds the folder.
+#[derive(Debug)]
+pub enum Instance {
+    /// An engine runs; this is how to reach it.
+    Running(ControlFile),
+    /// Nobody does, and from now on we do.
+    Free(InstanceLock),
+}
+
+/// The lock of a data folder, for as long as it lives.
+#[derive(Debug)]
+pub struct InstanceLock {
+    // Never unlocked by hand and never deleted: the kernel releases it with the process, so there is no
+    // stale lock and no race over a new file.
+    _file: File,
+}
+
+/// Takes the folder, or finds out how to reach who has it.
+pub fn claim(folder: &DataFolder) -> Result<Instance, Fault> {
+    let path = folder.file(LOCK);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|error| unusable(&path, &error))?;
+    for _try in 0..TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(Instance::Free(InstanceLock { _file: file })),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),
+        }
+        if let Some(control) = read_control(folder)? {
+            return Ok(Instance::Running(control));
+        }
+        // It is starting or stopping, or is a short command that has no door.
+        std::thread::sleep(PAUSE);
+    }
+    Err(Fault::because(
+        Code::EngineRunning,
+        format!(
+            "Another program holds the data folder {} and does not answer: wait for it, or end it.",
+            folder.path().display()
+        ),
+    ))
+}
+
+/// Tells others how to reach this engine. The file is the capability: mode 0600 from its creation, put in
+/// place whole.
+pub fn publish_control(folder: &DataFolder, control: &ControlFile) -> Result<(), Fault> {
+    let path = folder.file(CONTROL);
+    let fresh = folder.file(&format!(".{CONTROL}.{}", std::process::id()));
+    let write = || -> std::io::Result<()> {
+        if fresh.exists() {
+            fs::remove_file(&fresh)?;
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+        file.write_all(serde_json::to_string(control)?.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&fresh, &path)
+    };
+    write().map_err(|error| unusable(&path, &error))
+}
+
+/// The engine is about to end: nobody should try to reach it.
+pub fn withdraw_control(folder: &DataFolder) {
+    if let Err(error) = fs::remove_file(folder.file(CONTROL)) {
+        tracing::debug!(%error, "no control file to remove");
+    }
+}
+
+fn read_control(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
+    let path = folder.file(CONTROL);
+    let Ok(found) = fs::symlink_metadata(&path) else { return Ok(None) };
+    let ours = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();
+    if !ours || found.mode() & 0o077 != 0 {
+        return Err(Fault::because(
+            Code::DataFolder,
+            format!("{} is not yours alone: delete it and restart the engine.", path.display()),
+        ));
+    }
+    let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
+    let control: Option<ControlFile> = serde_json::from_str(&text).ok();
+    // Left by an engine that was killed: who holds the lock now has not written its own yet.
+    Ok(control.filter(|control| is_alive(control.pid)))
+}
+
+fn is_alive(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+}
+
+fn unusable(path: &Path, error: &std::io::Error) -> Fault {
+    Fault::because(
+        Code::DataFolder,
+        format!("{} cannot be used: {error}. Check the folder's owner and rights.", path.display()),
+    )
+}

@@ -1,0 +1,282 @@
+//! The keys: encrypted in the wallet file, in memory only while the wallet is open. The vault signs the
+//! digest of a slip and nothing else, and nobody but this module names a private key.
+
+pub mod derive;
+pub mod file;
+pub mod gate;
+pub mod kdf;
+pub mod sealed;
+pub mod seed;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use alloy_primitives::Address;
+use bursar_chain::ports::BoxFuture;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::{AgentId, Name, SeedId};
+use bursar_domain::State;
+use bursar_domain::agents::Credential;
+use bursar_domain::wallets::Backing;
+use bursar_x402::signature::Signature65;
+use secrecy::{ExposeSecret, SecretString};
+use zeroize::Zeroizing;
+
+use crate::journal::{Head, Slip};
+use crate::ports::{SignFault, Signer};
+use derive::{DerivationPath, Layout, PrivateKey};
+use file::{Fallback, JournalNote, OpenWallet, OpenedFrom, WalletFileError, WalletFiles};
+use gate::{Gate, Keyring};
+use kdf::KdfParams;
+use seed::Seed;
+
+/// The one wallet of a data folder. Its slow parts (key derivation, files) belong on a blocking thread.
+#[derive(Debug)]
+pub struct Vault {
+    files: WalletFiles,
+    kdf: KdfParams,
+    gate: Arc<Gate>,
+    // A mutex, not a message: changes of the wallet file are rare, serialised, and block on the disk.
+    open: Mutex<Option<OpenWallet>>,
+}
+
+/// A key of the journal's seals.
+pub type SealKey = Zeroizing<[u8; 32]>;
+
+/// What opening the wallet tells the core.
+pub struct Unlocked {
+    pub seal_key: SealKey,
+    /// Seal keys of earlier passwords, while the journal may still end with one of their seals.
+    pub retired: Vec<SealKey>,
+    pub note: Option<Head>,
+    /// Why the previous save had to be opened, if so; to be shown loudly.
+    pub fallback: Option<Fallback>,
+}
+
+impl std::fmt::Debug for Unlocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unlocked").field("note", &self.note).finish_non_exhaustive()
+    }
+}
+
+impl Vault {
+    pub fn new(files: WalletFiles, kdf: KdfParams, gate: Arc<Gate>) -> Self {
+        Self { files, kdf, gate, open: Mutex::new(None) }
+    }
+
+    pub fn is_unlocked(&self) -> bool {
+        self.gate.is_unlocked()
+    }
+
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Option<OpenWallet>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates the wallet file and leaves it open. Answers the id that the journal will know it by.
+    pub fn create(&self, name: &Name, password: &SecretString) -> Result<[u8; 16], Fault> {
+        let wallet = self.files.create(name, password, self.kdf).map_err(fault)?;
+        let id = wallet.wallet_id();
+        *self.opened() = Some(wallet);
+        self.gate.open(Keyring::default());
+        Ok(id)
+    }
+
+    /// Takes back a wallet whose event was never committed.
+    pub fn discard(&self, name: &Name) -> Result<(), Fault> {
+        self.lock();
+        self.files.delete(name).map_err(fault)
+    }
+
+    /// Opens the wallet that `state` names, derives its keys and drops what no event names.
+    pub fn unlock(&self, state: &State, password: &SecretString) -> Result<Unlocked, Fault> {
+        let known = state.wallet.as_ref().ok_or(Fault::new(Code::NoWallet))?;
+        let (mut wallet, from) = self.files.open(&known.name, password).map_err(fault)?;
+        if wallet.wallet_id() != known.wallet_id {
+            return Err(Fault::because(
+                Code::WalletDamaged,
+                "The wallet file is not the one that this journal knows: put the right one back.",
+            ));
+        }
+        let named = |id: &AgentId| {
+            state.agents.get(id).is_some_and(|agent| agent.credential == Credential::Hmac)
+        };
+        let dropped = wallet.retain(|seed| known.seeds.contains_key(&seed), named);
+        if dropped {
+            wallet.save().map_err(fault)?;
+        }
+        let keyring = keyring(&wallet, state)?;
+        let note = wallet.journal_note().map(|note| Head { seq: note.seq, hash: note.head });
+        let retired = retired(&wallet);
+        let unlocked = Unlocked {
+            seal_key: wallet.seal_key(),
+            retired,
+            note,
+            fallback: match from {
+                OpenedFrom::Current => None,
+                OpenedFrom::Previous { why } => Some(why),
+            },
+        };
+        *self.opened() = Some(wallet);
+        self.gate.open(keyring);
+        Ok(unlocked)
+    }
+
+    /// Keys leave memory; slips issued before are worthless.
+    pub fn lock(&self) {
+        self.gate.close();
+        *self.opened() = None;
+    }
+
+    /// Whether the password is that of the open wallet.
+    pub fn verify_password(&self, password: &SecretString) -> Result<(), Fault> {
+        self.with(|wallet| wallet.verify_password(password).map_err(fault))
+    }
+
+    pub fn change_password(&self, new: &SecretString) -> Result<(), Fault> {
+        self.with(|wallet| wallet.change_password(new, self.kdf).map_err(fault))
+    }
+
+    /// The key of the journal's seals, and those of earlier passwords.
+    pub fn seal_keys(&self) -> Result<(SealKey, Vec<SealKey>), Fault> {
+        self.with(|wallet| Ok((wallet.seal_key(), retired(wallet))))
+    }
+
+    /// Remembers in the wallet file where the journal stands, and that its head is sealed.
+    pub fn note_journal(&self, head: Head) -> Result<(), Fault> {
+        self.with(|wallet| {
+            wallet.set_journal_note(JournalNote { seq: head.seq, head: head.hash });
+            wallet.forget_retired_seal_keys();
+            wallet.save().map_err(fault)
+        })
+    }
+
+    /// Puts a seed into the wallet file; the event that makes it count follows.
+    pub fn add_seed(&self, id: SeedId, seed: Seed) -> Result<(), Fault> {
+        self.change(|wallet| {
+            // Left by a change whose event was never committed: nothing was derived from it.
+            if wallet.seeds().contains_key(&id) {
+                wallet.retain(|known| known != id, |_agent| true);
+            }
+            wallet.add_seed(id, seed).map_err(|taken| Fault::because(Code::InUse, taken.to_string()))
+        })
+    }
+
+    /// The address that a seed has at an index, and its path.
+    pub fn derive(&self, id: SeedId, index: u32) -> Result<(String, Address), Fault> {
+        let path = Layout::SOFTWARE.path(index).map_err(bad_path)?;
+        let key = self.with(|wallet| key_at(wallet, id, &path))?;
+        Ok((path.to_string(), key.address()))
+    }
+
+    /// Takes the key of a new address into use.
+    pub fn use_address(&self, id: SeedId, path: &str) -> Result<(), Fault> {
+        let path = DerivationPath::parse(path).map_err(bad_path)?;
+        let key = self.with(|wallet| key_at(wallet, id, &path))?;
+        self.gate.add_key(key);
+        Ok(())
+    }
+
+    /// Stores an agent's shared secret and takes it into use.
+    pub fn set_agent_secret(&self, id: &AgentId, secret: &Zeroizing<[u8; 32]>) -> Result<(), Fault> {
+        self.change(|wallet| {
+            wallet.set_agent_secret(id.clone(), secret);
+            Ok(())
+        })?;
+        self.gate.add_agent(id.clone(), secret.clone());
+        Ok(())
+    }
+
+    /// An agent's shared secret, to be shown to the operator again.
+    pub fn agent_secret(&self, id: &AgentId) -> Result<Option<Zeroizing<[u8; 32]>>, Fault> {
+        self.with(|wallet| {
+            Ok(wallet.agent_secret(id).map(|secret| Zeroizing::new(*secret.expose_secret())))
+        })
+    }
+
+    fn with<T>(&self, use_it: impl FnOnce(&mut OpenWallet) -> Result<T, Fault>) -> Result<T, Fault> {
+        match self.opened().as_mut() {
+            Some(wallet) => use_it(wallet),
+            None => Err(Fault::new(Code::WalletLocked)),
+        }
+    }
+
+    /// A change and its save.
+    fn change(&self, change: impl FnOnce(&mut OpenWallet) -> Result<(), Fault>) -> Result<(), Fault> {
+        self.with(|wallet| {
+            change(wallet)?;
+            wallet.save().map_err(fault)
+        })
+    }
+}
+
+impl Signer for Vault {
+    fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>> {
+        let signed = self.gate.sign(&slip);
+        Box::pin(async move { signed })
+    }
+}
+
+fn retired(wallet: &OpenWallet) -> Vec<SealKey> {
+    wallet.retired_seal_keys().iter().map(|key| Zeroizing::new(*key.expose_secret())).collect()
+}
+
+/// Keys of all addresses and secrets of all agents that the journal names.
+fn keyring(wallet: &OpenWallet, state: &State) -> Result<Keyring, Fault> {
+    let mut keyring = Keyring::default();
+    let known = state.wallet.iter().flat_map(|wallet| wallet.addresses.values());
+    for address in known {
+        let Backing::Seed(seed) = address.backing;
+        let path = DerivationPath::parse(&address.path).map_err(bad_path)?;
+        let key = key_at(wallet, seed, &path)?;
+        // A wallet file of another seed must not sign for this address, and would pay from another one.
+        if key.address() == address.address {
+            keyring.add_key(key);
+        }
+    }
+    for id in state.agents.keys() {
+        if let Some(secret) = wallet.agent_secret(id) {
+            keyring.add_agent(id.clone(), Zeroizing::new(*secret.expose_secret()));
+        }
+    }
+    Ok(keyring)
+}
+
+fn key_at(wallet: &OpenWallet, id: SeedId, path: &DerivationPath) -> Result<PrivateKey, Fault> {
+    let seed = wallet.seeds().get(&id).ok_or_else(|| {
+        Fault::because(
+            Code::WalletDamaged,
+            format!("The wallet file lacks the seed {id}: put back a newer copy of it."),
+        )
+    })?;
+    let master = seed
+        .bip39_seed(&SecretString::from(""))
+        .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+    derive::private_key(&master, path)
+        .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
+}
+
+fn bad_path(error: derive::PathError) -> Fault {
+    Fault::because(Code::BadInput, error.to_string())
+}
+
+/// The wallet file's own words; they name the file and the way out.
+fn fault(error: WalletFileError) -> Fault {
+    let code = match &error {
+        WalletFileError::AlreadyExists { .. } => Code::WalletExists,
+        WalletFileError::NotFound { .. } => Code::NoWallet,
+        WalletFileError::WrongPassword { .. } => Code::WrongPassword,
+        WalletFileError::Damaged { .. }
+        | WalletFileError::UnsupportedVersion { .. }
+        | WalletFileError::KdfOutOfBounds { .. } => Code::WalletDamaged,
+        WalletFileError::BadName { .. } | WalletFileError::TooLarge { .. } => Code::BadInput,
+        WalletFileError::TooOpen { .. } | WalletFileError::Io { .. } => Code::DataFolder,
+        WalletFileError::OutOfMemory { .. } | WalletFileError::NotSealed { .. } => {
+            Code::InternalError
+        }
+    };
+    Fault::because(code, error.to_string())
+}

@@ -1,0 +1,169 @@
+//! Owns the way from a seed to a key: derivation layouts, paths as they are written, BIP-32. Reads no
+//! file and keeps nothing.
+
+pub mod private_key;
+
+use std::fmt;
+use std::str::FromStr;
+
+use bip32::{ChildNumber, XPrv};
+use zeroize::zeroize_stack;
+
+pub use private_key::{KeyError, PrivateKey};
+
+/// bip32 leaves chain codes and HMAC blocks on the stack; k256 needs a few KiB for its tables.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// The specification's table of layouts. Software addresses use [`Layout::Bip44`]; a device may use
+/// any of them, and the same index gives the same address in both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// `m/44'/60'/x'/0/0`
+    Live,
+    /// `m/44'/60'/0'/0/x`
+    Bip44,
+    /// `m/44'/60'/0'/x`
+    Legacy,
+}
+
+impl Layout {
+    /// What an address gets that is made from a seed of the wallet.
+    pub const SOFTWARE: Self = Self::Bip44;
+
+    pub fn path(self, index: u32) -> Result<DerivationPath, PathError> {
+        let steps = match self {
+            Self::Live => vec![hard(44)?, hard(60)?, hard(index)?, soft(0)?, soft(0)?],
+            Self::Bip44 => vec![hard(44)?, hard(60)?, hard(0)?, soft(0)?, soft(index)?],
+            Self::Legacy => vec![hard(44)?, hard(60)?, hard(0)?, soft(index)?],
+        };
+        Ok(DerivationPath(steps))
+    }
+}
+
+/// Why a text is not a path. The message says how one is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    #[error("a derivation path begins with m, as in m/44'/60'/0'/0/0")]
+    NoRoot,
+    #[error("step {0} of the path is not a number, with ' behind it if it is hardened")]
+    BadStep(usize),
+    #[error("an index is at most 2147483647")]
+    IndexTooLarge,
+    #[error("a derivation path has at most 255 steps")]
+    TooDeep,
+}
+
+/// A BIP-32 path in its one written form: `m`, then `/` and a decimal number without sign or leading
+/// zeros for each step, `'` for a hardened one. `h` and `H` as marks are refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DerivationPath(Vec<ChildNumber>);
+
+impl DerivationPath {
+    /// A path the operator enters. `m` alone is the root key, which the specification's 'any path'
+    /// includes.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
+        let mut parts = text.split('/');
+        if parts.next() != Some("m") {
+            return Err(PathError::NoRoot);
+        }
+        let mut steps = Vec::new();
+        for (number, part) in (1..).zip(parts) {
+            if number > usize::from(u8::MAX) {
+                return Err(PathError::TooDeep);
+            }
+            steps.push(parse_step(number, part)?);
+        }
+        Ok(Self(steps))
+    }
+
+    /// The steps as BIP-32 numbers, the highest bit marking a hardened one: what a device is sent.
+    pub fn steps(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().map(|step| step.0)
+    }
+}
+
+impl FromStr for DerivationPath {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for DerivationPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("m")?;
+        self.0.iter().try_for_each(|step| write!(f, "/{step}"))
+    }
+}
+
+/// The key at a path below the 64 bytes of [`super::seed::Seed::bip39_seed`].
+pub fn private_key(bip39_seed: &[u8; 64], path: &DerivationPath) -> Result<PrivateKey, KeyError> {
+    let key = walk(bip39_seed, path);
+    zeroize_stack::<STACK_BYTES>();
+    key
+}
+
+/// Apart and not inlined, so that its stack lies below the caller's and can be overwritten.
+#[inline(never)]
+fn walk(bip39_seed: &[u8; 64], path: &DerivationPath) -> Result<PrivateKey, KeyError> {
+    let mut key = XPrv::new(bip39_seed).map_err(|_range| KeyError)?;
+    for step in &path.0 {
+        key = key.derive_child(*step).map_err(|_range| KeyError)?;
+    }
+    PrivateKey::from_signing_key(key.private_key())
+}
+
+fn parse_step(number: usize, part: &str) -> Result<ChildNumber, PathError> {
+    let (digits, hardened) = match part.strip_suffix('\'') {
+        Some(digits) => (digits, true),
+        None => (part, false),
+    };
+    let plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    if !plain || (digits.len() > 1 && digits.starts_with('0')) {
+        return Err(PathError::BadStep(number));
+    }
+    // Digits only, so the one way to fail is to be too large.
+    let index = digits.parse().map_err(|_overflow| PathError::IndexTooLarge)?;
+    ChildNumber::new(index, hardened).map_err(|_range| PathError::IndexTooLarge)
+}
+
+fn hard(index: u32) -> Result<ChildNumber, PathError> {
+    ChildNumber::new(index, true).map_err(|_range| PathError::IndexTooLarge)
+}
+
+fn soft(index: u32) -> Result<ChildNumber, PathError> {
+    ChildNumber::new(index, false).map_err(|_range| PathError::IndexTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_written_form() {
+        for text in ["m", "m/0", "m/44'/60'/0'/0/7", "m/2147483647'/2147483647"] {
+            assert_eq!(DerivationPath::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["", "m/", "m/00", "m/01'", "m/44h", "m/44H", "m/'", "m/1 ", " m/1", "m/1/m"] {
+            assert!(DerivationPath::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_at_most_255_steps_deep() {
+        let deep = |steps: usize| DerivationPath::parse(&format!("m{}", "/0".repeat(steps)));
+        assert!(deep(255).is_ok());
+        assert_eq!(deep(256), Err(PathError::TooDeep));
+        assert!(private_key(&[1; 64], &deep(255).unwrap()).is_ok());
+    }
+
+    #[test]
+    fn an_index_that_would_turn_into_a_hardened_one_is_refused() {
+        for layout in [Layout::Live, Layout::Bip44, Layout::Legacy] {
+            assert!(layout.path(2_147_483_647).is_ok());
+            assert_eq!(layout.path(2_147_483_648), Err(PathError::IndexTooLarge));
+        }
+        assert_eq!(Layout::SOFTWARE.path(5).unwrap().to_string(), "m/44'/60'/0'/0/5");
+    }
+}

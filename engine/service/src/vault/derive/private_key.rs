@@ -1,0 +1,107 @@
+//! Owns the one type that holds a private key. It can tell its address and sign a digest; it is
+//! neither copied nor shown, and wiped on drop.
+
+use std::fmt;
+
+use alloy_primitives::{Address, B256, keccak256};
+use k256::ecdsa::SigningKey;
+use zeroize::{Zeroizing, zeroize_stack};
+
+/// k256 keeps scalars and its multiplication tables on the stack; this covers a debug build too.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// The bytes are no key of secp256k1, or no signature exists: both are as likely as guessing a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("these bytes are not a usable secp256k1 key")]
+pub struct KeyError;
+
+/// A secp256k1 private key with its address.
+pub struct PrivateKey {
+    /// Boxed, so that moving the value leaves no copy of the key behind.
+    key: Box<SigningKey>,
+    address: Address,
+}
+
+impl PrivateKey {
+    /// A key from its 32 bytes, which must be below the order of the curve and not zero.
+    pub fn from_bytes(bytes: &[u8; 32]) -> Result<Self, KeyError> {
+        let key = Self::read(bytes);
+        zeroize_stack::<STACK_BYTES>();
+        key
+    }
+
+    pub(super) fn from_signing_key(key: &SigningKey) -> Result<Self, KeyError> {
+        // An uncompressed point is a 4 and two coordinates; the address is the last 20 bytes of
+        // Keccak-256 over the coordinates alone.
+        let point = key.verifying_key().to_encoded_point(false);
+        let (_mark, coordinates) = point.as_bytes().split_first().ok_or(KeyError)?;
+        let address = Address::from_word(keccak256(coordinates));
+        Ok(Self { key: Box::new(key.clone()), address })
+    }
+
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// `r || s || v` with v 27 or 28: deterministic (RFC 6979) and low s (EIP-2), so the same digest
+    /// always gets the same bytes, and a restart that signs again gives no second signature away.
+    pub fn sign_digest(&self, digest: &B256) -> Result<[u8; 65], KeyError> {
+        let signature = self.sign(digest);
+        zeroize_stack::<STACK_BYTES>();
+        signature
+    }
+
+    /// Only for `address export`, after the password.
+    pub fn expose_bytes(&self) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(self.key.to_bytes().into())
+    }
+
+    // The two below are not inlined, so that their stack lies below the caller's, who overwrites it.
+
+    #[inline(never)]
+    fn read(bytes: &[u8; 32]) -> Result<Self, KeyError> {
+        Self::from_signing_key(&SigningKey::from_slice(bytes).map_err(|_range| KeyError)?)
+    }
+
+    #[inline(never)]
+    fn sign(&self, digest: &B256) -> Result<[u8; 65], KeyError> {
+        let (signature, recovery) =
+            self.key.sign_prehash_recoverable(digest.as_slice()).map_err(|_zero| KeyError)?;
+        // `ecrecover` knows 27 and 28 only; a reduced x has never been seen.
+        if recovery.is_x_reduced() {
+            return Err(KeyError);
+        }
+        let mut bytes = [27; 65];
+        let (scalars, v) = bytes.split_at_mut(64);
+        scalars.copy_from_slice(&signature.to_bytes());
+        v.fill(if recovery.is_y_odd() { 28 } else { 27 });
+        Ok(bytes)
+    }
+}
+
+impl fmt::Debug for PrivateKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PrivateKey([redacted])")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_never_shows_itself() {
+        let key = PrivateKey::from_bytes(&[0x11; 32]).unwrap();
+        assert_eq!(format!("{key:?} {key:#?}"), "PrivateKey([redacted]) PrivateKey([redacted])");
+    }
+
+    #[test]
+    fn zero_and_the_order_of_the_curve_are_no_keys() {
+        let order = alloy_primitives::hex!(
+            "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"
+        );
+        for bytes in [[0; 32], [0xff; 32], order] {
+            assert!(PrivateKey::from_bytes(&bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Owns the wallet files of a data folder: making, opening and deleting them. What an open wallet
+//! holds is in [`OpenWallet`]; nothing here keeps a secret.
+//!
+//! A wallet is `wallets/<name>.wallet`, and beside it `.wallet.previous`, the save before: a whole
+//! encrypted copy under the same password. The engine's lock on the data folder keeps a second writer
+//! out; nothing here guards against one.
+
+mod contents;
+mod disk;
+mod error;
+mod format;
+mod keys;
+mod open_wallet;
+mod opening;
+mod save;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bursar_core::ids::Name;
+use secrecy::SecretString;
+
+use super::kdf::{KdfBounds, KdfParams};
+use crate::ports::Faults;
+
+pub use contents::{AgentSecret, JournalNote, SeedIdTaken};
+pub use error::WalletFileError;
+pub use open_wallet::OpenWallet;
+pub use opening::{Fallback, OpenedFrom};
+
+use opening::Opening;
+use save::Place;
+
+/// The wallet files of one data folder.
+#[derive(Debug, Clone)]
+pub struct WalletFiles {
+    folder: PathBuf,
+    bounds: KdfBounds,
+    faults: Arc<dyn Faults>,
+}
+
+impl WalletFiles {
+    /// `data_folder` exists and is the caller's, who holds its lock.
+    pub fn new(data_folder: &Path, bounds: KdfBounds, faults: Arc<dyn Faults>) -> Self {
+        Self { folder: data_folder.join("wallets"), bounds, faults }
+    }
+
+    /// The wallets there are, in order of name. One of which only the previous save is left counts:
+    /// it can be opened.
+    pub fn names(&self) -> Result<Vec<Name>, WalletFileError> {
+        // By key, because names that differ only in case are one name.
+        let mut names = BTreeMap::new();
+        for file in disk::files_in(&self.folder)? {
+            if let Some(name) = save::wallet_of(&file) {
+                names.insert(name.key(), name);
+            }
+        }
+        Ok(names.into_values().collect())
+    }
+
+    /// Makes an empty wallet and leaves it open. Refused while the folder holds a wallet of any name,
+    /// or the previous save of one: that may be the only copy, and the second save would replace it.
+    pub fn create(
+        &self,
+        name: &Name,
+        password: &SecretString,
+        kdf: KdfParams,
+    ) -> Result<OpenWallet, WalletFileError> {
+        let place = self.place(name)?;
+        if let Some(other) = self.names()?.first().filter(|n| self.place(n).is_ok_and(|p| p.current().exists())) {
+            return Err(WalletFileError::AlreadyExists { file: self.place(other)?.current() });
+        }
+        place.make_folder()?;
+        OpenWallet::create(place, self.bounds, password, kdf)
+    }
+
+    /// Opens the current save, or the previous one if the current is missing or damaged.
+    pub fn open(
+        &self,
+        name: &Name,
+        password: &SecretString,
+    ) -> Result<(OpenWallet, OpenedFrom), WalletFileError> {
+        Opening::prepare(self.place(&self.as_written(name)?)?, self.bounds)?.run(password)
+    }
+
+    /// Removes every copy: the current save, the previous one and what a crash left behind. The
+    /// caller has dropped the open wallet, whose next save would bring the file back.
+    pub fn delete(&self, name: &Name) -> Result<(), WalletFileError> {
+        let place = self.place(&self.as_written(name)?)?;
+        place.check_folder()?;
+        place.delete()
+    }
+
+    /// The name as the files spell it: an operator need not remember capital letters.
+    fn as_written(&self, name: &Name) -> Result<Name, WalletFileError> {
+        let found = self.names()?.into_iter().find(|known| known.key() == name.key());
+        Ok(found.unwrap_or_else(|| name.clone()))
+    }
+
+    fn place(&self, name: &Name) -> Result<Place, WalletFileError> {
+        Place::new(&self.folder, name, Arc::clone(&self.faults))
+    }
+}

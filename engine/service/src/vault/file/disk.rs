@@ -1,0 +1,119 @@
+//! Owns the single steps on the disk and the modes of files and folders. Knows no order of steps. All
+//! that a port to another system has to replace is here.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::error::WalletFileError;
+
+/// A hundred thousand agents. A file beyond it is not read into memory, and not written.
+pub(super) const MAX_FILE_BYTES: usize = 8 * 1024 * 1024;
+
+const FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+
+/// Makes a folder that nobody else could enter at any moment. Says whether it was not there.
+pub(super) fn create_folder(folder: &Path) -> Result<bool, WalletFileError> {
+    match DirBuilder::new().mode(FOLDER_MODE).create(folder) {
+        Err(there) if there.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        made => made.map_err(WalletFileError::io(folder, "create the folder"))?,
+    }
+    // A umask can have taken rights from the owner; it cannot have given any to others.
+    fs::set_permissions(folder, Permissions::from_mode(FOLDER_MODE))
+        .map_err(WalletFileError::io(folder, "set the mode of"))?;
+    Ok(true)
+}
+
+/// Whether there is a folder. It must be closed to others, who could otherwise put an old copy of a
+/// wallet in place.
+pub(super) fn check_folder(folder: &Path) -> Result<bool, WalletFileError> {
+    match fs::symlink_metadata(folder) {
+        Ok(found) if found.is_dir() => {
+            closed(folder, found.permissions().mode(), FOLDER_MODE).map(|()| true)
+        }
+        Ok(_other) => {
+            let source = io::ErrorKind::NotADirectory.into();
+            Err(WalletFileError::io(folder, "use as a folder")(source))
+        }
+        Err(none) if none.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(other) => Err(WalletFileError::io(folder, "read the folder")(other)),
+    }
+}
+
+/// The names of the files in a folder; none if there is no folder.
+pub(super) fn files_in(folder: &Path) -> Result<Vec<String>, WalletFileError> {
+    let entries = match fs::read_dir(folder) {
+        Err(none) if none.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found.map_err(WalletFileError::io(folder, "read the folder"))?,
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(WalletFileError::io(folder, "read the folder"))?;
+        // Our names are ASCII; another is none of ours.
+        files.extend(entry.file_name().into_string().ok());
+    }
+    Ok(files)
+}
+
+/// The text of a copy. Refused when other accounts can read it, or could change it.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, WalletFileError> {
+    let opened = match rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) {
+        Err(rustix::io::Errno::NOENT) => {
+            return Err(WalletFileError::NotFound { file: path.to_owned() });
+        }
+        opened => opened.map_err(|error| WalletFileError::io(path, "open")(error.into()))?,
+    };
+    let file = File::from(opened);
+    // Of the open file, not of the path: what was judged is what is read.
+    let mode = file.metadata().map_err(WalletFileError::io(path, "read"))?.permissions().mode();
+    closed(path, mode, FILE_MODE)?;
+    let mut text = Vec::new();
+    let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(limit).read_to_end(&mut text).map_err(WalletFileError::io(path, "read"))?;
+    if text.len() > MAX_FILE_BYTES {
+        return Err(WalletFileError::damaged(path, "it is larger than a wallet file can be"));
+    }
+    Ok(text)
+}
+
+fn closed(path: &Path, mode: u32, wanted: u32) -> Result<(), WalletFileError> {
+    let mode = mode & 0o7777;
+    if mode & 0o077 == 0 {
+        Ok(())
+    } else {
+        Err(WalletFileError::TooOpen { file: path.to_owned(), mode, wanted })
+    }
+}
+
+/// A new file that nobody else could read at any moment.
+pub(super) fn create_file(path: &Path) -> io::Result<File> {
+    let owner = Mode::RUSR | Mode::WUSR;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, owner)?;
+    // A umask can have taken rights from the owner; it cannot have given any to others.
+    rustix::fs::fchmod(&file, owner)?;
+    Ok(File::from(file))
+}
+
+pub(super) fn remove(path: &Path) -> Result<(), WalletFileError> {
+    match fs::remove_file(path) {
+        Err(none) if none.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(WalletFileError::io(path, "remove")),
+    }
+}
+
+/// Makes the names in a folder durable. After a failed flush the state of the disk is unknown; the
+/// caller hears of it and never flushes the same bytes again, but writes new ones.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), WalletFileError> {
+    File::open(folder)
+        .and_then(|open| open.sync_all())
+        .map_err(WalletFileError::io(folder, "flush the folder"))
+}

@@ -1,0 +1,89 @@
+//! Owns what can go wrong with a wallet file. Each message names the file and the way out, and no
+//! secret; it is for the operator, never for an agent.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::vault::kdf::KdfError;
+use crate::vault::sealed::SealError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WalletFileError {
+    #[error("there already is a wallet, {}: open it, or delete it first", .file.display())]
+    AlreadyExists { file: PathBuf },
+
+    #[error("there is no wallet file {}: create a wallet, or put a backup there", .file.display())]
+    NotFound { file: PathBuf },
+
+    #[error(
+        "the password does not open {}: type it again. A forgotten password cannot be recovered, \
+         but the seed phrase makes the same addresses in a new wallet", .file.display()
+    )]
+    WrongPassword { file: PathBuf },
+
+    #[error("{} is damaged: {reason}. Put a backup of it in its place", .file.display())]
+    Damaged { file: PathBuf, reason: &'static str },
+
+    #[error(
+        "{} has version {version} of the wallet format, this program knows version 1: use the \
+         program that saved it, or a newer one", .file.display()
+    )]
+    UnsupportedVersion { file: PathBuf, version: u64 },
+
+    #[error(
+        "the key derivation of {} is refused: {source}. If you did not set it so yourself, the \
+         file was altered: put a backup in its place", .file.display()
+    )]
+    KdfOutOfBounds { file: PathBuf, source: KdfError },
+
+    #[error("{} cannot be opened: {source}", .file.display())]
+    OutOfMemory { file: PathBuf, source: KdfError },
+
+    #[error(
+        "{} is open to other accounts (mode {mode:04o}). Run: chmod {wanted:o} '{}'",
+        .file.display(), .file.display()
+    )]
+    TooOpen { file: PathBuf, mode: u32, wanted: u32 },
+
+    #[error(
+        "{name:?} cannot be the name of a wallet file: use up to 64 letters, digits, blanks, '-', \
+         '_' and '.', with a letter or digit at both ends"
+    )]
+    BadName { name: String },
+
+    #[error("{} would be larger than a wallet file may be: delete agents", .file.display())]
+    TooLarge { file: PathBuf },
+
+    #[error("{} cannot be sealed and was not changed: {source}. Try again", .file.display())]
+    NotSealed { file: PathBuf, source: SealError },
+
+    #[error(
+        "cannot {action} {}: {source}. Check that the disk is neither full nor read-only and that \
+         the folder belongs to this account, then try again", .file.display()
+    )]
+    Io { file: PathBuf, action: &'static str, source: io::Error },
+}
+
+impl WalletFileError {
+    pub(super) fn of_kdf(file: &Path, source: KdfError) -> Self {
+        let file = file.to_owned();
+        match source {
+            KdfError::OutOfBounds { .. } => Self::KdfOutOfBounds { file, source },
+            KdfError::OutOfMemory { .. } => Self::OutOfMemory { file, source },
+        }
+    }
+
+    pub(super) fn damaged(file: &Path, reason: &'static str) -> Self {
+        Self::Damaged { file: file.to_owned(), reason }
+    }
+
+    pub(super) fn not_sealed(file: &Path, source: SealError) -> Self {
+        Self::NotSealed { file: file.to_owned(), source }
+    }
+
+    /// For `map_err`: what was being done to which file.
+    pub(super) fn io(file: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let file = file.to_owned();
+        move |source| Self::Io { file, action, source }
+    }
+}

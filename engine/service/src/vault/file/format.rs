@@ -1,0 +1,230 @@
+//! Owns the text of a wallet file, version 1, and which of its bytes each tag covers. Holds no
+//! secret, opens nothing.
+//!
+//! The text is JSON for people, but has one form only: what is read must be, byte for byte, what this
+//! version would write. So no altered byte is overlooked, not even a blank or a capital hex digit. The
+//! checksum at the end is no defence against people, who can recompute it; it tells a damaged file
+//! from a wrong password, which a failing tag alone cannot.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::error::WalletFileError;
+use crate::vault::kdf::{KdfParams, SALT_BYTES};
+use crate::vault::sealed::{Nonce, Sealed};
+
+const FORMAT: &str = "bursar-wallet";
+const VERSION: u32 = 1;
+const ALGORITHM: &str = "argon2id";
+
+/// How the password locks the master key. Stays the same from save to save until the password
+/// changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lock {
+    pub(super) wallet_id: [u8; 16],
+    pub(super) name: String,
+    pub(super) kdf: KdfParams,
+    pub(super) salt: [u8; SALT_BYTES],
+    pub(super) wrapped_key: Sealed,
+}
+
+/// A wallet file as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct WalletText {
+    pub(super) lock: Lock,
+    /// Grows with each save.
+    pub(super) generation: u64,
+    pub(super) payload: Sealed,
+}
+
+/// Why a text is no wallet of this version.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    Damaged(&'static str),
+    Version(u64),
+}
+
+impl Unreadable {
+    pub(super) fn of(self, file: &Path) -> WalletFileError {
+        match self {
+            Self::Damaged(reason) => WalletFileError::damaged(file, reason),
+            Self::Version(version) => {
+                WalletFileError::UnsupportedVersion { file: file.to_owned(), version }
+            }
+        }
+    }
+}
+
+/// What the tag of the wrapped key covers besides the key: who the file belongs to and what a guess
+/// costs. So neither can be exchanged or made cheaper.
+pub(super) fn key_context(
+    wallet_id: &[u8; 16],
+    name: &str,
+    kdf: &KdfParams,
+    salt: &[u8; SALT_BYTES],
+) -> Vec<u8> {
+    let mut context = Vec::new();
+    put(&mut context, b"wrapped key");
+    put(&mut context, FORMAT.as_bytes());
+    context.extend(VERSION.to_be_bytes());
+    put(&mut context, wallet_id);
+    put(&mut context, name.as_bytes());
+    put(&mut context, ALGORITHM.as_bytes());
+    for number in [kdf.memory_kib, kdf.iterations, kdf.parallelism] {
+        context.extend(number.to_be_bytes());
+    }
+    put(&mut context, salt);
+    context
+}
+
+/// What the tag of the payload covers besides the payload: all of the above, the wrapped key and the
+/// generation. So parts of two saves cannot be put together, and the generation cannot be edited.
+pub(super) fn payload_context(lock: &Lock, generation: u64) -> Vec<u8> {
+    let mut context = Vec::new();
+    put(&mut context, b"payload");
+    put(&mut context, &lock.context());
+    context.extend(generation.to_be_bytes());
+    put(&mut context, lock.wrapped_key.nonce());
+    put(&mut context, lock.wrapped_key.ciphertext());
+    context
+}
+
+/// Length first, so that no two lists of fields give the same bytes.
+fn put(out: &mut Vec<u8>, field: &[u8]) {
+    out.extend(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
+    out.extend_from_slice(field);
+}
+
+impl Lock {
+    pub(super) fn context(&self) -> Vec<u8> {
+        key_context(&self.wallet_id, &self.name, &self.kdf, &self.salt)
+    }
+}
+
+impl WalletText {
+    pub(super) fn render(&self) -> Vec<u8> {
+        let Lock { wallet_id, name, kdf, salt, wrapped_key } = &self.lock;
+        let mut wire = Wire {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            wallet_id: hex::encode(wallet_id),
+            name: name.clone(),
+            kdf: WireKdf {
+                algorithm: ALGORITHM.to_owned(),
+                memory_kib: kdf.memory_kib,
+                iterations: kdf.iterations,
+                parallelism: kdf.parallelism,
+                salt: hex::encode(salt),
+            },
+            generation: self.generation,
+            wrapped_key: WireSealed::of(wrapped_key),
+            payload: WireSealed::of(&self.payload),
+            checksum: String::new(),
+        };
+        wire.checksum = hex::encode(Sha256::digest(wire.text()));
+        wire.text().into_bytes()
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Unreadable> {
+        // Format and version are judged first: a later version may have other fields.
+        let kind: Kind = serde_json::from_slice(bytes)
+            .map_err(|_syntax| Unreadable::Damaged("it is not the text of a wallet file"))?;
+        if kind.format != FORMAT {
+            return Err(Unreadable::Damaged("it is not the text of a wallet file"));
+        }
+        if kind.version != u64::from(VERSION) {
+            return Err(Unreadable::Version(kind.version));
+        }
+        let wire: Wire = serde_json::from_slice(bytes)
+            .map_err(|_shape| Unreadable::Damaged("a field is missing or not as it should be"))?;
+        let text = wire.read().ok_or(Unreadable::Damaged("a field is not as it should be"))?;
+        if text.render() != bytes {
+            return Err(Unreadable::Damaged("its checksum does not match its text"));
+        }
+        Ok(text)
+    }
+}
+
+/// What every version has.
+#[derive(Deserialize)]
+struct Kind {
+    format: String,
+    version: u64,
+}
+
+/// Version 1 in the order in which it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire {
+    format: String,
+    version: u32,
+    wallet_id: String,
+    name: String,
+    kdf: WireKdf,
+    generation: u64,
+    wrapped_key: WireSealed,
+    payload: WireSealed,
+    /// SHA-256 over the text in which this field is empty.
+    checksum: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireKdf {
+    algorithm: String,
+    memory_kib: u32,
+    iterations: u32,
+    parallelism: u32,
+    salt: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireSealed {
+    nonce: String,
+    ciphertext: String,
+}
+
+impl Wire {
+    fn text(&self) -> String {
+        // Strings and numbers always serialise; were it not so, the empty text would not parse and
+        // the save would be refused before it replaced anything.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    fn read(self) -> Option<WalletText> {
+        let WireKdf { algorithm, memory_kib, iterations, parallelism, salt } = self.kdf;
+        // Its own check, because the comparison with the rendered text would call it damage of the
+        // checksum.
+        if algorithm != ALGORITHM {
+            return None;
+        }
+        let lock = Lock {
+            wallet_id: bytes_of(&self.wallet_id)?,
+            name: self.name,
+            kdf: KdfParams { memory_kib, iterations, parallelism },
+            salt: bytes_of(&salt)?,
+            wrapped_key: self.wrapped_key.read()?,
+        };
+        Some(WalletText { lock, generation: self.generation, payload: self.payload.read()? })
+    }
+}
+
+impl WireSealed {
+    fn of(sealed: &Sealed) -> Self {
+        Self { nonce: hex::encode(sealed.nonce()), ciphertext: hex::encode(sealed.ciphertext()) }
+    }
+
+    fn read(&self) -> Option<Sealed> {
+        let nonce = Nonce::try_from(hex::decode(&self.nonce).ok()?.as_slice()).ok()?;
+        Some(Sealed::from_parts(nonce, hex::decode(&self.ciphertext).ok()?))
+    }
+}
+
+fn bytes_of<const N: usize>(text: &str) -> Option<[u8; N]> {
+    hex::decode(text).ok()?.try_into().ok()
+}

@@ -1,0 +1,220 @@
+//! Owns an open wallet: the secrets, the key they are sealed under, and its saves. Nothing is on disk
+//! before [`OpenWallet::save`] has returned.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bursar_core::ids::{AgentId, SeedId};
+use secrecy::SecretString;
+use zeroize::Zeroizing;
+
+use super::contents::{AgentSecret, Contents, JournalNote, SeedIdTaken, boxed};
+use super::disk::MAX_FILE_BYTES;
+use super::error::WalletFileError;
+use super::format::WalletText;
+use super::keys::{Keys, random};
+use super::save::Place;
+use crate::vault::kdf::{KdfBounds, KdfParams};
+use crate::vault::seed::Seed;
+
+/// The contents of a wallet file, decrypted. Everything secret is wiped on drop.
+pub struct OpenWallet {
+    place: Place,
+    bounds: KdfBounds,
+    keys: Keys,
+    contents: Contents,
+    /// Grows with each attempt, so that a save that failed half-way and the next differ in it.
+    generation: u64,
+    /// What is known to be a good save, as it is on disk. The next save writes *this* as the previous
+    /// copy, not what it finds, which may be the damaged file that made us open the previous one.
+    saved: Vec<u8>,
+}
+
+impl OpenWallet {
+    pub(super) fn create(
+        place: Place,
+        bounds: KdfBounds,
+        password: &SecretString,
+        kdf: KdfParams,
+    ) -> Result<Self, WalletFileError> {
+        let file = place.current();
+        let mut wallet_id = [0; 16];
+        random(&file, &mut wallet_id)?;
+        let owner = (wallet_id, place.name().to_owned());
+        let keys = Keys::make(&file, owner, password, kdf, &bounds)?;
+        let contents = Contents::default();
+        let saved = keys.seal(&file, 1, &contents)?.render();
+        place.put_current(&saved)?;
+        Ok(Self { place, bounds, keys, contents, generation: 1, saved })
+    }
+
+    pub(super) fn of(
+        place: Place,
+        bounds: KdfBounds,
+        keys: Keys,
+        contents: Contents,
+        text: &WalletText,
+    ) -> Self {
+        Self { place, bounds, keys, contents, generation: text.generation, saved: text.render() }
+    }
+
+    /// The name it was created with.
+    pub fn name(&self) -> &str {
+        self.place.name()
+    }
+
+    /// Which wallet this is, whatever it is called.
+    pub fn wallet_id(&self) -> [u8; 16] {
+        self.keys.lock().wallet_id
+    }
+
+    /// The number of the last save, or of the last attempt if that failed.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub fn seeds(&self) -> &BTreeMap<SeedId, Seed> {
+        &self.contents.seeds
+    }
+
+    pub fn add_seed(&mut self, id: SeedId, seed: Seed) -> Result<(), SeedIdTaken> {
+        if self.contents.seeds.contains_key(&id) {
+            return Err(SeedIdTaken(id));
+        }
+        self.contents.seeds.insert(id, seed);
+        Ok(())
+    }
+
+    pub fn agent_secret(&self, id: &AgentId) -> Option<&AgentSecret> {
+        self.contents.agents.get(id)
+    }
+
+    /// Replaces the one the agent had.
+    pub fn set_agent_secret(&mut self, id: AgentId, secret: &[u8; 32]) {
+        self.contents.agents.insert(id, boxed(secret));
+    }
+
+    /// Whether there was one.
+    pub fn remove_agent_secret(&mut self, id: &AgentId) -> bool {
+        self.contents.agents.remove(id).is_some()
+    }
+
+    pub fn journal_note(&self) -> Option<JournalNote> {
+        self.contents.note
+    }
+
+    pub fn set_journal_note(&mut self, note: JournalNote) {
+        self.contents.note = Some(note);
+    }
+
+    /// Drops what no event names: the rest of a change whose event was never committed. Says whether
+    /// anything was dropped, so that the caller knows to save.
+    pub fn retain(
+        &mut self,
+        mut seed: impl FnMut(SeedId) -> bool,
+        mut agent: impl FnMut(&AgentId) -> bool,
+    ) -> bool {
+        let before = (self.contents.seeds.len(), self.contents.agents.len());
+        self.contents.seeds.retain(|id, _secret| seed(*id));
+        self.contents.agents.retain(|id, _secret| agent(id));
+        before != (self.contents.seeds.len(), self.contents.agents.len())
+    }
+
+    /// The key of the journal's seals: HMAC-SHA256 of the master key. A change of the password
+    /// changes it.
+    pub fn seal_key(&self) -> Zeroizing<[u8; 32]> {
+        self.keys.seal_key()
+    }
+
+    /// The seal keys of earlier passwords. A crash can come between a change of the password and the
+    /// journal's first seal under the new key; the seal found then is under one of these.
+    pub fn retired_seal_keys(&self) -> &[AgentSecret] {
+        &self.contents.retired_seal_keys
+    }
+
+    /// Call when the journal's head is sealed under [`Self::seal_key`], then save: an old password
+    /// and an old copy must not be enough to seal a journal.
+    pub fn forget_retired_seal_keys(&mut self) {
+        self.contents.retired_seal_keys.clear();
+    }
+
+    /// For what asks for the password again. Costs as much as opening the wallet.
+    pub fn verify_password(&self, password: &SecretString) -> Result<(), WalletFileError> {
+        let file = self.place.current();
+        let again = Keys::unlock(&file, self.keys.lock(), password, &self.bounds)?;
+        if again.same_key(&self.keys) {
+            Ok(())
+        } else {
+            Err(WalletFileError::WrongPassword { file })
+        }
+    }
+
+    /// Writes the contents as the current save and keeps the one before as the previous. After an
+    /// error the disk holds the old or the new save, and saving may be tried again.
+    pub fn save(&mut self) -> Result<(), WalletFileError> {
+        self.begin_generation();
+        let text = self.seal_under(&self.keys)?;
+        self.place.put_both(&text, &self.saved)?;
+        self.saved = text;
+        Ok(())
+    }
+
+    /// Seals everything under a new password, salt and master key, and removes every copy under the
+    /// old one before it returns. After an error the wallet in memory keeps the old password, and the
+    /// disk may hold either: opening with the old one takes the change back, with the new one ends it.
+    pub fn change_password(
+        &mut self,
+        new: &SecretString,
+        kdf: KdfParams,
+    ) -> Result<(), WalletFileError> {
+        let file = self.place.current();
+        let lock = self.keys.lock();
+        // A new master key too: whoever had the old password and an old copy has the old key.
+        let owner = (lock.wallet_id, lock.name.clone());
+        let keys = Keys::make(&file, owner, new, kdf, &self.bounds)?;
+        self.contents.retired_seal_keys.push(boxed(&self.keys.seal_key()));
+        self.begin_generation();
+        let changed = self.seal_under(&keys).and_then(|text| {
+            self.place.put_current(&text)?;
+            self.place.sweep()?;
+            self.place.remove_previous()?;
+            Ok(text)
+        });
+        match changed {
+            Ok(text) => {
+                self.keys = keys;
+                self.saved = text;
+                Ok(())
+            }
+            Err(failure) => {
+                self.contents.retired_seal_keys.pop();
+                Err(failure)
+            }
+        }
+    }
+
+    fn begin_generation(&mut self) {
+        // 2⁶⁴ saves do not happen, and an edited number does not authenticate.
+        self.generation = self.generation.saturating_add(1);
+    }
+
+    fn seal_under(&self, keys: &Keys) -> Result<Vec<u8>, WalletFileError> {
+        let file = self.place.current();
+        let text = keys.seal(&file, self.generation, &self.contents)?.render();
+        // What could not be read back must not be written.
+        if text.len() > MAX_FILE_BYTES {
+            return Err(WalletFileError::TooLarge { file });
+        }
+        Ok(text)
+    }
+}
+
+impl fmt::Debug for OpenWallet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenWallet")
+            .field("name", &self.name())
+            .field("generation", &self.generation)
+            .field("contents", &self.contents)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! Owns the choice between the two copies of a wallet. A wrong password is never taken for damage,
+//! nor damage for a wrong password.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+
+use super::disk;
+use super::error::WalletFileError;
+use super::format::{Lock, WalletText};
+use super::keys::Keys;
+use super::open_wallet::OpenWallet;
+use super::save::Place;
+use crate::vault::kdf::KdfBounds;
+
+/// Which copy a wallet was opened from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OpenedFrom {
+    Current,
+    /// The save before the last. Show `why` loudly: what the last save added is not there.
+    Previous {
+        why: Fallback,
+    },
+}
+
+/// Why the previous save was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fallback {
+    CurrentMissing,
+    CurrentDamaged {
+        reason: &'static str,
+    },
+    /// The current save is whole, but under another password or with an altered lock.
+    CurrentLockedOtherwise,
+}
+
+impl Fallback {
+    /// Only a missing or damaged current save is passed over, and one the password does not open. A
+    /// later version or a refused key derivation is not: the older copy would be saved over it.
+    fn after(failure: &WalletFileError) -> Option<Self> {
+        match failure {
+            WalletFileError::NotFound { .. } => Some(Self::CurrentMissing),
+            WalletFileError::Damaged { reason, .. } => Some(Self::CurrentDamaged { reason }),
+            WalletFileError::WrongPassword { .. } => Some(Self::CurrentLockedOtherwise),
+            WalletFileError::AlreadyExists { .. }
+            | WalletFileError::UnsupportedVersion { .. }
+            | WalletFileError::KdfOutOfBounds { .. }
+            | WalletFileError::OutOfMemory { .. }
+            | WalletFileError::TooOpen { .. }
+            | WalletFileError::BadName { .. }
+            | WalletFileError::TooLarge { .. }
+            | WalletFileError::NotSealed { .. }
+            | WalletFileError::Io { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CurrentMissing => f.write_str("The wallet file is missing.")?,
+            Self::CurrentDamaged { reason } => write!(f, "The wallet file is damaged: {reason}.")?,
+            Self::CurrentLockedOtherwise => f.write_str(
+                "This password opens the previous save only: a change of the password did not \
+                 finish, or the wallet file was altered.",
+            )?,
+        }
+        f.write_str(" The save before it was opened; compare your seeds and agents.")
+    }
+}
+
+/// One attempt to open a wallet: both copies, as far as they can be judged without the password.
+pub(super) struct Opening {
+    place: Place,
+    bounds: KdfBounds,
+    current: Result<WalletText, WalletFileError>,
+    previous: Result<WalletText, WalletFileError>,
+}
+
+impl Opening {
+    pub(super) fn prepare(place: Place, bounds: KdfBounds) -> Result<Self, WalletFileError> {
+        place.check_folder()?;
+        let current = load(&place, &place.current(), &bounds);
+        let previous = load(&place, &place.previous(), &bounds);
+        match (current, previous) {
+            // Also when it is the copy that is not needed: others can read it.
+            (Err(open @ WalletFileError::TooOpen { .. }), _)
+            | (_, Err(open @ WalletFileError::TooOpen { .. })) => Err(open),
+            (current, previous) => Ok(Self { place, bounds, current, previous }),
+        }
+    }
+
+    pub(super) fn run(
+        self,
+        password: &SecretString,
+    ) -> Result<(OpenWallet, OpenedFrom), WalletFileError> {
+        let Self { place, bounds, current, previous } = self;
+        let unlock = |file: PathBuf, text: WalletText| {
+            let keys = Keys::unlock(&file, &text.lock, password, &bounds)?;
+            let contents = keys.open(&file, &text)?;
+            Ok(OpenWallet::of(place.clone(), bounds, keys, contents, &text))
+        };
+        let tried = current.as_ref().ok().map(|text| (text.lock.clone(), text.generation));
+
+        let failure = match current.and_then(|text| unlock(place.current(), text)) {
+            Ok(wallet) => {
+                tidy_up(&place, tried, previous.ok());
+                return Ok((wallet, OpenedFrom::Current));
+            }
+            Err(failure) => failure,
+        };
+        let Some(why) = Fallback::after(&failure) else {
+            return Err(failure);
+        };
+        // Between two changes of the password both copies have the same lock. The password has just
+        // failed at it, and to try again would only cost time.
+        let lock_failed =
+            |text: &WalletText| tried.as_ref().is_some_and(|(lock, _)| *lock == text.lock);
+        if why == Fallback::CurrentLockedOtherwise && previous.as_ref().is_ok_and(lock_failed) {
+            return Err(failure);
+        }
+        match previous.and_then(|text| unlock(place.previous(), text)) {
+            Ok(wallet) => Ok((wallet, OpenedFrom::Previous { why })),
+            Err(second) => Err(verdict(failure, tried.is_some(), second)),
+        }
+    }
+}
+
+/// What to report when neither copy opens. `was_tried` says whether the current save came as far as
+/// its lock.
+fn verdict(failure: WalletFileError, was_tried: bool, second: WalletFileError) -> WalletFileError {
+    let nothing_there = matches!(second, WalletFileError::NotFound { .. });
+    let locked = matches!(second, WalletFileError::WrongPassword { .. });
+    match failure {
+        WalletFileError::NotFound { .. } if !nothing_there => second,
+        // The copy that can be tried says that the password is wrong, so that comes first.
+        WalletFileError::Damaged { .. } if locked && !was_tried => second,
+        failure => failure,
+    }
+}
+
+/// Everything that can be judged without the password.
+fn load(place: &Place, file: &Path, bounds: &KdfBounds) -> Result<WalletText, WalletFileError> {
+    let text = WalletText::parse(&disk::read(file)?).map_err(|why| why.of(file))?;
+    bounds.check(&text.lock.kdf).map_err(|source| WalletFileError::of_kdf(file, source))?;
+    if text.lock.name != place.name() {
+        return Err(WalletFileError::damaged(
+            file,
+            "it belongs to a wallet of another name; if you renamed it, name it as before",
+        ));
+    }
+    Ok(text)
+}
+
+/// Sweeps what a crash left behind, an old-password copy included. Housekeeping: a disk that has
+/// become read-only must not keep the operator from the seeds. The next save writes over that copy,
+/// and a change of the password sweeps again and insists.
+fn tidy_up(place: &Place, current: Option<(Lock, u64)>, previous: Option<WalletText>) {
+    drop(place.sweep());
+    if let (Some((lock, generation)), Some(previous)) = (current, previous) {
+        // The mark of a change of the password that stopped half-way. A backup that the operator
+        // has put in place of the current save is older than the previous one, and stays beside it.
+        let same_wallet = previous.lock.wallet_id == lock.wallet_id;
+        if same_wallet && previous.lock != lock && previous.generation < generation {
+            drop(place.remove_previous());
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Owns the bytes on the disk: where the copies of a wallet lie, and the order in which one replaces
+//! another. At every instant one whole copy exists. Knows nothing of what the bytes mean.
+//!
+//! A save is: new text into a temporary file, flush; the text that it replaces likewise, rename over
+//! the previous copy, flush the folder; rename the new one over the current copy, flush the folder.
+//! [`Faults`] hears of each step when it has been done, before the next begins.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bursar_core::ids::Name;
+
+use super::disk;
+use super::error::WalletFileError;
+use crate::ports::Faults;
+
+const CURRENT: &str = ".wallet";
+const PREVIOUS: &str = ".wallet.previous";
+const TEMPORARY: &str = ".tmp";
+
+/// Where the copies of one wallet lie.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    folder: PathBuf,
+    name: String,
+    faults: Arc<dyn Faults>,
+}
+
+/// The fault points of one temporary file.
+struct Points {
+    creating: &'static str,
+    written: &'static str,
+    synced: &'static str,
+}
+
+const CURRENT_POINTS: Points = Points {
+    creating: "vault.tmp_creating",
+    written: "vault.tmp_written",
+    synced: "vault.tmp_synced",
+};
+
+const PREVIOUS_POINTS: Points = Points {
+    creating: "vault.previous_creating",
+    written: "vault.previous_written",
+    synced: "vault.previous_synced",
+};
+
+impl Place {
+    pub(super) fn new(
+        folder: &Path,
+        name: &Name,
+        faults: Arc<dyn Faults>,
+    ) -> Result<Self, WalletFileError> {
+        if !is_file_name(name) {
+            return Err(WalletFileError::BadName { name: name.as_str().to_owned() });
+        }
+        Ok(Self { folder: folder.to_owned(), name: name.as_str().to_owned(), faults })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn current(&self) -> PathBuf {
+        self.folder.join(format!("{}{CURRENT}", self.name))
+    }
+
+    pub(super) fn previous(&self) -> PathBuf {
+        self.folder.join(format!("{}{PREVIOUS}", self.name))
+    }
+
+    /// Makes the folder of the wallets where there is none.
+    pub(super) fn make_folder(&self) -> Result<(), WalletFileError> {
+        let folder = &self.folder;
+        self.reach("vault.folder_creating", folder)?;
+        if !disk::create_folder(folder)? {
+            return self.check_folder();
+        }
+        self.reach("vault.folder_created", folder)?;
+        folder.parent().map_or(Ok(()), disk::sync_folder)
+    }
+
+    pub(super) fn check_folder(&self) -> Result<(), WalletFileError> {
+        if disk::check_folder(&self.folder)? {
+            Ok(())
+        } else {
+            Err(WalletFileError::NotFound { file: self.current() })
+        }
+    }
+
+    /// Makes `text` the current copy and leaves the previous one as it is.
+    pub(super) fn put_current(&self, text: &[u8]) -> Result<(), WalletFileError> {
+        let temporary = self.write_temporary(text, &CURRENT_POINTS)?;
+        self.make_current(temporary)
+    }
+
+    /// Makes `text` the current copy and `before`, the save that it replaces, the previous one.
+    pub(super) fn put_both(&self, text: &[u8], before: &[u8]) -> Result<(), WalletFileError> {
+        // The new text first: when the disk is too full for it, the previous copy stays untouched.
+        let temporary = self.write_temporary(text, &CURRENT_POINTS)?;
+        self.put_previous(before)?;
+        self.make_current(temporary)
+    }
+
+    /// A copy and no second link to the same bytes: one bad block must not take both.
+    fn put_previous(&self, text: &[u8]) -> Result<(), WalletFileError> {
+        let temporary = self.write_temporary(text, &PREVIOUS_POINTS)?;
+        temporary.replace(&self.previous())?;
+        self.reach("vault.previous_renamed", &self.previous())?;
+        disk::sync_folder(&self.folder)?;
+        self.reach("vault.previous_dir_synced", &self.previous())
+    }
+
+    fn make_current(&self, temporary: Temporary) -> Result<(), WalletFileError> {
+        temporary.replace(&self.current())?;
+        self.reach("vault.renamed", &self.current())?;
+        disk::sync_folder(&self.folder)?;
+        self.reach("vault.dir_synced", &self.current())
+    }
+
+    pub(super) fn remove_previous(&self) -> Result<(), WalletFileError> {
+        self.reach("vault.previous_removing", &self.previous())?;
+        disk::remove(&self.previous())?;
+        self.reach("vault.previous_removed", &self.previous())?;
+        disk::sync_folder(&self.folder)?;
+        self.reach("vault.removal_synced", &self.previous())
+    }
+
+    /// Removes every copy, the current one last: until then the wallet is whole.
+    pub(super) fn delete(&self) -> Result<(), WalletFileError> {
+        if !self.current().exists() && !self.previous().exists() {
+            return Err(WalletFileError::NotFound { file: self.current() });
+        }
+        self.sweep()?;
+        self.remove_previous()?;
+        self.reach("vault.current_removing", &self.current())?;
+        disk::remove(&self.current())?;
+        self.reach("vault.current_removed", &self.current())?;
+        disk::sync_folder(&self.folder)?;
+        self.reach("vault.deletion_synced", &self.current())
+    }
+
+    /// Removes the temporary files that a crash left. They are never read.
+    pub(super) fn sweep(&self) -> Result<(), WalletFileError> {
+        for file in disk::files_in(&self.folder)? {
+            if is_temporary(&file) {
+                let path = self.folder.join(file);
+                self.reach("vault.sweeping", &path)?;
+                disk::remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_temporary(&self, text: &[u8], points: &Points) -> Result<Temporary, WalletFileError> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random)
+            .map_err(|system| WalletFileError::io(&self.folder, "name a file in")(system.into()))?;
+        let file = format!(".{}{CURRENT}.{}{TEMPORARY}", self.name, hex::encode(random));
+        let path = self.folder.join(file);
+        self.reach(points.creating, &path)?;
+        let mut opened = disk::create_file(&path).map_err(WalletFileError::io(&path, "create"))?;
+        let temporary = Temporary { path, placed: false };
+        let path = &temporary.path;
+        opened.write_all(text).map_err(WalletFileError::io(path, "write"))?;
+        self.reach(points.written, path)?;
+        opened.sync_all().map_err(WalletFileError::io(path, "flush"))?;
+        self.reach(points.synced, path)?;
+        Ok(temporary)
+    }
+
+    fn reach(&self, point: &'static str, file: &Path) -> Result<(), WalletFileError> {
+        self.faults.reach(point).map_err(WalletFileError::io(file, "go on with"))
+    }
+}
+
+/// A temporary file that goes away unless it was put in its place.
+struct Temporary {
+    path: PathBuf,
+    placed: bool,
+}
+
+impl Temporary {
+    fn replace(mut self, target: &Path) -> Result<(), WalletFileError> {
+        fs::rename(&self.path, target).map_err(WalletFileError::io(target, "replace"))?;
+        self.placed = true;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.placed {
+            // The save has failed already; what stays here is swept later.
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
+/// `.<name>.wallet.<32 hex digits>.tmp`, of any wallet: the folder has one writer, so it is a rest.
+fn is_temporary(file: &str) -> bool {
+    let parts = file.strip_prefix('.').and_then(|rest| rest.strip_suffix(TEMPORARY));
+    parts.and_then(|rest| rest.rsplit_once('.')).is_some_and(|(owner, random)| {
+        let random_name = random.len() == 32 && random.bytes().all(|b| b.is_ascii_hexdigit());
+        owner.ends_with(CURRENT) && random_name
+    })
+}
+
+/// Whether a wallet may have this name: it becomes a file name on every platform, and must not lead
+/// out of its folder or begin like a temporary file.
+pub(super) fn is_file_name(name: &Name) -> bool {
+    let text = name.as_str();
+    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b" -_.".contains(&byte);
+    let end = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    text.len() <= 64
+        && text.bytes().all(inner)
+        && end(text.bytes().next())
+        && end(text.bytes().next_back())
+}
+
+/// The wallet to which a file of the folder belongs, current or previous.
+pub(super) fn wallet_of(file: &str) -> Option<Name> {
+    let stem = file.strip_suffix(PREVIOUS).or_else(|| file.strip_suffix(CURRENT))?;
+    stem.parse().ok().filter(is_file_name)
+}

@@ -1,0 +1,129 @@
+//! The gate between keys and everybody: which keys are in memory, and the epoch in which they may be
+//! used. A slip carries the epoch of its issue; a lock or a freeze raises the epoch, and signing compares
+//! it under the same guard. So once a freeze was answered, no signature leaves.
+
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use alloy_primitives::Address;
+use bursar_core::ids::AgentId;
+use bursar_x402::signature::Signature65;
+use zeroize::Zeroizing;
+
+use super::derive::PrivateKey;
+use crate::journal::Slip;
+use crate::ports::SignFault;
+
+/// Keys and secrets of an open wallet; wiped when it goes.
+#[derive(Default)]
+pub struct Keyring {
+    keys: BTreeMap<Address, PrivateKey>,
+    agents: BTreeMap<AgentId, Zeroizing<[u8; 32]>>,
+}
+
+impl std::fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keyring").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+impl Keyring {
+    pub(super) fn add_key(&mut self, key: PrivateKey) {
+        self.keys.insert(key.address(), key);
+    }
+
+    pub(super) fn add_agent(&mut self, id: AgentId, secret: Zeroizing<[u8; 32]>) {
+        self.agents.insert(id, secret);
+    }
+}
+
+/// Shared by the vault, which fills it, and the core, which raises its epoch.
+#[derive(Default)]
+pub struct Gate {
+    // A lock, not a message: the epoch must be compared at the very moment of signing, and many sign at
+    // once. It is never held across an await.
+    inner: RwLock<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    epoch: u64,
+    keyring: Option<Keyring>,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate").field("unlocked", &self.is_unlocked()).finish()
+    }
+}
+
+impl Gate {
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_unlocked(&self) -> bool {
+        self.read().keyring.is_some()
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.read().epoch
+    }
+
+    /// Makes every slip issued so far worthless.
+    pub fn raise(&self) {
+        let mut inner = self.write();
+        inner.epoch = inner.epoch.saturating_add(1);
+    }
+
+    pub(super) fn open(&self, keyring: Keyring) {
+        let mut inner = self.write();
+        inner.epoch = inner.epoch.saturating_add(1);
+        inner.keyring = Some(keyring);
+    }
+
+    pub(super) fn close(&self) {
+        let mut inner = self.write();
+        inner.epoch = inner.epoch.saturating_add(1);
+        inner.keyring = None;
+    }
+
+    pub(super) fn add_key(&self, key: PrivateKey) {
+        if let Some(keyring) = &mut self.write().keyring {
+            keyring.add_key(key);
+        }
+    }
+
+    pub(super) fn add_agent(&self, id: AgentId, secret: Zeroizing<[u8; 32]>) {
+        if let Some(keyring) = &mut self.write().keyring {
+            keyring.add_agent(id, secret);
+        }
+    }
+
+    /// Whether an agent's secret is at hand, and the secret for the length of one call.
+    pub fn with_agent_secret<T>(
+        &self,
+        id: &AgentId,
+        use_it: impl FnOnce(Option<&[u8; 32]>) -> T,
+    ) -> T {
+        let inner = self.read();
+        let secret = inner.keyring.as_ref().and_then(|keyring| keyring.agents.get(id));
+        use_it(secret.map(|secret| &**secret))
+    }
+
+    pub(super) fn sign(&self, slip: &Slip) -> Result<Signature65, SignFault> {
+        let inner = self.read();
+        if inner.epoch != slip.epoch() {
+            return Err(SignFault::Stale);
+        }
+        let keyring = inner.keyring.as_ref().ok_or(SignFault::Stale)?;
+        let key = keyring.keys.get(&slip.signer()).ok_or(SignFault::NoKey)?;
+        let bytes =
+            key.sign_digest(&slip.digest()).map_err(|error| SignFault::Refused(error.to_string()))?;
+        Signature65::from_bytes(&bytes).map_err(|error| SignFault::Refused(error.to_string()))
+    }
+}

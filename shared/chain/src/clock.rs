@@ -1,0 +1,125 @@
+//! The machine's clock: the one place that reads the wall clock, the boot id and the zone. Decides
+//! nothing; what a [`Moment`] means is the business of the rules.
+
+pub mod manual;
+mod zone_source;
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bursar_core::time::{Moment, Utc};
+use jiff::tz::TimeZone;
+
+use crate::clock::zone_source::ZoneSource;
+use crate::ports::{BoxFuture, Clock};
+use crate::zone::day_of;
+
+/// Why there is no clock.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClockError {
+    /// Daily allowances begin at local midnight; UTC taken for granted would begin them at another hour
+    /// without anybody noticing.
+    #[error(
+        "the time zone of this machine cannot be determined: {reason}. Set the environment variable TZ \
+         to a zone, for example TZ=Europe/Berlin (TZ=UTC if you mean UTC), or link /etc/localtime to \
+         one, for example with: timedatectl set-timezone Europe/Berlin"
+    )]
+    ZoneUnknown { reason: String },
+}
+
+/// The real [`Clock`].
+#[derive(Debug)]
+pub struct SystemClock {
+    started: Instant,
+    boot_id: String,
+    /// A mutex and not an owner behind a channel: `now` is synchronous, and the zone is held for the
+    /// length of a file's metadata at most.
+    zone: Mutex<ZoneSource>,
+}
+
+impl SystemClock {
+    /// Fails when the zone cannot be determined. UTC is never assumed.
+    pub fn new() -> Result<Self, ClockError> {
+        let zone = Mutex::new(ZoneSource::open()?);
+        Ok(Self { started: process_start(), boot_id: boot_id(), zone })
+    }
+
+    fn mono_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn zone(&self) -> TimeZone {
+        self.zone.lock().unwrap_or_else(PoisonError::into_inner).current()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Moment {
+        let utc = wall_clock();
+        let (local_day, day_start, offset_s) = day_of(utc, &self.zone());
+        Moment {
+            utc,
+            mono_ms: self.mono_ms(),
+            boot_id: self.boot_id.clone(),
+            boottime_ms: boottime_ms(),
+            local_day,
+            day_start,
+            offset_s,
+            chain_hint: None,
+        }
+    }
+
+    fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
+        // Tokio's timers reach about two years; in steps, any target is within reach.
+        const STEP_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+        Box::pin(async move {
+            while let Some(rest @ 1..) = mono_ms.checked_sub(self.mono_ms()) {
+                tokio::time::sleep(Duration::from_millis(rest.min(STEP_MS_MAX))).await;
+            }
+        })
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one home of the wall clock")]
+fn wall_clock() -> Utc {
+    let ms = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(after) => Utc(ms(after)),
+        Err(before) => Utc(ms(before.duration()).saturating_neg()),
+    }
+}
+
+/// One zero for all clocks of the process, so that their monotonic times can be compared.
+fn process_start() -> Instant {
+    static STARTED: OnceLock<Instant> = OnceLock::new();
+    *STARTED.get_or_init(Instant::now)
+}
+
+/// Empty where it cannot be read, as under a service manager that hides `/proc/sys`.
+#[cfg(target_os = "linux")]
+fn boot_id() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boot_id() -> String {
+    String::new()
+}
+
+#[cfg(target_os = "linux")]
+fn boottime_ms() -> u64 {
+    use rustix::time::{ClockId, clock_gettime};
+    let since = clock_gettime(ClockId::Boottime);
+    let seconds = u64::try_from(since.tv_sec).unwrap_or(0);
+    let below = u64::try_from(since.tv_nsec).unwrap_or(0) / 1_000_000;
+    seconds.saturating_mul(1000).saturating_add(below)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boottime_ms() -> u64 {
+    0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! A test double: a [`Clock`] that only moves when it is told to. No production code makes one.
+
+use bursar_core::time::{Moment, Utc};
+use jiff::tz::TimeZone;
+use tokio::sync::watch;
+
+use crate::clock::ClockError;
+use crate::ports::{BoxFuture, Clock};
+use crate::zone::day_of;
+
+/// Time by hand. Starts at a given instant in UTC with all counters at zero, and is shared by reference
+/// or `Arc`: its methods take `&self`.
+#[derive(Debug)]
+pub struct ManualClock {
+    hands: watch::Sender<Hands>,
+}
+
+#[derive(Debug, Clone)]
+struct Hands {
+    utc: Utc,
+    mono_ms: u64,
+    boottime_ms: u64,
+    boot_id: String,
+    zone: TimeZone,
+}
+
+impl ManualClock {
+    pub fn new(utc: Utc) -> Self {
+        let hands = Hands {
+            utc,
+            mono_ms: 0,
+            boottime_ms: 0,
+            boot_id: "boot-1".to_owned(),
+            zone: TimeZone::UTC,
+        };
+        Self { hands: watch::Sender::new(hands) }
+    }
+
+    /// Time passes: wall, monotonic and boot time go on together.
+    pub fn advance(&self, ms: u64) {
+        self.hands.send_modify(|hands| {
+            hands.utc = hands.utc.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX));
+            hands.mono_ms = hands.mono_ms.saturating_add(ms);
+            hands.boottime_ms = hands.boottime_ms.saturating_add(ms);
+        });
+    }
+
+    /// The machine sleeps: wall and boot time go on, the monotonic clock stands.
+    pub fn suspend(&self, ms: u64) {
+        self.hands.send_modify(|hands| {
+            hands.utc = hands.utc.plus_ms(i64::try_from(ms).unwrap_or(i64::MAX));
+            hands.boottime_ms = hands.boottime_ms.saturating_add(ms);
+        });
+    }
+
+    /// Somebody sets the wall clock; nothing else moves.
+    pub fn set_utc(&self, utc: Utc) {
+        self.hands.send_modify(|hands| hands.utc = utc);
+    }
+
+    /// Somebody sets the wall clock back by so much.
+    pub fn jump_back(&self, ms: u64) {
+        let back = i64::try_from(ms).unwrap_or(i64::MAX).saturating_neg();
+        self.hands.send_modify(|hands| hands.utc = hands.utc.plus_ms(back));
+    }
+
+    /// The machine moves to another zone, by its IANA name.
+    pub fn set_zone(&self, name: &str) -> Result<(), ClockError> {
+        let zone = TimeZone::get(name)
+            .map_err(|error| ClockError::ZoneUnknown { reason: error.to_string() })?;
+        self.hands.send_modify(|hands| hands.zone = zone);
+        Ok(())
+    }
+
+    /// The machine starts anew under this id: boot time counts from zero again.
+    pub fn set_boot_id(&self, id: &str) {
+        self.hands.send_modify(|hands| {
+            hands.boot_id = id.to_owned();
+            hands.boottime_ms = 0;
+        });
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Moment {
+        let hands = self.hands.borrow().clone();
+        let (local_day, day_start, offset_s) = day_of(hands.utc, &hands.zone);
+        Moment {
+            utc: hands.utc,
+            mono_ms: hands.mono_ms,
+            boot_id: hands.boot_id,
+            boottime_ms: hands.boottime_ms,
+            local_day,
+            day_start,
+            offset_s,
+            chain_hint: None,
+        }
+    }
+
+    fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
+        let mut hands = self.hands.subscribe();
+        Box::pin(async move {
+            // The sender lives in `self`, which this future borrows: it cannot close.
+            let _reached = hands.wait_for(|hands| hands.mono_ms >= mono_ms).await;
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! The shapes of the outside world that the engine knows: [`Clock`] and [`Chain`]. Traits and plain
+//! values only; nothing here reads a clock or opens a connection.
+
+use std::fmt::{self, Debug};
+use std::pin::Pin;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_core::networks::ChainId;
+use bursar_core::time::{Moment, Utc};
+use url::Url;
+
+/// A future behind a pointer, so that the ports can be used as trait objects.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a question to the chain comes to.
+pub type ChainReply<'a, T> = BoxFuture<'a, Result<T, ChainFault>>;
+
+/// The only source of time.
+pub trait Clock: Send + Sync + Debug {
+    /// Now, with the date in the machine's zone. `chain_hint` is empty: a clock knows no chain, whoever
+    /// composes the two fills it in.
+    fn now(&self) -> Moment;
+
+    /// Ends once [`Moment::mono_ms`] has reached `mono_ms`, at once if it has already. Waits are measured
+    /// by the monotonic part, so setting the wall clock neither cuts one short nor prolongs it.
+    fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()>;
+}
+
+/// One EVM chain, whichever nodes speak for it. Every method may be repeated without harm.
+pub trait Chain: Send + Sync + Debug {
+    /// Asks which chain is served, now, whatever was checked before. The answer is always the configured
+    /// chain: another one is [`ChainFault::WrongChain`].
+    fn chain_id(&self) -> ChainReply<'_, ChainId>;
+
+    /// The result of a read-only call. A revert is [`ChainFault::Reverted`] with its data.
+    fn call(&self, to: Address, data: Bytes, block: BlockTag) -> ChainReply<'_, Bytes>;
+
+    /// The native coin of an account, in its smallest unit.
+    fn balance(&self, address: Address, block: BlockTag) -> ChainReply<'_, U256>;
+
+    /// The code of a contract; empty where there is none.
+    fn code_at(&self, address: Address, block: BlockTag) -> ChainReply<'_, Bytes>;
+
+    /// The receipt of a mined transaction; `None` while a node knows of none, which is no proof that the
+    /// transaction will not land.
+    fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>>;
+
+    /// When the newest block was made, by its own account.
+    fn block_time(&self) -> ChainReply<'_, Utc>;
+
+    /// Broadcasts a signed transaction and gives its hash. **An error is no proof that it was not sent**:
+    /// a node may take the bytes and lose the answer, and the next one then refuses them as known.
+    fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256>;
+}
+
+/// The state of the chain that a question is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockTag {
+    /// The newest block.
+    Latest,
+    /// The newest block that a reorganisation is unlikely to remove.
+    Safe,
+    /// The newest block that cannot be removed.
+    Finalized,
+    /// The block of this height.
+    Number(u64),
+}
+
+/// What became of a mined transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    pub tx_hash: B256,
+    pub block_number: u64,
+    pub status: TxStatus,
+    /// The events, in the order in which they were emitted.
+    pub logs: Vec<Log>,
+}
+
+/// Whether a mined transaction did what it was sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TxStatus {
+    Succeeded,
+    /// It was mined and paid for, and changed nothing else.
+    Reverted,
+}
+
+/// One event of a contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    pub address: Address,
+    /// At most four.
+    pub topics: Vec<B256>,
+    pub data: Bytes,
+}
+
+/// How an endpoint is named in errors and logs: scheme, host and port. Built from a URL so that path,
+/// query and user, which hold the API keys of most providers, cannot get in.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndpointLabel(String);
+
+impl EndpointLabel {
+    pub fn of(url: &Url) -> Self {
+        let host = url.host_str().unwrap_or("?");
+        let port = url.port_or_known_default().map(|port| format!(":{port}")).unwrap_or_default();
+        Self(format!("{}://{host}{port}", url.scheme()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EndpointLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Debug for EndpointLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EndpointLabel({})", self.0)
+    }
+}
+
+/// Why the chain gave no usable answer. Texts that a node wrote are bounded and free of control
+/// characters, but they are a stranger's words: private detail, never public text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChainFault {
+    /// Nobody could be asked, or the endpoints failed in different ways. Worth another try later.
+    #[error("no endpoint of the chain gave an answer: {}", list(.tried))]
+    Unavailable {
+        /// Each endpoint and what happened to it, in the order in which they are configured.
+        tried: Vec<(EndpointLabel, String)>,
+    },
+    /// Every endpoint serves another chain; this is the first. Nothing else was asked of it.
+    #[error("{endpoint} serves chain {answered} and not {expected}")]
+    WrongChain { endpoint: EndpointLabel, expected: ChainId, answered: ChainId },
+    /// The contract refused the call. All nodes would say so, hence only one was asked.
+    #[error("the contract reverted the call")]
+    Reverted {
+        /// What the contract gave as reason, ABI-encoded; may be empty.
+        data: Bytes,
+    },
+    /// A node understood the question and refused it. For a broadcast this is the answer of the first
+    /// node that judged the transaction; for a read, all endpoints were tried before.
+    #[error("the node refused: {message} (code {code})")]
+    Rejected { code: i64, message: String },
+    /// Every endpoint answered with something that is no answer; this is the first.
+    #[error("{endpoint} gave an unusable answer: {reason}")]
+    Malformed { endpoint: EndpointLabel, reason: String },
+}
+
+fn list(tried: &[(EndpointLabel, String)]) -> String {
+    let each: Vec<String> =
+        tried.iter().map(|(endpoint, reason)| format!("{endpoint}: {reason}")).collect();
+    each.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_holds_no_path_query_or_user() {
+        for (url, label) in [
+            ("https://node.test/v2/KEY?apikey=KEY#KEY", "https://node.test:443"),
+            ("https://KEY:KEY@node.test:8443/KEY", "https://node.test:8443"),
+            ("http://[::1]:8545/KEY", "http://[::1]:8545"),
+        ] {
+            let made = EndpointLabel::of(&url.parse().unwrap());
+            assert_eq!(made.as_str(), label);
+            assert!(!format!("{made} {made:?}").contains("KEY"));
+        }
+    }
+
+    #[test]
+    fn the_ports_can_be_trait_objects() {
+        fn _uses(_clock: &dyn Clock, _chain: &dyn Chain) {}
+    }
+}

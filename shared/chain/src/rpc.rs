@@ -1,0 +1,141 @@
+//! The real [`Chain`]: JSON-RPC over HTTP to several endpoints, asked in their order until one answers.
+//! The only place that names a provider. It never believes an endpoint that has not said which chain it
+//! serves, never follows a redirect, and never shows a URL.
+
+mod breaker;
+mod config;
+mod endpoint;
+mod envelope;
+mod exchange;
+mod http;
+mod identity;
+mod quantity;
+mod receipt;
+mod refusal;
+mod setback;
+mod walk;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use reqwest::Client;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::ports::{BlockTag, Chain, ChainReply, Clock, Receipt};
+use endpoint::Endpoint;
+use envelope::{Call, Kind};
+use quantity::{Unusable, bytes_of, hash_of, quantity, shape, u64_of, u256_of};
+
+pub use config::{
+    ATTEMPT_TIMEOUT_MS, BREAKER_COOL_DOWN_MS, BREAKER_FAILURES, ConfigError, ENDPOINTS_MAX,
+    IDENTITY_RETRY_MS, IDENTITY_VALID_MS, REPLY_BYTES_MAX, RpcConfig, RpcLimits, TOTAL_TIMEOUT_MS,
+};
+
+/// A chain by the word of its nodes.
+#[derive(Debug)]
+pub struct RpcChain {
+    config: RpcConfig,
+    endpoints: Vec<Endpoint>,
+    client: Client,
+    clock: Arc<dyn Clock>,
+    next_id: AtomicU64,
+}
+
+impl RpcChain {
+    /// Checks the settings; opens no connection. The clock measures cool-downs and the age of checks.
+    pub fn new(config: RpcConfig, clock: Arc<dyn Clock>) -> Result<Self, ConfigError> {
+        if config.endpoints.is_empty() {
+            return Err(ConfigError::NoEndpoint);
+        }
+        if config.endpoints.len() > ENDPOINTS_MAX {
+            return Err(ConfigError::TooManyEndpoints);
+        }
+        let each = config.endpoints.iter().zip(1..);
+        let endpoints = each
+            .map(|(text, place)| Endpoint::new(place, text, config.limits))
+            .collect::<Result<_, _>>()?;
+        let client = http::client(&config.limits)?;
+        Ok(Self { config, endpoints, client, clock, next_id: AtomicU64::new(1) })
+    }
+
+    fn mono_ms(&self) -> u64 {
+        self.clock.now().mono_ms
+    }
+}
+
+impl Chain for RpcChain {
+    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+        Box::pin(async move { self.walk(&|endpoint| Box::pin(self.ask_identity(endpoint))).await })
+    }
+
+    fn call(&self, to: Address, data: Bytes, block: BlockTag) -> ChainReply<'_, Bytes> {
+        let params = json!([{ "to": to, "data": data }, tag(block)]);
+        self.ask(Call { method: "eth_call", params, kind: Kind::Execute }, bytes)
+    }
+
+    fn balance(&self, address: Address, block: BlockTag) -> ChainReply<'_, U256> {
+        let params = json!([address, tag(block)]);
+        let decode = |raw: &RawValue| u256_of(&shape::<String>(raw)?);
+        self.ask(Call { method: "eth_getBalance", params, kind: Kind::Read }, decode)
+    }
+
+    fn code_at(&self, address: Address, block: BlockTag) -> ChainReply<'_, Bytes> {
+        let params = json!([address, tag(block)]);
+        self.ask(Call { method: "eth_getCode", params, kind: Kind::Read }, bytes)
+    }
+
+    fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>> {
+        let call =
+            Call { method: "eth_getTransactionReceipt", params: json!([hash]), kind: Kind::Read };
+        self.ask(call, move |raw| receipt::receipt_of(raw, hash))
+    }
+
+    fn block_time(&self) -> ChainReply<'_, Utc> {
+        let params = json!([tag(BlockTag::Latest), false]);
+        self.ask(Call { method: "eth_getBlockByNumber", params, kind: Kind::Read }, timestamp)
+    }
+
+    fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256> {
+        // Of every kind of transaction, the hash is that of its signed bytes: a node that names another
+        // one has not taken this transaction.
+        let expected = keccak256(&raw);
+        let params = json!([hex::encode_prefixed(&raw)]);
+        let call = Call { method: "eth_sendRawTransaction", params, kind: Kind::Broadcast };
+        self.ask(call, move |answer| {
+            let hash = hash_of(&shape::<String>(answer)?)?;
+            let same = hash == expected;
+            same.then_some(hash).ok_or(Unusable("the hash is of another transaction"))
+        })
+    }
+}
+
+fn tag(block: BlockTag) -> Value {
+    match block {
+        BlockTag::Latest => json!("latest"),
+        BlockTag::Safe => json!("safe"),
+        BlockTag::Finalized => json!("finalized"),
+        BlockTag::Number(height) => json!(quantity(height)),
+    }
+}
+
+fn bytes(raw: &RawValue) -> Result<Bytes, Unusable> {
+    bytes_of(&shape::<String>(raw)?)
+}
+
+fn timestamp(raw: &RawValue) -> Result<Utc, Unusable> {
+    #[derive(Deserialize)]
+    struct Block {
+        timestamp: String,
+    }
+    let seconds = u64_of(&shape::<Block>(raw)?.timestamp)?;
+    // The year 9999: later ones are milliseconds by mistake, or a lie.
+    const SECONDS_MAX: u64 = 253_402_300_799;
+    let seconds =
+        Some(seconds).filter(|at| *at <= SECONDS_MAX).and_then(|at| i64::try_from(at).ok());
+    seconds.map(Utc::from_seconds).ok_or(Unusable("a block of a year after 9999"))
+}

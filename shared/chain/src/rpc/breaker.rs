@@ -1,0 +1,101 @@
+//! When to leave a failing endpoint alone. Pure: the time is an argument, in monotonic milliseconds.
+
+use crate::rpc::config::RpcLimits;
+
+/// Counts failures in a row; too many open it, and after a cool-down one question may try again.
+#[derive(Debug, Default)]
+pub(super) struct Breaker {
+    failures: u32,
+    /// Set while open: the end of the cool-down.
+    open_until_ms: Option<u64>,
+    /// A trial is under way; everybody else waits for what comes of it.
+    on_trial: bool,
+    last_failure_ms: u64,
+}
+
+impl Breaker {
+    /// Whether a question may be asked now. After the cool-down one is, and it is the trial.
+    pub(super) fn admit(&mut self, now_ms: u64) -> bool {
+        match self.open_until_ms {
+            None => true,
+            Some(until) if until <= now_ms && !self.on_trial => {
+                self.on_trial = true;
+                true
+            }
+            Some(_cooling) => false,
+        }
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        *self = Self { last_failure_ms: self.last_failure_ms, ..Self::default() };
+    }
+
+    /// Whether it is open now.
+    pub(super) fn failed(&mut self, now_ms: u64, limits: &RpcLimits) -> bool {
+        self.on_trial = false;
+        self.last_failure_ms = now_ms;
+        self.failures = self.failures.saturating_add(1);
+        if self.failures < limits.breaker_failures {
+            return false;
+        }
+        self.open_until_ms = Some(now_ms.saturating_add(limits.breaker_cool_down_ms));
+        true
+    }
+
+    /// The question ended without telling anything about the endpoint. Without this, a caller that stops
+    /// waiting would leave its trial standing for ever, and the endpoint shut.
+    pub(super) fn abandoned(&mut self) {
+        self.on_trial = false;
+    }
+
+    pub(super) fn last_failure_ms(&self) -> u64 {
+        self.last_failure_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> RpcLimits {
+        RpcLimits { breaker_failures: 3, breaker_cool_down_ms: 100, ..RpcLimits::default() }
+    }
+
+    fn opened_at(now_ms: u64) -> Breaker {
+        let mut breaker = Breaker::default();
+        for _ in 0..3 {
+            breaker.failed(now_ms, &limits());
+        }
+        breaker
+    }
+
+    #[test]
+    fn it_opens_at_the_third_failure_in_a_row_and_not_before() {
+        let mut breaker = Breaker::default();
+        assert!(!breaker.failed(0, &limits()) && !breaker.failed(0, &limits()));
+        breaker.succeeded();
+        assert!(!breaker.failed(0, &limits()) && !breaker.failed(0, &limits()));
+        assert!(breaker.admit(0));
+        assert!(breaker.failed(0, &limits()));
+        assert!(!breaker.admit(99));
+    }
+
+    #[test]
+    fn after_the_cool_down_one_trial_decides() {
+        let mut breaker = opened_at(0);
+        assert!(breaker.admit(100) && !breaker.admit(100), "one trial only");
+        assert!(breaker.failed(150, &limits()), "one failed trial opens it again");
+        assert!(!breaker.admit(249) && breaker.admit(250));
+        breaker.succeeded();
+        assert!(breaker.admit(251) && breaker.admit(251), "closed for everybody");
+        assert_eq!(breaker.last_failure_ms(), 150);
+    }
+
+    #[test]
+    fn an_abandoned_trial_leaves_the_next_one_free() {
+        let mut breaker = opened_at(0);
+        assert!(breaker.admit(100));
+        breaker.abandoned();
+        assert!(breaker.admit(100));
+    }
+}

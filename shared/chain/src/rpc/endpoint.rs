@@ -1,0 +1,237 @@
+//! One endpoint: what may be configured as one, how it is named, and how it stands (breaker, identity).
+//! Its URL leaves this file only towards the HTTP client.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bursar_core::networks::ChainId;
+use tracing::{error, warn};
+use url::{Host, Url};
+
+use crate::ports::EndpointLabel;
+use crate::rpc::breaker::Breaker;
+use crate::rpc::config::{ConfigError, RpcLimits};
+use crate::rpc::identity::{Check, Identity};
+use crate::rpc::setback::Health;
+
+pub(super) struct Endpoint {
+    url: Url,
+    label: EndpointLabel,
+    limits: RpcLimits,
+    /// A mutex and not an owner behind a channel: concurrent questions read and write a few words each,
+    /// and never hold it across an await.
+    standing: Mutex<Standing>,
+}
+
+#[derive(Debug, Default)]
+struct Standing {
+    breaker: Breaker,
+    identity: Identity,
+}
+
+/// Whether an endpoint may be asked now.
+#[derive(Debug)]
+pub(super) enum Admission<'a> {
+    Go(Permit<'a>),
+    Cooling,
+    Foreign { answered: ChainId },
+}
+
+impl Endpoint {
+    pub(super) fn new(place: usize, text: &str, limits: RpcLimits) -> Result<Self, ConfigError> {
+        let url = Url::parse(text).map_err(|_shows_the_url| ConfigError::NotAUrl { place })?;
+        let label = EndpointLabel::of(&url);
+        match url.scheme() {
+            "https" => {}
+            "http" if is_loopback(&url) => {}
+            "http" => return Err(ConfigError::PlainHttp(label)),
+            _other => return Err(ConfigError::Scheme(label)),
+        }
+        // https://mainnet.base.org@evil.test reads like the one and goes to the other.
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(ConfigError::UserInfo(label));
+        }
+        Ok(Self { url, label, limits, standing: Mutex::default() })
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    pub(super) fn label(&self) -> &EndpointLabel {
+        &self.label
+    }
+
+    pub(super) fn admit(&self, now_ms: u64) -> Admission<'_> {
+        let mut standing = self.standing();
+        if let Check::Refuse { answered } = standing.identity.check(now_ms) {
+            return Admission::Foreign { answered };
+        }
+        if standing.breaker.admit(now_ms) {
+            Admission::Go(Permit { endpoint: self, settled: false })
+        } else {
+            Admission::Cooling
+        }
+    }
+
+    /// A permit in spite of the breaker, for when there is nobody else to ask.
+    pub(super) fn admit_anyway(&self) -> Permit<'_> {
+        Permit { endpoint: self, settled: false }
+    }
+
+    pub(super) fn last_failure_ms(&self) -> u64 {
+        self.standing().breaker.last_failure_ms()
+    }
+
+    pub(super) fn identity_is_due(&self, now_ms: u64) -> bool {
+        self.standing().identity.check(now_ms) != Check::NotNeeded
+    }
+
+    /// Takes down what `eth_chainId` answered. Whether it is the chain that it should be.
+    pub(super) fn learn_identity(&self, answered: ChainId, expected: ChainId, now_ms: u64) -> bool {
+        let ours = self.standing().identity.learn(answered, expected, now_ms, &self.limits);
+        if !ours {
+            error!(endpoint = %self.label, %expected, %answered, "endpoint serves another chain");
+        }
+        ours
+    }
+
+    /// A stranger's text, fit for errors and logs: without what may be our API key (providers like to
+    /// quote it), without control characters, and of bounded length.
+    pub(super) fn scrub(&self, text: &str) -> String {
+        const CHARS_MAX: usize = 300;
+        let mut clean = text.to_owned();
+        for secret in secrets(&self.url) {
+            clean = clean.replace(&secret, "[key]");
+        }
+        clean.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(CHARS_MAX).collect()
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Shows the label alone: the URL holds the API key.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+/// The right to ask once. Dropped without [`Permit::settle`], as when the caller stops waiting, it counts
+/// neither for nor against the endpoint.
+#[derive(Debug)]
+pub(super) struct Permit<'a> {
+    endpoint: &'a Endpoint,
+    settled: bool,
+}
+
+impl Permit<'_> {
+    pub(super) fn settle(mut self, health: Health, now_ms: u64) {
+        self.settled = true;
+        let mut standing = self.endpoint.standing();
+        match health {
+            Health::Well => standing.breaker.succeeded(),
+            Health::Untold => standing.breaker.abandoned(),
+            Health::Ill => {
+                if standing.breaker.failed(now_ms, &self.endpoint.limits) {
+                    standing.identity.doubt();
+                    warn!(endpoint = %self.endpoint.label, "endpoint left alone after failures");
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.endpoint.standing().breaker.abandoned();
+        }
+    }
+}
+
+/// Addresses that cannot leave this machine. `localhost` is pinned to them by the HTTP client.
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
+/// The parts of a URL that may be a key: whatever is longer than the usual words of a path.
+fn secrets(url: &Url) -> Vec<String> {
+    const WORD_CHARS_MAX: usize = 7;
+    let segments = url.path_segments().into_iter().flatten().map(str::to_owned);
+    let values = url.query_pairs().map(|(_name, value)| value.into_owned());
+    segments.chain(values).filter(|part| part.len() > WORD_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(url: &str) -> Endpoint {
+        Endpoint::new(1, url, RpcLimits { breaker_failures: 1, ..RpcLimits::default() }).unwrap()
+    }
+
+    #[test]
+    fn plain_http_is_for_this_machine_only() {
+        for url in
+            ["http://127.0.0.1:8545", "http://127.9.9.9", "http://[::1]:1", "http://localhost:1"]
+        {
+            assert!(Endpoint::new(1, url, RpcLimits::default()).is_ok(), "{url}");
+        }
+        for url in [
+            "http://node.test/KEYKEYKEY",
+            "http://localhost.node.test",
+            "http://10.0.0.1",
+            "http://0.0.0.0",
+            "http://[::ffff:127.0.0.1]",
+            "http://192.168.1.7:8545/?key=KEYKEYKEY",
+        ] {
+            let refused = Endpoint::new(1, url, RpcLimits::default()).unwrap_err();
+            assert!(matches!(refused, ConfigError::PlainHttp(_)), "{url}: {refused}");
+            assert!(!format!("{refused} {refused:?}").contains("KEY"));
+        }
+    }
+
+    #[test]
+    fn other_schemes_users_and_nonsense_are_refused_without_quoting_them() {
+        for url in
+            ["ws://127.0.0.1/KEY", "file:///KEY", "https://u:KEY@node.test", "https://KEY@a", "KEY"]
+        {
+            let refused = Endpoint::new(2, url, RpcLimits::default()).unwrap_err();
+            assert!(!format!("{refused} {refused:?}").contains("KEY"), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_strangers_text_loses_our_key_its_control_characters_and_its_length() {
+        let endpoint = endpoint("https://node.test/v3/0123456789abcdef?token=fedcba9876543210");
+        let said = "bad key 0123456789abcdef, fedcba9876543210\u{1b}[2J\r\n in v3";
+        assert_eq!(endpoint.scrub(said), "bad key [key], [key]\u{fffd}[2J\u{fffd}\u{fffd} in v3");
+        assert_eq!(endpoint.scrub(&"ä".repeat(1000)).chars().count(), 300);
+        assert_eq!(
+            format!("{endpoint:?}"),
+            "Endpoint { label: EndpointLabel(https://node.test:443), .. }"
+        );
+    }
+
+    #[test]
+    fn a_dropped_question_leaves_the_trial_to_the_next() {
+        let endpoint = endpoint("https://node.test");
+        let cool = RpcLimits::default().breaker_cool_down_ms;
+        let Admission::Go(permit) = endpoint.admit(0) else { panic!("closed at first") };
+        permit.settle(Health::Ill, 0);
+        assert!(matches!(endpoint.admit(cool - 1), Admission::Cooling));
+        let trial = endpoint.admit(cool);
+        assert!(matches!(trial, Admission::Go(_)));
+        assert!(matches!(endpoint.admit(cool), Admission::Cooling), "one at a time");
+        drop(trial);
+        assert!(matches!(endpoint.admit(cool), Admission::Go(_)));
+    }
+}

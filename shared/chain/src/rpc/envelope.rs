@@ -1,0 +1,135 @@
+//! JSON-RPC 2.0 around one question: written with an id, and read back only with the same id and either
+//! a result or an error. Pure: bytes in, bytes out.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+use crate::rpc::quantity::Unusable;
+
+/// One method with its parameters.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) method: &'static str,
+    pub(super) params: Value,
+    pub(super) kind: Kind,
+}
+
+/// What a method does, as far as the reading of its errors depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It looks something up; another node may know what this one does not.
+    Read,
+    /// It runs a contract, which may revert.
+    Execute,
+    /// It offers a transaction; the refusal is a judgement of the transaction.
+    Broadcast,
+}
+
+/// An error object, as the node wrote it.
+#[derive(Debug, Deserialize)]
+pub(super) struct WireError {
+    pub(super) code: i64,
+    #[serde(default)]
+    pub(super) message: String,
+    pub(super) data: Option<Value>,
+}
+
+/// What stood in a valid envelope.
+#[derive(Debug)]
+pub(super) enum Content<'a> {
+    Result(&'a RawValue),
+    Error(WireError),
+}
+
+#[derive(Serialize)]
+struct WireQuestion<'a> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'static str,
+    params: &'a Value,
+}
+
+/// Unknown members are let pass, as nodes add their own; the known ones may come once.
+#[derive(Deserialize)]
+struct WireAnswer<'a> {
+    #[serde(borrow)]
+    jsonrpc: Cow<'a, str>,
+    id: Value,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    error: Option<WireError>,
+}
+
+/// `"result": null` is an answer (there is no such receipt), a missing result is none.
+fn present<'de, D: Deserializer<'de>>(wire: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(wire).map(Some)
+}
+
+pub(super) fn question(id: u64, call: &Call) -> Result<Vec<u8>, Unusable> {
+    let wire = WireQuestion { jsonrpc: "2.0", id, method: call.method, params: &call.params };
+    serde_json::to_vec(&wire).map_err(|_never_for_such_values| Unusable("the question has no JSON"))
+}
+
+pub(super) fn answer(bytes: &[u8], id: u64) -> Result<Content<'_>, Unusable> {
+    let wire: WireAnswer<'_> = serde_json::from_slice(bytes).map_err(|error| {
+        Unusable(match error.classify() {
+            Category::Data => "it is not a JSON-RPC answer",
+            Category::Eof => "it ends too early",
+            Category::Syntax | Category::Io => "it is not JSON",
+        })
+    })?;
+    if wire.jsonrpc != "2.0" {
+        return Err(Unusable("it is not of JSON-RPC 2.0"));
+    }
+    if wire.id != id {
+        return Err(Unusable("it has the id of another question"));
+    }
+    match (wire.result, wire.error) {
+        (Some(result), None) => Ok(Content::Result(result)),
+        (None, Some(error)) => Ok(Content::Error(error)),
+        (Some(_), Some(_)) => Err(Unusable("it has a result and an error")),
+        (None, None) => Err(Unusable("it has neither a result nor an error")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> &'static str {
+        answer(text.as_bytes(), 3).unwrap_err().0
+    }
+
+    #[test]
+    fn only_an_answer_to_this_question_is_read() {
+        let good = br#" {"jsonrpc":"2.0","id":3,"result":null,"extra":1} "#;
+        let Ok(Content::Result(result)) = answer(good, 3) else { panic!("an answer") };
+        assert_eq!(result.get(), "null");
+        for (text, why) in [
+            (r#"{"jsonrpc":"2.0","id":4,"result":1}"#, "id"),
+            (r#"{"jsonrpc":"2.0","id":"3","result":1}"#, "id"),
+            (r#"{"jsonrpc":"2.0","id":3.0,"result":1}"#, "id"),
+            (r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}"#, "id"),
+            (r#"{"jsonrpc":"2.0","result":1}"#, "JSON-RPC answer"),
+            (r#"{"id":3,"result":1}"#, "JSON-RPC answer"),
+            (r#"{"jsonrpc":"1.0","id":3,"result":1}"#, "2.0"),
+            (r#"{"jsonrpc":"2.0","id":3}"#, "neither"),
+            (r#"{"jsonrpc":"2.0","id":3,"error":null}"#, "neither"),
+            (r#"{"jsonrpc":"2.0","id":3,"result":1,"error":{"code":1}}"#, "and an error"),
+            (r#"{"jsonrpc":"2.0","id":3,"result":1,"result":2}"#, "JSON-RPC answer"),
+            (r#"{"jsonrpc":"2.0","id":3,"error":"no"}"#, "JSON-RPC answer"),
+            (r#"{"jsonrpc":"2.0","id":3,"error":{"code":"1"}}"#, "JSON-RPC answer"),
+            (r#"{"jsonrpc":"2.0","id":3,"result":1} {}"#, "not JSON"),
+            (r#"[{"jsonrpc":"2.0","id":3,"result":1}]"#, "JSON"),
+            ("<html>", "not JSON"),
+            (r#"{"jsonrpc":"2.0","id":3,"res"#, "too early"),
+            ("", "too early"),
+        ] {
+            assert!(refused(text).contains(why), "{text}: {}", refused(text));
+        }
+    }
+}

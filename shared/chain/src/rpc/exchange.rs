@@ -1,0 +1,63 @@
+//! One question to one endpoint, and the question before it: which chain do you serve?
+
+use std::sync::atomic::Ordering;
+
+use bursar_core::networks::ChainId;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::rpc::endpoint::Endpoint;
+use crate::rpc::envelope::{self, Call, Content, Kind};
+use crate::rpc::quantity::{Unusable, shape, u64_of};
+use crate::rpc::setback::Setback;
+use crate::rpc::{RpcChain, http, refusal};
+
+impl RpcChain {
+    /// Lets nothing else be asked of an endpoint that has not named our chain lately. Two questions at
+    /// once may both check; that costs a request and saves a lock across an await.
+    pub(super) async fn ensure_identity(&self, endpoint: &Endpoint) -> Result<(), Setback> {
+        if endpoint.identity_is_due(self.mono_ms()) {
+            self.ask_identity(endpoint).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn ask_identity(&self, endpoint: &Endpoint) -> Result<ChainId, Setback> {
+        let call = Call { method: "eth_chainId", params: json!([]), kind: Kind::Read };
+        let decode = |raw: &RawValue| u64_of(&shape::<String>(raw)?).map(ChainId);
+        let answered = self.exchange(endpoint, &call, &decode).await?;
+        if endpoint.learn_identity(answered, self.config.chain, self.mono_ms()) {
+            Ok(answered)
+        } else {
+            Err(Setback::WrongChain { answered })
+        }
+    }
+
+    pub(super) async fn exchange<T>(
+        &self,
+        endpoint: &Endpoint,
+        call: &Call,
+        decode: &(impl Fn(&RawValue) -> Result<T, Unusable> + Sync),
+    ) -> Result<T, Setback> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let malformed = |why: Unusable| Setback::Malformed(why.0.to_owned());
+        let question = envelope::question(id, call).map_err(malformed)?;
+        let bytes_max = self.config.limits.reply_bytes_max;
+        let reply = http::post(&self.client, endpoint, question, bytes_max).await?;
+        let content = envelope::answer(&reply.body, id);
+        let judge = |error| refusal::judge(call.kind, error, |text| endpoint.scrub(text));
+        if reply.status.is_success() {
+            return match content.map_err(malformed)? {
+                Content::Result(raw) => decode(raw).map_err(malformed),
+                Content::Error(error) => Err(judge(error)),
+            };
+        }
+        // Some nodes send their error objects, reverts among them, under a status of failure.
+        match content {
+            Ok(Content::Error(error)) => Err(judge(error)),
+            Ok(Content::Result(_)) | Err(_) => {
+                Err(Setback::Unreachable(format!("HTTP {}", reply.status)))
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Reading a receipt: of the transaction that was asked for, whole, or not at all.
+
+use alloy_primitives::B256;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::ports::{Log, Receipt, TxStatus};
+use crate::rpc::quantity::{Unusable, address_of, bytes_of, hash_of, shape, u64_of};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireReceipt {
+    transaction_hash: String,
+    block_number: String,
+    status: String,
+    logs: Vec<WireLog>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireLog {
+    address: String,
+    topics: Vec<String>,
+    data: String,
+    transaction_hash: Option<String>,
+    #[serde(default)]
+    removed: bool,
+}
+
+/// `null` is a transaction that the node does not know as mined.
+pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>, Unusable> {
+    let Some(wire) = shape::<Option<WireReceipt>>(raw)? else { return Ok(None) };
+    let tx_hash = hash_of(&wire.transaction_hash)?;
+    if tx_hash != asked {
+        return Err(Unusable("the receipt is of another transaction"));
+    }
+    let status = match u64_of(&wire.status)? {
+        0 => TxStatus::Reverted,
+        1 => TxStatus::Succeeded,
+        _other => return Err(Unusable("the receipt has an unknown status")),
+    };
+    let logs = wire.logs.iter().map(|log| log_of(log, asked)).collect::<Result<_, _>>()?;
+    Ok(Some(Receipt { tx_hash, block_number: u64_of(&wire.block_number)?, status, logs }))
+}
+
+fn log_of(wire: &WireLog, asked: B256) -> Result<Log, Unusable> {
+    const TOPICS_MAX: usize = 4; // LOG4 is the largest instruction
+    if wire.removed {
+        return Err(Unusable("the receipt holds a log of a removed block"));
+    }
+    if let Some(hash) = &wire.transaction_hash
+        && hash_of(hash)? != asked
+    {
+        return Err(Unusable("the receipt holds a log of another transaction"));
+    }
+    if wire.topics.len() > TOPICS_MAX {
+        return Err(Unusable("a log has more than four topics"));
+    }
+    Ok(Log {
+        address: address_of(&wire.address)?,
+        topics: wire.topics.iter().map(|topic| hash_of(topic)).collect::<Result<_, _>>()?,
+        data: bytes_of(&wire.data)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn word(byte: u8) -> String {
+        format!("{}", B256::repeat_byte(byte))
+    }
+
+    fn wire() -> Value {
+        json!({
+            "transactionHash": word(7), "blockNumber": "0x10", "status": "0x1", "gasUsed": "0x5208",
+            "logs": [{
+                "address": format!("0x{}", "ab".repeat(20)), "topics": [word(1), word(2)],
+                "data": "0x0102", "transactionHash": word(7), "logIndex": "0x0", "removed": false,
+            }],
+        })
+    }
+
+    fn read(wire: &Value) -> Result<Option<Receipt>, Unusable> {
+        let raw = RawValue::from_string(wire.to_string()).unwrap();
+        receipt_of(&raw, B256::repeat_byte(7))
+    }
+
+    #[test]
+    fn a_receipt_is_read_whole() {
+        let receipt = read(&wire()).unwrap().unwrap();
+        assert_eq!((receipt.block_number, receipt.status), (16, TxStatus::Succeeded));
+        let log = receipt.logs.first().unwrap();
+        assert_eq!(log.topics, [B256::repeat_byte(1), B256::repeat_byte(2)]);
+        assert_eq!(log.data.as_ref(), [1, 2]);
+        let mut reverted = wire();
+        reverted["status"] = json!("0x0");
+        assert_eq!(read(&reverted).unwrap().unwrap().status, TxStatus::Reverted);
+        assert_eq!(read(&Value::Null), Ok(None));
+    }
+
+    #[test]
+    fn a_receipt_with_anything_odd_is_no_receipt() {
+        for (place, value) in [
+            ("/transactionHash", json!(word(8))),
+            ("/status", json!("0x2")),
+            ("/status", json!("0x01")),
+            ("/status", Value::Null),
+            ("/status", json!(1)),
+            ("/blockNumber", Value::Null),
+            ("/logs", Value::Null),
+            ("/logs/0/transactionHash", json!(word(8))),
+            ("/logs/0/removed", json!(true)),
+            ("/logs/0/topics", json!([word(1), word(1), word(1), word(1), word(1)])),
+            ("/logs/0/topics", json!(["0x01"])),
+            ("/logs/0/data", json!("0x1")),
+            ("/logs/0/address", json!(word(1))),
+        ] {
+            let mut odd = wire();
+            *odd.pointer_mut(place).unwrap() = value.clone();
+            assert!(read(&odd).is_err(), "{place} = {value}");
+        }
+        assert!(read(&json!("0x")).is_err());
+    }
+}

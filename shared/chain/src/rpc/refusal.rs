@@ -1,0 +1,102 @@
+//! What a node's error object means: the contract reverted, the transaction was judged, or this node
+//! cannot answer and another one may. Pure.
+
+use alloy_primitives::Bytes;
+use serde_json::Value;
+
+use crate::ports::ChainFault;
+use crate::rpc::envelope::{Kind, WireError};
+use crate::rpc::quantity::bytes_of;
+use crate::rpc::setback::Setback;
+
+/// geth and its descendants: an execution reverted, with its data.
+const REVERTED: i64 = 3;
+
+/// Judgements of an offered transaction: geth's code for everything its pool says (known, nonce too low,
+/// underpriced, no funds), EIP-1474 "transaction rejected", and Parity's transaction error.
+const JUDGEMENTS: [i64; 4] = [-32000, -32003, -32010, REVERTED];
+
+/// `scrub` makes the node's words fit for errors and logs.
+pub(super) fn judge(kind: Kind, error: WireError, scrub: impl Fn(&str) -> String) -> Setback {
+    let WireError { code, message, data } = error;
+    match kind {
+        Kind::Execute if is_revert(code, &message, data.as_ref()) => {
+            let data = data.as_ref().and_then(revert_data).unwrap_or_default();
+            Setback::Final(ChainFault::Reverted { data })
+        }
+        Kind::Broadcast if JUDGEMENTS.contains(&code) => {
+            Setback::Final(ChainFault::Rejected { code, message: scrub(&message) })
+        }
+        Kind::Read | Kind::Execute | Kind::Broadcast => {
+            Setback::Rejected { code, message: scrub(&message) }
+        }
+    }
+}
+
+/// Words decide only where the code does not: geth reports a revert without data under its code for
+/// everything, hardhat as an internal error, Parity as "VM execution error" with the word in the data.
+fn is_revert(code: i64, message: &str, data: Option<&Value>) -> bool {
+    let says_so = |text: &str| text.to_ascii_lowercase().contains("revert");
+    code == REVERTED || says_so(message) || data.and_then(Value::as_str).is_some_and(says_so)
+}
+
+/// A hex text (geth, anvil), the same after "Reverted " (Parity), or in the member `data` (hardhat).
+fn revert_data(data: &Value) -> Option<Bytes> {
+    let text = data.as_str().or_else(|| data.get("data").and_then(Value::as_str))?;
+    bytes_of(text.strip_prefix("Reverted ").unwrap_or(text)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn judged(kind: Kind, error: Value) -> Setback {
+        judge(kind, serde_json::from_value(error).unwrap(), str::to_owned)
+    }
+
+    #[test]
+    fn a_revert_is_known_in_every_dialect_and_its_data_kept() {
+        let data = Bytes::from_static(&[8, 195, 121, 160]);
+        for (error, expected) in [
+            (json!({"code": 3, "message": "execution reverted", "data": "0x08c379a0"}), &data),
+            (
+                json!({"code": -32015, "message": "VM execution error.", "data": "Reverted 0x08c379a0"}),
+                &data,
+            ),
+            (
+                json!({"code": -32603, "message": "VM Exception: reverted", "data": {"data": "0x08c379a0"}}),
+                &data,
+            ),
+            (json!({"code": -32000, "message": "execution reverted"}), &Bytes::new()),
+            (json!({"code": 3, "message": "", "data": "0xnothex"}), &Bytes::new()),
+        ] {
+            let Setback::Final(ChainFault::Reverted { data }) =
+                judged(Kind::Execute, error.clone())
+            else {
+                panic!("{error} is a revert")
+            };
+            assert_eq!(data, *expected, "{error}");
+        }
+    }
+
+    #[test]
+    fn what_another_node_may_know_better_is_not_final() {
+        for (kind, code, message) in [
+            (Kind::Execute, -32000, "header not found"),
+            (Kind::Read, -32000, "missing trie node"),
+            (Kind::Read, 3, "execution reverted"),
+            (Kind::Execute, -32005, "limit exceeded"),
+            (Kind::Broadcast, -32005, "limit exceeded"),
+            (Kind::Broadcast, -32601, "the method does not exist"),
+        ] {
+            let setback = judged(kind, json!({"code": code, "message": message}));
+            assert!(matches!(setback, Setback::Rejected { .. }), "{kind:?} {code} {message}");
+        }
+        for code in [-32000, -32003, -32010] {
+            let setback =
+                judged(Kind::Broadcast, json!({"code": code, "message": "nonce too low"}));
+            assert!(matches!(setback, Setback::Final(ChainFault::Rejected { .. })), "{code}");
+        }
+    }
+}

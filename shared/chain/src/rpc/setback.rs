@@ -1,0 +1,180 @@
+//! Why one endpoint gave no result, what that says about the endpoint, and what all of them together
+//! come to.
+
+use std::fmt;
+
+use bursar_core::networks::ChainId;
+
+use crate::ports::{ChainFault, EndpointLabel};
+use crate::rpc::endpoint::Endpoint;
+
+/// The outcome of one endpoint, if not a result.
+#[derive(Debug)]
+pub(super) enum Setback {
+    /// An answer that any other node would give too: it is passed on, nobody else is asked.
+    Final(ChainFault),
+    /// The node refused the question, which another one may take.
+    Rejected {
+        code: i64,
+        message: String,
+    },
+    /// Something came back that is no answer.
+    Malformed(String),
+    /// Nothing usable came back at all.
+    Unreachable(String),
+    WrongChain {
+        answered: ChainId,
+    },
+    /// It was left alone because of earlier failures.
+    Cooling,
+    /// The time of the whole question was used up before it answered.
+    OutOfTime,
+}
+
+/// What an outcome says about the health of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Health {
+    Well,
+    Ill,
+    Untold,
+}
+
+impl Setback {
+    pub(super) fn health(&self) -> Health {
+        // JSON-RPC 2.0: the request is invalid, the method unknown, the parameters wrong. The endpoint
+        // works, it just does not do this.
+        const OURS_TO_BLAME: [i64; 3] = [-32600, -32601, -32602];
+        match self {
+            Self::Final(_) => Health::Well,
+            Self::Rejected { code, .. } if OURS_TO_BLAME.contains(code) => Health::Well,
+            Self::Rejected { .. } | Self::Malformed(_) | Self::Unreachable(_) => Health::Ill,
+            Self::WrongChain { .. } | Self::Cooling | Self::OutOfTime => Health::Untold,
+        }
+    }
+}
+
+impl fmt::Display for Setback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Final(fault) => fault.fmt(f),
+            Self::Rejected { code, message } => write!(f, "refused: {message} (code {code})"),
+            Self::Malformed(reason) => write!(f, "unusable answer: {reason}"),
+            Self::Unreachable(reason) => f.write_str(reason),
+            Self::WrongChain { answered } => write!(f, "serves chain {answered}"),
+            Self::Cooling => f.write_str("left alone for a while after repeated failures"),
+            Self::OutOfTime => f.write_str("no time was left"),
+        }
+    }
+}
+
+/// The setbacks of one question.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    noted: Vec<(usize, EndpointLabel, Setback)>,
+}
+
+impl Tally {
+    pub(super) fn note(&mut self, place: usize, endpoint: &Endpoint, setback: Setback) {
+        self.noted.push((place, endpoint.label().clone(), setback));
+    }
+
+    /// Whether some endpoint was asked and serves our chain, as far as we know.
+    pub(super) fn somebody_was_asked(&self) -> bool {
+        self.noted.iter().any(|(_, _, setback)| {
+            !matches!(setback, Setback::WrongChain { .. } | Setback::Cooling)
+        })
+    }
+
+    /// One fault for all: the cause they have in common, or the list of what happened. A refusal is only
+    /// named if every endpoint that was asked refused: after a silence it would look like the whole
+    /// truth about a broadcast that may have been accepted.
+    pub(super) fn into_fault(mut self, expected: ChainId) -> ChainFault {
+        self.noted.sort_by_key(|(place, _, _)| *place);
+        if let Some(fault) = self.common_cause(expected) {
+            return fault;
+        }
+        let tried =
+            self.noted.into_iter().map(|(_, label, why)| (label, why.to_string())).collect();
+        ChainFault::Unavailable { tried }
+    }
+
+    fn common_cause(&self, expected: ChainId) -> Option<ChainFault> {
+        let foreign = |why: &Setback| matches!(why, Setback::WrongChain { .. });
+        let asked = |why: &Setback| !foreign(why) && !matches!(why, Setback::Cooling);
+        let all_asked = |fits: fn(&Setback) -> bool| {
+            self.noted.iter().map(|(_, _, why)| why).filter(|why| asked(why)).all(fits)
+        };
+        let all_foreign = self.noted.iter().all(|(_, _, why)| foreign(why));
+        let telling = |(_, _, why): &&(usize, EndpointLabel, Setback)| all_foreign || asked(why);
+        let (_, label, first) = self.noted.iter().find(telling)?;
+        match first {
+            Setback::WrongChain { answered } => Some(ChainFault::WrongChain {
+                endpoint: label.clone(),
+                expected,
+                answered: *answered,
+            }),
+            Setback::Rejected { code, message }
+                if all_asked(|why| matches!(why, Setback::Rejected { .. })) =>
+            {
+                Some(ChainFault::Rejected { code: *code, message: message.clone() })
+            }
+            Setback::Malformed(reason) if all_asked(|why| matches!(why, Setback::Malformed(_))) => {
+                Some(ChainFault::Malformed { endpoint: label.clone(), reason: reason.clone() })
+            }
+            Setback::Final(_)
+            | Setback::Rejected { .. }
+            | Setback::Malformed(_)
+            | Setback::Unreachable(_)
+            | Setback::Cooling
+            | Setback::OutOfTime => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::config::RpcLimits;
+
+    const OURS: ChainId = ChainId(7);
+
+    fn refused(code: i64) -> Setback {
+        Setback::Rejected { code, message: "no".to_owned() }
+    }
+
+    fn foreign() -> Setback {
+        Setback::WrongChain { answered: ChainId(8) }
+    }
+
+    fn fault_of(setbacks: Vec<Setback>) -> ChainFault {
+        let mut tally = Tally::default();
+        for (place, setback) in setbacks.into_iter().enumerate() {
+            let url = format!("https://node{place}.test");
+            let endpoint = Endpoint::new(place, &url, RpcLimits::default()).unwrap();
+            tally.note(place, &endpoint, setback);
+        }
+        tally.into_fault(OURS)
+    }
+
+    #[test]
+    fn a_cause_is_named_only_when_all_that_were_asked_share_it() {
+        let silent = || Setback::Unreachable("timed out".to_owned());
+        let broken = || Setback::Malformed("not JSON".to_owned());
+        let rejected = |fault| matches!(fault, ChainFault::Rejected { code: -1, .. });
+        assert!(rejected(fault_of(vec![refused(-1), refused(-2)])));
+        assert!(rejected(fault_of(vec![Setback::Cooling, refused(-1), foreign()])));
+        assert!(matches!(fault_of(vec![foreign(), foreign()]), ChainFault::WrongChain { .. }));
+        assert!(matches!(fault_of(vec![broken(), foreign()]), ChainFault::Malformed { .. }));
+        for mixed in [
+            vec![silent(), refused(-1)],
+            vec![refused(-1), silent()],
+            vec![refused(-1), Setback::OutOfTime],
+            vec![broken(), refused(-1)],
+            vec![foreign(), Setback::Cooling],
+            vec![Setback::OutOfTime],
+        ] {
+            let ChainFault::Unavailable { tried } = fault_of(mixed) else { panic!("a mixture") };
+            assert!(!tried.is_empty());
+        }
+    }
+}

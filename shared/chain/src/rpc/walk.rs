@@ -1,0 +1,107 @@
+//! One question over all endpoints: in their order, within the time, by the leave of their breakers.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::time::Sleep;
+use tracing::debug;
+
+use crate::ports::{BoxFuture, ChainFault, ChainReply};
+use crate::rpc::RpcChain;
+use crate::rpc::endpoint::{Admission, Endpoint, Permit};
+use crate::rpc::envelope::Call;
+use crate::rpc::quantity::Unusable;
+use crate::rpc::setback::{Health, Setback, Tally};
+
+/// What is asked of one endpoint after another.
+pub(super) type Step<'a, T> =
+    dyn Fn(&'a Endpoint) -> BoxFuture<'a, Result<T, Setback>> + Send + Sync + 'a;
+
+impl RpcChain {
+    pub(super) fn ask<'a, T, D>(&'a self, call: Call, decode: D) -> ChainReply<'a, T>
+    where
+        T: Send + 'a,
+        D: Fn(&RawValue) -> Result<T, Unusable> + Send + Sync + 'a,
+    {
+        let job = Arc::new((call, decode));
+        let step = move |endpoint: &'a Endpoint| -> BoxFuture<'a, Result<T, Setback>> {
+            let job = Arc::clone(&job);
+            Box::pin(async move {
+                self.ensure_identity(endpoint).await?;
+                self.exchange(endpoint, &job.0, &job.1).await
+            })
+        };
+        Box::pin(async move { self.walk(&step).await })
+    }
+
+    /// Asks the endpoints in their order until one settles the matter.
+    pub(super) async fn walk<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
+        let total = Duration::from_millis(self.config.limits.total_timeout_ms);
+        let mut budget = pin!(tokio::time::sleep(total));
+        let mut tally = Tally::default();
+        let mut cooling = Vec::new();
+        for (place, endpoint) in self.endpoints.iter().enumerate() {
+            let setback = match endpoint.admit(self.mono_ms()) {
+                Admission::Foreign { answered } => Setback::WrongChain { answered },
+                Admission::Cooling => {
+                    cooling.push((place, endpoint));
+                    continue;
+                }
+                Admission::Go(permit) => {
+                    match self.attempt(endpoint, permit, step, budget.as_mut()).await {
+                        Ok(result) => return Ok(result),
+                        Err(Setback::Final(fault)) => return Err(fault),
+                        Err(setback) => setback,
+                    }
+                }
+            };
+            tally.note(place, endpoint, setback);
+        }
+        // All that could be asked are left alone: being asked nobody helps nobody.
+        let spare = cooling.iter().min_by_key(|(_, endpoint)| endpoint.last_failure_ms()).copied();
+        if let Some((place, endpoint)) = spare.filter(|_| !tally.somebody_was_asked()) {
+            let permit = endpoint.admit_anyway();
+            match self.attempt(endpoint, permit, step, budget.as_mut()).await {
+                Ok(result) => return Ok(result),
+                Err(Setback::Final(fault)) => return Err(fault),
+                Err(setback) => tally.note(place, endpoint, setback),
+            }
+            cooling.retain(|(other, _)| *other != place);
+        }
+        for (place, endpoint) in cooling {
+            tally.note(place, endpoint, Setback::Cooling);
+        }
+        Err(tally.into_fault(self.config.chain))
+    }
+
+    /// Asks one endpoint within what is left of the time, and takes down how it did.
+    async fn attempt<'a, T>(
+        &'a self,
+        endpoint: &'a Endpoint,
+        permit: Permit<'a>,
+        step: &Step<'a, T>,
+        budget: Pin<&mut Sleep>,
+    ) -> Result<T, Setback> {
+        let outcome = if budget.is_elapsed() {
+            Err(Setback::OutOfTime)
+        } else {
+            // cancel-safe: an answer that comes too late is dropped with its connection.
+            tokio::select! {
+                biased;
+                outcome = step(endpoint) => outcome,
+                () = budget => Err(Setback::OutOfTime),
+            }
+        };
+        let health = match &outcome {
+            Ok(_) => Health::Well,
+            Err(setback) => setback.health(),
+        };
+        if let Err(setback) = &outcome {
+            debug!(endpoint = %endpoint.label(), reason = %setback, "endpoint gave no result");
+        }
+        permit.settle(health, self.mono_ms());
+        outcome
+    }
+}

@@ -1,0 +1,259 @@
+//! What an endpoint answers: what is read, what is refused, and what is never shown.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use crate::node::{ACCOUNT, Answer, Node, SECRET, chain, chain_with, clock, limits, nobody, ours};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use bursar_chain::ports::{BlockTag, Chain, ChainFault, TxStatus};
+use bursar_chain::rpc::RpcLimits;
+use bursar_core::time::Utc;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+const CONTRACT: Address = Address::repeat_byte(0x22);
+
+/// What a balance comes to when the only endpoint answers so.
+async fn fault(answer: Answer) -> ChainFault {
+    let node = Node::serving(ours()).await;
+    node.on("eth_getBalance", answer);
+    chain(&[&node]).balance(ACCOUNT, BlockTag::Latest).await.unwrap_err()
+}
+
+fn text(status: u16, body: &str) -> Answer {
+    Answer::Text(status, body.to_owned())
+}
+
+#[tokio::test]
+async fn every_question_is_put_as_the_specification_says() {
+    let node = Node::serving(ours()).await;
+    let (hash, raw) = (B256::repeat_byte(7), Bytes::from_static(&[2, 248, 1]));
+    let sent = keccak256(&raw);
+    node.on("eth_call", Answer::Result(json!("0x0102")));
+    node.on("eth_getBalance", Answer::Result(json!("0xde0b6b3a7640000")));
+    node.on("eth_getCode", Answer::Result(json!("0x")));
+    node.on("eth_getBlockByNumber", Answer::Result(json!({"timestamp": "0x6553f100", "x": 1})));
+    node.on("eth_sendRawTransaction", Answer::Result(json!(sent)));
+    node.on("eth_getTransactionReceipt", Answer::Result(Value::Null));
+    let chain = chain(&[&node]);
+
+    let data = Bytes::from_static(&[0xab, 0xcd]);
+    let called = chain.call(CONTRACT, data, BlockTag::Number(16)).await;
+    assert_eq!(called, Ok(Bytes::from_static(&[1, 2])));
+    let balance = chain.balance(ACCOUNT, BlockTag::Finalized).await;
+    assert_eq!(balance, Ok(U256::from(10).pow(U256::from(18))));
+    assert_eq!(chain.code_at(CONTRACT, BlockTag::Safe).await, Ok(Bytes::new()));
+    assert_eq!(chain.block_time().await, Ok(Utc::from_seconds(1_700_000_000)));
+    assert_eq!(chain.send_raw(raw).await, Ok(sent));
+    assert_eq!(chain.receipt(hash).await, Ok(None));
+    let receipt = json!({
+        "transactionHash": hash, "blockNumber": "0x10", "status": "0x0", "logs": [],
+    });
+    node.on("eth_getTransactionReceipt", Answer::Result(receipt));
+    let receipt = chain.receipt(hash).await.unwrap().unwrap();
+    assert_eq!((receipt.tx_hash, receipt.status), (hash, TxStatus::Reverted));
+
+    let questions: Vec<Value> = node.questions().await;
+    let params = |method: &str| {
+        let found = questions.iter().find(|question| question["method"] == method);
+        found.unwrap()["params"].clone()
+    };
+    let to = format!("0x{}", "22".repeat(20));
+    assert_eq!(params("eth_call"), json!([{"to": to, "data": "0xabcd"}, "0x10"]));
+    let account = format!("0x{}", "11".repeat(20));
+    assert_eq!(params("eth_getBalance"), json!([account, "finalized"]));
+    assert_eq!(params("eth_getCode"), json!([to, "safe"]));
+    assert_eq!(params("eth_getBlockByNumber"), json!(["latest", false]));
+    assert_eq!(params("eth_sendRawTransaction"), json!(["0x02f801"]));
+    assert_eq!(params("eth_getTransactionReceipt"), json!([hash]));
+    let mut ids: Vec<u64> = questions.iter().map(|q| q["id"].as_u64().unwrap()).collect();
+    assert!(questions.iter().all(|question| question["jsonrpc"] == "2.0"));
+    ids.dedup();
+    assert_eq!(ids.len(), questions.len(), "an id is used once");
+}
+
+#[tokio::test]
+async fn what_is_no_answer_is_malformed_and_the_next_endpoint_is_asked() {
+    for odd in [
+        text(200, "<html>"),
+        text(200, ""),
+        text(200, r#"{"jsonrpc":"2.0","id":$ID,"result":"0x1""#),
+        text(200, r#"{"jsonrpc":"2.0","id":999999,"result":"0x1"}"#),
+        text(200, r#"{"jsonrpc":"2.0","id":"$ID","result":"0x1"}"#),
+        text(200, r#"{"jsonrpc":"2.0","id":$ID,"result":"0x1","error":{"code":1,"message":""}}"#),
+        text(200, r#"{"jsonrpc":"2.0","id":$ID}"#),
+        text(200, r#"{"id":$ID,"result":"0x1"}"#),
+        Answer::Result(json!("0x01")),
+        Answer::Result(json!("1")),
+        Answer::Result(json!(1)),
+        Answer::Result(Value::Null),
+        Answer::Result(json!(format!("0x1{}", "0".repeat(64)))),
+    ] {
+        let (node, next) = (Node::serving(ours()).await, Node::rich(2).await);
+        node.on("eth_getBalance", odd);
+        let alone = chain(&[&node]).balance(ACCOUNT, BlockTag::Latest).await;
+        assert!(matches!(alone, Err(ChainFault::Malformed { .. })), "{alone:?}");
+        let both = chain(&[&node, &next]).balance(ACCOUNT, BlockTag::Latest).await;
+        assert_eq!(both, Ok(U256::from(2)));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_beyond_the_bound_is_not_read() {
+    let node = Node::serving(ours()).await;
+    let clock = clock();
+    let body = |digits: usize| {
+        // The shortest envelope around so many digits; the id of the second question has one digit.
+        format!(r#"{{"jsonrpc":"2.0","id":$ID,"result":"0x{}"}}"#, "0".repeat(digits))
+    };
+    let small = RpcLimits { reply_bytes_max: 1000, ..limits() };
+    let fits = 1000 - body(0).len() + "$ID".len() - 1;
+    node.on("eth_getCode", Answer::Text(200, body(fits)));
+    let code = chain_with(&[node.url()], small, &clock).code_at(CONTRACT, BlockTag::Latest).await;
+    assert_eq!(code.unwrap().len(), fits / 2);
+    node.on("eth_getCode", Answer::Text(200, body(fits + 2)));
+    let code = chain_with(&[node.url()], small, &clock).code_at(CONTRACT, BlockTag::Latest).await;
+    let ChainFault::Unavailable { tried } = code.unwrap_err() else { panic!("too long") };
+    assert_eq!(tried[0].1, "the answer is longer than 1000 bytes");
+}
+
+/// The length is counted, not believed: this one announces none and never ends.
+#[tokio::test]
+async fn an_endless_answer_is_cut_off() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        // A client takes an answer before its question for a broken connection.
+        let mut question = Vec::new();
+        while !question.ends_with(b"}") {
+            socket.read_buf(&mut question).await.unwrap();
+        }
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        let chunk = format!("1000\r\n{}\r\n", " ".repeat(0x1000));
+        socket.write_all(head.as_bytes()).await.unwrap();
+        let mut sent = 0usize;
+        while socket.write_all(chunk.as_bytes()).await.is_ok() {
+            sent += chunk.len();
+        }
+        sent
+    });
+    let small = RpcLimits { reply_bytes_max: 100_000, ..limits() };
+    let answer = chain_with(&[url], small, &clock()).chain_id().await;
+    assert!(
+        matches!(&answer, Err(ChainFault::Unavailable { tried }) if tried[0].1.contains("longer"))
+    );
+    assert!(server.await.unwrap() >= 100_000, "it was cut off, after the bound");
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = Node::rich(66).await;
+    let node = Node::serving(ours()).await;
+    node.on("eth_getBalance", Answer::Redirect(elsewhere.url()));
+    let answer = chain(&[&node]).balance(ACCOUNT, BlockTag::Latest).await;
+    let Err(ChainFault::Unavailable { tried }) = answer else { panic!("{answer:?}") };
+    assert!(tried[0].1.contains("redirects are not followed"), "{tried:?}");
+    assert!(elsewhere.asked().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_nodes_error_is_rejected_once_nobody_else_can_answer() {
+    let behind = Answer::Error(json!({"code": -32000, "message": "header not found"}));
+    let (node, next) = (Node::serving(ours()).await, Node::rich(2).await);
+    node.on("eth_getBalance", behind.clone());
+    let both = chain(&[&node, &next]).balance(ACCOUNT, BlockTag::Latest).await;
+    assert_eq!(both, Ok(U256::from(2)));
+    let message = "header not found".to_owned();
+    assert_eq!(fault(behind).await, ChainFault::Rejected { code: -32000, message });
+    // Not alone: the silence of the other may hide a better answer.
+    let mixed = chain_with(&[node.url(), nobody()], limits(), &clock());
+    let mixed = mixed.balance(ACCOUNT, BlockTag::Latest).await;
+    assert!(matches!(mixed, Err(ChainFault::Unavailable { .. })));
+}
+
+#[tokio::test]
+async fn a_refused_broadcast_is_the_answer_and_is_not_offered_elsewhere() {
+    let (node, next) = (Node::serving(ours()).await, Node::serving(ours()).await);
+    let raw = Bytes::from_static(&[2, 1]);
+    node.on(
+        "eth_sendRawTransaction",
+        Answer::Error(json!({"code": -32000, "message": "nonce too low"})),
+    );
+    next.on("eth_sendRawTransaction", Answer::Result(json!(keccak256(&raw))));
+    let chain = chain(&[&node, &next]);
+    let message = "nonce too low".to_owned();
+    assert_eq!(
+        chain.send_raw(raw.clone()).await,
+        Err(ChainFault::Rejected { code: -32000, message })
+    );
+    assert!(next.asked().await.is_empty());
+    // A hash of something else is not ours, whatever the node did: the same bytes go to the next.
+    node.on("eth_sendRawTransaction", Answer::Result(json!(B256::repeat_byte(9))));
+    assert_eq!(chain.send_raw(raw.clone()).await, Ok(keccak256(&raw)));
+}
+
+#[tokio::test]
+async fn a_revert_is_the_answer_with_its_data_whatever_the_status() {
+    let error = r#"{"jsonrpc":"2.0","id":$ID,
+        "error":{"code":3,"message":"execution reverted","data":"0x08c379a0"}}"#;
+    for status in [200, 400, 500] {
+        let (node, next) = (Node::serving(ours()).await, Node::serving(ours()).await);
+        node.on("eth_call", text(status, error));
+        let called = chain(&[&node, &next]).call(CONTRACT, Bytes::new(), BlockTag::Latest).await;
+        let data = Bytes::from_static(&[0x08, 0xc3, 0x79, 0xa0]);
+        assert_eq!(called, Err(ChainFault::Reverted { data }));
+        assert!(next.asked().await.is_empty(), "every node would say so");
+    }
+    let good_but_failed = text(500, r#"{"jsonrpc":"2.0","id":$ID,"result":"0x1"}"#);
+    assert!(matches!(fault(good_but_failed).await, ChainFault::Unavailable { .. }));
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn neither_faults_nor_debug_nor_logs_show_a_path_or_query() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+
+    let node = Node::serving(ours()).await;
+    let mut shown = String::new();
+    for answer in [
+        Answer::Error(json!({"code": -32002, "message": format!("no project {SECRET}")})),
+        text(503, SECRET),
+        text(200, SECRET),
+        Answer::Redirect(format!("http://127.0.0.1:1/{SECRET}")),
+    ] {
+        node.on("eth_getBalance", answer);
+        for chain in [chain(&[&node]), chain_with(&[node.url(), nobody()], limits(), &clock())] {
+            for _ in 0..3 {
+                let fault = chain.balance(ACCOUNT, BlockTag::Latest).await.unwrap_err();
+                shown.push_str(&format!("{fault} {fault:?} {chain:?}\n"));
+            }
+        }
+    }
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(shown.contains("http://127.0.0.1:") && log.contains("http://127.0.0.1:"));
+    for text in [&shown, &log] {
+        assert!(
+            !text.contains(SECRET) && !text.contains("/v2") && !text.contains("apikey"),
+            "{text}"
+        );
+    }
+}

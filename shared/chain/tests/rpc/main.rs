@@ -1,0 +1,8 @@
+//! The chain over JSON-RPC against scripted nodes on 127.0.0.1.
+
+#[cfg(test)]
+mod answers;
+#[cfg(test)]
+mod node;
+#[cfg(test)]
+mod order;

@@ -1,0 +1,229 @@
+//! Which endpoint is asked: order, time-outs, breakers, and the chain that each one serves.
+
+use std::sync::Arc;
+
+use crate::node::{
+    ACCOUNT, Answer, COOL_DOWN_MS, Node, RETRY_MS, chain, chain_with, clock, foreign, limits,
+    nobody, ours,
+};
+use alloy_primitives::U256;
+use bursar_chain::ports::{BlockTag, Chain, ChainFault};
+use bursar_chain::rpc::{ConfigError, ENDPOINTS_MAX, RpcChain, RpcConfig, RpcLimits};
+use serde_json::json;
+
+async fn balance(chain: &RpcChain) -> Result<U256, ChainFault> {
+    chain.balance(ACCOUNT, BlockTag::Latest).await
+}
+
+fn wei(amount: u64) -> Result<U256, ChainFault> {
+    Ok(U256::from(amount))
+}
+
+fn reasons(fault: ChainFault) -> Vec<String> {
+    let ChainFault::Unavailable { tried } = fault else { panic!("not Unavailable: {fault:?}") };
+    tried.into_iter().map(|(_, reason)| reason).collect()
+}
+
+#[tokio::test]
+async fn endpoints_are_asked_in_their_order_until_one_answers() {
+    let (first, second) = (Node::rich(1).await, Node::rich(2).await);
+    let both = chain(&[&first, &second]);
+    assert_eq!(balance(&both).await, wei(1));
+    assert!(second.asked().await.is_empty(), "the second is not troubled while the first answers");
+
+    first.fail_all();
+    assert_eq!(balance(&both).await, wei(2));
+    assert_eq!(second.asked().await, ["eth_chainId", "eth_getBalance"]);
+
+    let third = chain_with(&[nobody(), second.url()], limits(), &clock());
+    assert_eq!(balance(&third).await, wei(2));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_does_not_answer_in_time_is_passed_over() {
+    let (slow, quick) = (Node::rich(1).await, Node::rich(2).await);
+    let hasty = RpcLimits { attempt_timeout_ms: 1_000, ..limits() };
+    let urls = [slow.url(), quick.url()];
+    slow.on("eth_getBalance", Answer::Silence);
+    assert_eq!(balance(&chain_with(&urls, hasty, &clock())).await, wei(2));
+    slow.on("eth_chainId", Answer::Silence);
+    assert_eq!(balance(&chain_with(&urls, hasty, &clock())).await, wei(2));
+    assert_eq!(slow.count("eth_getBalance").await, 1, "not asked before it named its chain");
+}
+
+#[tokio::test]
+async fn a_question_ends_when_its_time_is_used_up() {
+    let (slow, spare) = (Node::serving(ours()).await, Node::rich(2).await);
+    slow.on("eth_chainId", Answer::Silence);
+    let short = RpcLimits { total_timeout_ms: 100, ..limits() };
+    let chain = chain_with(&[slow.url(), spare.url()], short, &clock());
+    let why = reasons(balance(&chain).await.unwrap_err());
+    assert_eq!(why, ["no time was left", "no time was left"]);
+    assert!(spare.asked().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_failing_endpoint_is_left_alone_and_tried_once_after_the_cool_down() {
+    let (first, second, clock) = (Node::rich(1).await, Node::rich(2).await, clock());
+    let chain = chain_with(&[first.url(), second.url()], limits(), &clock);
+    first.fail_all();
+    for _ in 0..2 {
+        assert_eq!(balance(&chain).await, wei(2));
+    }
+    assert_eq!(first.asked().await.len(), 2, "the second failure opens the breaker");
+    clock.advance(COOL_DOWN_MS - 1);
+    assert_eq!(balance(&chain).await, wei(2));
+    assert_eq!(first.asked().await.len(), 2, "left alone until the cool-down is over");
+
+    clock.advance(1);
+    assert_eq!(balance(&chain).await, wei(2));
+    assert_eq!(first.asked().await.len(), 3, "one trial");
+    assert_eq!(balance(&chain).await, wei(2));
+    assert_eq!(first.asked().await.len(), 3, "a failed trial opens it again");
+
+    first.on("eth_chainId", Answer::Result(json!(format!("{:#x}", ours().0))));
+    first.on("eth_getBalance", Answer::Result(json!("0x1")));
+    clock.advance(COOL_DOWN_MS);
+    assert_eq!(balance(&chain).await, wei(1));
+    assert_eq!(balance(&chain).await, wei(1));
+    let after = first.asked().await.split_off(3);
+    assert_eq!(after, ["eth_chainId", "eth_getBalance", "eth_getBalance"], "its chain first");
+}
+
+#[tokio::test]
+async fn an_endpoint_is_asked_for_its_chain_again_after_an_outage() {
+    let (node, clock) = (Node::rich(1).await, clock());
+    let chain = chain_with(&[node.url()], limits(), &clock);
+    assert_eq!(balance(&chain).await, wei(1));
+    node.on("eth_getBalance", Answer::Text(503, String::new()));
+    for _ in 0..2 {
+        assert_eq!(reasons(balance(&chain).await.unwrap_err()), ["HTTP 503 Service Unavailable"]);
+    }
+    // Another node comes up at the address.
+    node.on("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
+    node.on("eth_getBalance", Answer::Result(json!("0xffff")));
+    clock.advance(COOL_DOWN_MS);
+    assert!(matches!(balance(&chain).await, Err(ChainFault::WrongChain { .. })));
+    assert_eq!(node.count("eth_getBalance").await, 3, "nothing was asked of the stranger");
+}
+
+#[tokio::test]
+async fn when_all_are_left_alone_the_one_that_failed_first_is_asked_anyway() {
+    let (first, second, clock) = (Node::rich(1).await, Node::rich(2).await, clock());
+    let once = RpcLimits { breaker_failures: 1, ..limits() };
+    let chain = chain_with(&[first.url(), second.url()], once, &clock);
+    first.on("eth_getBalance", Answer::Text(503, String::new()));
+    assert_eq!(balance(&chain).await, wei(2));
+    clock.advance(10);
+    second.on("eth_getBalance", Answer::Text(503, String::new()));
+    assert_eq!(reasons(balance(&chain).await.unwrap_err()).len(), 2);
+
+    let (before_first, before_second) = (first.asked().await.len(), second.asked().await.len());
+    let why = reasons(balance(&chain).await.unwrap_err());
+    assert_eq!(why.len(), 2);
+    assert!(why[0].contains("503") && why[1].contains("left alone"), "{why:?}");
+    assert!(first.asked().await.len() > before_first);
+    assert_eq!(second.asked().await.len(), before_second);
+
+    // The first has failed again meanwhile, so it is the second's turn.
+    clock.advance(10);
+    second.on("eth_getBalance", Answer::Result(json!("0x2")));
+    let _failed = balance(&chain).await;
+    assert_eq!(balance(&chain).await, wei(2), "and a good answer closes its breaker");
+}
+
+#[tokio::test]
+async fn an_endpoint_of_another_chain_is_asked_nothing_but_its_chain() {
+    let (stranger, node, clock) = (Node::rich(99).await, Node::rich(1).await, clock());
+    stranger.on("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
+    let chain = chain_with(&[stranger.url(), node.url()], limits(), &clock);
+    for _ in 0..5 {
+        assert_eq!(balance(&chain).await, wei(1));
+    }
+    assert_eq!(stranger.asked().await, ["eth_chainId"], "refused without asking again");
+    clock.advance(RETRY_MS);
+    for _ in 0..5 {
+        assert_eq!(balance(&chain).await, wei(1));
+    }
+    assert_eq!(stranger.asked().await, ["eth_chainId", "eth_chainId"]);
+
+    stranger.on("eth_chainId", Answer::Result(json!(format!("{:#x}", ours().0))));
+    clock.advance(RETRY_MS);
+    assert_eq!(balance(&chain).await, wei(99), "it is used once it serves our chain");
+}
+
+#[tokio::test]
+async fn when_all_serve_another_chain_that_is_the_answer() {
+    let (a, b) = (Node::rich(1).await, Node::rich(2).await);
+    for stranger in [&a, &b] {
+        stranger.on("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
+    }
+    let chain = chain(&[&a, &b]);
+    for _ in 0..3 {
+        let Err(ChainFault::WrongChain { endpoint, expected, answered }) = balance(&chain).await
+        else {
+            panic!("another chain")
+        };
+        assert_eq!((expected, answered), (ours(), foreign()));
+        assert!(a.url().starts_with(endpoint.as_str()));
+    }
+    assert!(matches!(chain.chain_id().await, Err(ChainFault::WrongChain { .. })));
+    assert_eq!((a.asked().await.len(), b.asked().await.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn the_chain_is_checked_before_the_first_use_daily_and_on_demand() {
+    let (node, clock) = (Node::rich(1).await, clock());
+    let chain = chain_with(&[node.url()], limits(), &clock);
+    for _ in 0..3 {
+        assert_eq!(balance(&chain).await, wei(1));
+    }
+    assert_eq!(node.asked().await.first().unwrap(), "eth_chainId");
+    assert_eq!(node.count("eth_chainId").await, 1);
+    assert_eq!(chain.chain_id().await, Ok(ours()));
+    assert_eq!(node.count("eth_chainId").await, 2);
+    clock.advance(limits().identity_valid_ms - 1);
+    assert_eq!(balance(&chain).await, wei(1));
+    assert_eq!(node.count("eth_chainId").await, 2);
+    clock.advance(1);
+    assert_eq!(balance(&chain).await, wei(1));
+    assert_eq!(node.count("eth_chainId").await, 3);
+}
+
+#[test]
+fn settings_that_cannot_be_right_make_no_chain() {
+    let make = |urls: &[&str]| {
+        RpcChain::new(RpcConfig::new(ours(), urls.iter().copied()), clock()).map(|_chain| ())
+    };
+    assert_eq!(make(&[]), Err(ConfigError::NoEndpoint));
+    assert_eq!(make(&["https://a.test"; ENDPOINTS_MAX]), Ok(()));
+    assert_eq!(make(&["https://a.test"; ENDPOINTS_MAX + 1]), Err(ConfigError::TooManyEndpoints));
+    assert_eq!(make(&["https://a.test", "node"]), Err(ConfigError::NotAUrl { place: 2 }));
+    assert!(matches!(make(&["http://a.test"]), Err(ConfigError::PlainHttp(_))));
+    assert!(matches!(make(&["http://10.0.0.1:8545"]), Err(ConfigError::PlainHttp(_))));
+}
+
+#[tokio::test]
+async fn localhost_is_this_machine() {
+    let node = Node::rich(1).await;
+    let url = node.url().replace("127.0.0.1", "localhost");
+    assert_eq!(balance(&chain_with(&[url], limits(), &clock())).await, wei(1));
+}
+
+#[tokio::test]
+async fn a_caller_that_stops_waiting_leaves_the_endpoint_usable() {
+    let (node, clock) = (Node::rich(1).await, clock());
+    let chain = Arc::new(chain_with(&[node.url()], limits(), &clock));
+    node.on("eth_getBalance", Answer::Silence);
+    let waiting = tokio::spawn({
+        let chain = Arc::clone(&chain);
+        async move { balance(&chain).await }
+    });
+    while node.count("eth_getBalance").await == 0 {
+        tokio::task::yield_now().await;
+    }
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    node.on("eth_getBalance", Answer::Result(json!("0x1")));
+    assert_eq!(balance(&chain).await, wei(1));
+}

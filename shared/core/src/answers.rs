@@ -1,0 +1,273 @@
+//! What commands answer with: one value for `--json`, for the console and for text. Amounts are strings in
+//! dollars; a secret is never in here, it travels in a frame of its own ([`Reply::secret`]).
+
+use serde::{Deserialize, Serialize};
+
+use crate::card::Card;
+use crate::fault::Fault;
+use crate::policy::Policy;
+
+/// Something the operator should know although the command succeeded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    pub code: String,
+    pub message: String,
+}
+
+/// The end of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    pub result: Result<Answer, Fault>,
+    pub warnings: Vec<Warning>,
+    /// The field of the answer that a secret frame sent before this reply belongs in.
+    pub secret: Option<SecretField>,
+}
+
+/// Which secret a command hands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SecretField {
+    /// An agent's token or shared secret.
+    Token,
+    /// The words of a seed.
+    Phrase,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "snake_case")]
+pub enum Answer {
+    Wallet(WalletAnswer),
+    Seed(SeedAnswer),
+    Seeds { seeds: Vec<SeedAnswer> },
+    Address(AddressAnswer),
+    Addresses { addresses: Vec<AddressAnswer> },
+    Policy(PolicyAnswer),
+    Policies { policies: Vec<PolicyAnswer> },
+    Deleted { name: String },
+    Agent(AgentAnswer),
+    Agents { agents: Vec<AgentAnswer> },
+    Credentials(CredentialsAnswer),
+    Server(ServerAnswer),
+    Requests { requests: Vec<RequestAnswer> },
+    Decided(DecidedAnswer),
+    Networks { networks: Vec<NetworkAnswer> },
+    Frozen { frozen: bool },
+    Status(StatusAnswer),
+    Audit(AuditAnswer),
+}
+
+impl Answer {
+    /// The `data` of the JSON envelope.
+    pub fn data(&self) -> serde_json::Value {
+        let mut tagged = serde_json::to_value(self).unwrap_or(serde_json::Value::Null);
+        tagged.get_mut("data").map_or(serde_json::Value::Null, serde_json::Value::take)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WalletAnswer {
+    pub exists: bool,
+    pub name: Option<String>,
+    pub locked: bool,
+    pub seeds: usize,
+    pub addresses: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeedAnswer {
+    pub id: String,
+    pub words: u8,
+    pub created: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressAnswer {
+    pub label: String,
+    pub index: u32,
+    pub description: String,
+    /// `seed S001`, or a device.
+    pub backing: String,
+    pub path: String,
+    pub address: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyAnswer {
+    pub name: String,
+    pub version: u64,
+    pub agents: usize,
+    pub networks: Vec<String>,
+    pub payments: PaymentPolicyAnswer,
+    pub trading: TradingPolicyAnswer,
+    pub lending: LendingPolicyAnswer,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentPolicyAnswer {
+    pub enabled: bool,
+    pub daily: String,
+    pub per_request: String,
+    pub auto_below: String,
+    pub allowed_domains: Vec<String>,
+    pub blocked_domains: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TradingPolicyAnswer {
+    pub enabled: bool,
+    pub daily: String,
+    pub per_trade: String,
+    pub auto_below: String,
+    pub min_eth: String,
+    pub max_slippage: String,
+    pub max_impact: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LendingPolicyAnswer {
+    pub enabled: bool,
+    pub max_deposit: String,
+    pub max_total: String,
+    pub max_share: Option<String>,
+    pub auto_below: String,
+    pub operations_per_day: u32,
+    pub curated_only: bool,
+}
+
+impl PolicyAnswer {
+    /// The policy in words; `networks` are the titles of those it reaches.
+    pub fn of(name: &str, version: u64, agents: usize, networks: Vec<String>, policy: &Policy) -> Self {
+        let (payments, trading, lending) = (&policy.payments, &policy.trading, &policy.lending);
+        let hosts = |entries: &[crate::hosts::HostEntry]| {
+            entries.iter().map(|entry| entry.as_str().to_owned()).collect()
+        };
+        Self {
+            name: name.to_owned(),
+            version,
+            agents,
+            networks,
+            payments: PaymentPolicyAnswer {
+                enabled: payments.enabled,
+                daily: payments.daily.to_string(),
+                per_request: payments.per_request.to_string(),
+                auto_below: payments.auto_below.to_string(),
+                allowed_domains: hosts(&payments.hosts.allowed),
+                blocked_domains: hosts(&payments.hosts.blocked),
+            },
+            trading: TradingPolicyAnswer {
+                enabled: trading.enabled,
+                daily: trading.daily.to_string(),
+                per_trade: trading.per_trade.to_string(),
+                auto_below: trading.auto_below.to_string(),
+                min_eth: trading.min_native.as_coins(),
+                max_slippage: trading.max_slippage.to_string(),
+                max_impact: trading.max_impact.to_string(),
+            },
+            lending: LendingPolicyAnswer {
+                enabled: lending.enabled,
+                max_deposit: lending.max_deposit.to_string(),
+                max_total: lending.max_total.to_string(),
+                max_share: lending.max_share.map(|share| share.to_string()),
+                auto_below: lending.auto_below.to_string(),
+                operations_per_day: lending.operations_per_day,
+                curated_only: lending.curated_only,
+            },
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentAnswer {
+    pub agent_id: String,
+    pub name: String,
+    pub auth_mode: String,
+    /// `uncommissioned`, `active`, `limit_reached` or `suspended`.
+    pub status: String,
+    pub policy: Option<String>,
+    pub label: Option<String>,
+    pub address: Option<String>,
+    pub spent_today: String,
+    pub reserved: String,
+    pub daily_limit: Option<String>,
+    /// A jump of the clock held the day's allowance back: `agent renew` grants it.
+    pub renewal_held: bool,
+    /// Why the agent cannot work although its status says so.
+    pub problem: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CredentialsAnswer {
+    pub agent_id: String,
+    pub name: String,
+    pub auth_mode: String,
+    pub url: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerAnswer {
+    pub running: bool,
+    pub url: Option<String>,
+    pub locked: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestAnswer {
+    pub id: String,
+    pub lane: String,
+    pub agent_id: String,
+    pub status: String,
+    pub amount: String,
+    pub amount_atomic: String,
+    pub asset: String,
+    pub payee: String,
+    pub domain: Option<String>,
+    pub created: String,
+    pub expires_in_seconds: Option<u64>,
+    pub card: Option<Card>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecidedAnswer {
+    pub id: String,
+    /// `signed`, `executing` or `denied`.
+    pub status: String,
+    pub amount: String,
+    pub payee: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkAnswer {
+    pub chain_id: u64,
+    pub caip2: String,
+    pub name: String,
+    pub stablecoin: String,
+    pub enabled: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusAnswer {
+    pub wallet: WalletAnswer,
+    pub server: ServerAnswer,
+    pub agents: usize,
+    /// Requests that wait for a decision.
+    pub requests: usize,
+    pub frozen: bool,
+    /// Entries of the journal.
+    pub journal: u64,
+    /// The hash of the newest entry, to note down and compare with `audit verify --head`.
+    pub head: String,
+    /// Why every payment asks, if the journal did not fit the wallet at unlock.
+    pub untrusted: Option<String>,
+    pub data: String,
+    pub version: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditAnswer {
+    pub entries: u64,
+    pub head: String,
+    /// The seal was checked: only possible while the wallet is open.
+    pub sealed: bool,
+    /// Why auto-approval is off, if the journal did not fit the wallet at unlock.
+    pub untrusted: Option<String>,
+}

@@ -1,0 +1,141 @@
+//! Every refusal that an agent or an operator can get: a stable code, an HTTP status for agents, an exit
+//! code for commands, and one sentence that says what to do. A shipped code never changes its meaning.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! codes {
+    ($($variant:ident $text:literal $http:literal $exit:literal $sentence:literal;)*) => {
+        /// A stable refusal code.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Code {
+            $(#[doc = $sentence] #[serde(rename = $text)] $variant,)*
+        }
+
+        impl Code {
+            /// Every code, in the order of the table.
+            pub const ALL: &'static [Code] = &[$(Code::$variant,)*];
+
+            /// The text on the wire.
+            pub fn text(self) -> &'static str {
+                match self { $(Code::$variant => $text,)* }
+            }
+
+            /// The HTTP status that an agent sees.
+            pub fn http(self) -> u16 {
+                match self { $(Code::$variant => $http,)* }
+            }
+
+            /// The exit code of a command that ends with it.
+            pub fn exit(self) -> u8 {
+                match self { $(Code::$variant => $exit,)* }
+            }
+
+            /// What happened and what to do, in one sentence, when nothing more exact is known.
+            pub fn sentence(self) -> &'static str {
+                match self { $(Code::$variant => $sentence,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    // The agent's request as such.
+    InvalidJson "INVALID_JSON" 400 2 "The body must be one JSON object without duplicate keys.";
+    InvalidContentLength "INVALID_CONTENT_LENGTH" 400 2 "Send one plain Content-Length.";
+    MissingAgentId "MISSING_AGENT_ID" 400 2 "Send agent_id.";
+    MissingSignature "MISSING_SIGNATURE" 400 2 "Send signature.";
+    MissingX402Data "MISSING_X402_DATA" 400 2 "Send payment_required: the value of the 402 answer's header.";
+    InvalidPaymentRequired "INVALID_PAYMENT_REQUIRED" 400 2 "payment_required must be base64 of the 402 answer's JSON, unchanged.";
+    InvalidX402Data "INVALID_X402_DATA" 400 2 "x402_data must be a JSON object, sent instead of payment_required.";
+    InvalidX402Format "INVALID_X402_FORMAT" 400 2 "The payment offer is not one that x402 describes.";
+    InvalidPaymentData "INVALID_PAYMENT_DATA" 400 2 "The offer cannot be paid as it is written.";
+    InvalidRequest "INVALID_REQUEST" 400 2 "A field of the request has the wrong type or size.";
+    InvalidRequestId "INVALID_REQUEST_ID" 400 2 "A request id is a whole UUID.";
+    MissingRequestId "MISSING_REQUEST_ID" 400 2 "Name the request id in the path.";
+    AuthFailed "AUTH_FAILED" 401 5 "Authentication failed";
+    NetworkDisabled "NETWORK_DISABLED" 403 9 "The operator has this network switched off.";
+    NetworkNotAllowed "NETWORK_NOT_ALLOWED_BY_POLICY" 403 6 "The agent's policy does not allow this network.";
+    DomainNotAllowed "DOMAIN_NOT_ALLOWED" 403 6 "The agent's policy does not allow payments to this domain.";
+    DomainUrlRequired "DOMAIN_URL_REQUIRED" 403 6 "The agent's policy lists domains: send request_url.";
+    AgentSuspended "AGENT_SUSPENDED" 403 6 "The operator has suspended this agent.";
+    AgentNotCommissioned "AGENT_NOT_COMMISSIONED" 403 6 "The operator has not given this agent a policy and an address yet.";
+    AgentsFrozen "AGENTS_FROZEN" 403 6 "The operator has frozen all agents.";
+    X402Disabled "X402_DISABLED" 403 9 "The agent's policy does not allow payments.";
+    ExceedsPerRequestMax "EXCEEDS_PER_REQUEST_MAX" 403 6 "Exceeds per-request maximum";
+    ForeignHostRejected "FOREIGN_HOST_REJECTED" 403 6 "Call the server by a loopback name, or add this one to the setting server.hosts.";
+    BrowserOriginRejected "BROWSER_ORIGIN_REJECTED" 403 6 "Requests that come from a web page are refused.";
+    AgentNotFound "AGENT_NOT_FOUND" 404 7 "No agent has this code.";
+    RequestNotFound "REQUEST_NOT_FOUND" 404 7 "Request not found";
+    NotFound "NOT_FOUND" 404 7 "Not found";
+    MethodNotAllowed "METHOD_NOT_ALLOWED" 405 2 "Method not allowed";
+    PaymentAlreadySettled "PAYMENT_ALREADY_SETTLED" 409 10 "This payment has been settled already.";
+    PaymentExpired "PAYMENT_EXPIRED" 409 22 "This authorization has expired: sign a new request.";
+    IdempotencyConflict "IDEMPOTENCY_CONFLICT" 409 10 "This idempotency_key belongs to another payment: choose a new one.";
+    PayloadTooLarge "PAYLOAD_TOO_LARGE" 413 2 "The body may have 1 MiB.";
+    UnsupportedEncoding "UNSUPPORTED_ENCODING" 415 2 "Send the body without a content encoding.";
+    RateLimitExceeded "RATE_LIMIT_EXCEEDED" 429 1 "Rate limit exceeded";
+    LimitReached "LIMIT_REACHED" 429 6 "The daily limit is used up: ask again after it renews.";
+    ExceedsDailyLimit "EXCEEDS_DAILY_LIMIT" 429 6 "Exceeds the daily limit";
+    TooManyPending "TOO_MANY_PENDING" 429 6 "Too many requests wait for the operator: ask again later.";
+    InternalError "INTERNAL_ERROR" 500 1 "The engine failed; the operator's log says how.";
+    WalletLocked "WALLET_LOCKED" 503 4 "The wallet is locked: run `bursar wallet open`.";
+    Busy "BUSY" 503 1 "Too many requests at once: try again.";
+    JournalFailed "JOURNAL_FAILED" 503 13 "The journal could not be written: free the disk and restart the engine.";
+    DiskFull "DISK_FULL" 503 13 "Less than 64 MiB are free where the data folder lies: free some.";
+
+    // What rides on an answer that is no refusal.
+    ApprovalRequired "APPROVAL_REQUIRED" 202 20 "Awaiting user approval";
+    AlreadySigned "ALREADY_SIGNED" 200 0 "Payment was signed (header no longer available)";
+    RequestExpired "REQUEST_EXPIRED" 409 22 "Expired: not approved within 15 minutes";
+    RequestDenied "REQUEST_DENIED" 409 21 "User rejected";
+
+    // The operator's side.
+    BadInput "BAD_INPUT" 400 2 "The command was not understood.";
+    EngineDown "ENGINE_DOWN" 503 3 "No engine runs on this data folder: start `bursar engine`.";
+    EngineRunning "ENGINE_RUNNING" 409 10 "Another engine holds this data folder.";
+    WrongPassword "WRONG_PASSWORD" 401 5 "The password is wrong.";
+    PasswordTooShort "PASSWORD_TOO_SHORT" 400 2 "A password has at least 8 characters.";
+    NoWallet "NO_WALLET" 404 7 "There is no wallet yet: run `bursar wallet create <name>`.";
+    WalletExists "WALLET_EXISTS" 409 10 "This data folder has a wallet already.";
+    WalletDamaged "WALLET_DAMAGED" 500 13 "The wallet file is damaged.";
+    NameTaken "NAME_TAKEN" 409 10 "This name is taken: choose another.";
+    NothingFound "NOTHING_FOUND" 404 7 "Nothing has this name or id.";
+    Ambiguous "AMBIGUOUS" 404 7 "More than one fits: write more of the id.";
+    InUse "IN_USE" 409 10 "It is in use.";
+    AlreadyDecided "REQUEST_ALREADY_PROCESSED" 409 10 "This request has been decided already.";
+    CardChanged "CARD_CHANGED" 409 10 "The request is not what was shown any more: look at its card again.";
+    ConfirmationNeeded "CONFIRMATION_NEEDED" 400 8 "A confirmation is needed and nobody can be asked here.";
+    Declined "DECLINED" 409 1 "Nothing was done.";
+    DataFolder "DATA_FOLDER" 500 13 "The data folder cannot be used.";
+    JournalDamaged "JOURNAL_DAMAGED" 500 13 "The journal is damaged.";
+    JournalUntrusted "JOURNAL_UNTRUSTED" 403 13 "The journal and the wallet do not fit together: look at `bursar audit verify`, then `bursar audit accept`.";
+    VersionMismatch "VERSION_MISMATCH" 409 14 "The engine and this program are of different versions: restart the engine.";
+    ChainUnavailable "CHAIN_UNAVAILABLE" 502 11 "No endpoint of the network answered.";
+    Cancelled "CANCELLED" 409 130 "Cancelled.";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn texts_are_unique_and_every_code_says_what_to_do() {
+        let texts: BTreeSet<&str> = Code::ALL.iter().map(|code| code.text()).collect();
+        assert_eq!(texts.len(), Code::ALL.len());
+        for code in Code::ALL {
+            assert!(!code.sentence().is_empty());
+            assert!((200..=599).contains(&code.http()), "{code}");
+            let named = serde_json::to_string(code).unwrap();
+            assert_eq!(named, format!("\"{}\"", code.text()));
+        }
+    }
+}

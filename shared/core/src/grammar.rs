@@ -1,0 +1,170 @@
+//! The commands of the operator. One enum serves three doors: the console's line, a one-shot's arguments
+//! and the frames of the control channel. An order never carries a secret: the engine asks for those.
+
+mod address;
+mod agent;
+mod policy;
+mod requests;
+mod server;
+mod wallet;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use serde::{Deserialize, Serialize};
+
+pub use address::AddressOrder;
+pub use agent::{AgentOrder, AuthMode};
+pub use policy::{PolicyOptions, PolicyOrder};
+pub use requests::{Approve, Deny, RequestsOrder};
+pub use server::{AuditOrder, NetworkOrder, ServerOrder};
+pub use wallet::{SeedOrder, WalletOrder, Words};
+
+/// One command of the operator.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The encrypted wallet: create, open, lock, change its password.
+    #[command(subcommand)]
+    Wallet(WalletOrder),
+    /// Seed phrases (BIP-39): create, import, list.
+    #[command(subcommand)]
+    Seed(SeedOrder),
+    /// Addresses that agents pay from.
+    #[command(subcommand)]
+    Address(AddressOrder),
+    /// Policies: what an agent may do without asking, and at all.
+    #[command(subcommand)]
+    Policy(PolicyOrder),
+    /// Agents: register, commission, suspend.
+    #[command(subcommand)]
+    Agent(AgentOrder),
+    /// The HTTP server that agents call.
+    #[command(subcommand)]
+    Server(ServerOrder),
+    /// Requests that wait for your decision.
+    #[command(alias = "pending")]
+    Requests(RequestsOrder),
+    /// Approve a waiting request; shows its card and asks.
+    Approve(Approve),
+    /// Deny a waiting request.
+    #[command(alias = "reject")]
+    Deny(Deny),
+    /// Networks: list, enable, disable.
+    #[command(subcommand)]
+    Network(NetworkOrder),
+    /// Stop every agent at once; survives restarts until `thaw`.
+    Freeze,
+    /// Let agents work again after `freeze`; needs the password.
+    Thaw,
+    /// Wallet, server, agents and requests at a glance.
+    Status,
+    /// The journal's chain and seals.
+    #[command(subcommand)]
+    Audit(AuditOrder),
+}
+
+/// A command line as typed into the console.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, name = "bursar", disable_version_flag = true)]
+struct Line {
+    #[command(subcommand)]
+    order: Order,
+}
+
+/// Why a console line is not a command: clap's own words, without colour.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LineError(pub String);
+
+impl Order {
+    /// Reads a console line with a shell's quoting.
+    pub fn parse_line(line: &str) -> Result<Self, LineError> {
+        let words = shlex::split(line)
+            .ok_or_else(|| LineError("a quotation mark is not closed".to_owned()))?;
+        match Line::try_parse_from(words) {
+            Ok(line) => Ok(line.order),
+            Err(error) => Err(LineError(error.to_string())),
+        }
+    }
+
+    /// The tree of commands, for completion and for the manual.
+    pub fn tree() -> clap::Command {
+        Line::command()
+    }
+
+    /// The name in the JSON envelope, `noun.verb`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Order::Wallet(order) => order.name(),
+            Order::Seed(order) => order.name(),
+            Order::Address(order) => order.name(),
+            Order::Policy(order) => order.name(),
+            Order::Agent(order) => order.name(),
+            Order::Server(order) => order.name(),
+            Order::Requests(_) => "requests",
+            Order::Approve(_) => "approve",
+            Order::Deny(_) => "deny",
+            Order::Network(order) => order.name(),
+            Order::Freeze => "freeze",
+            Order::Thaw => "thaw",
+            Order::Status => "status",
+            Order::Audit(order) => order.name(),
+        }
+    }
+
+    /// Whether the command is about a running engine's work and makes no sense without one. Every other
+    /// command becomes the engine for itself when none runs.
+    pub fn needs_running_engine(&self) -> bool {
+        matches!(self, Order::Approve(_) | Order::Deny(_) | Order::Server(ServerOrder::Stop))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::money::Usd;
+
+    #[test]
+    fn the_commands_of_the_specification_are_understood_as_written() {
+        for line in [
+            "wallet create main",
+            "seed create",
+            "address create research 0 \"pays for reports\"",
+            "policy create small --day 5 --txn 1 --auto 0.5 --trading --trade-daily 10 --trade-max 5 \
+             --trade-auto 1 --lending --lending-max 10 --lending-total 20 --no-restrict",
+            "agent register bot --auth hmac",
+            "agent commission ABC123 small research",
+            "agent instructions bot --regenerate",
+            "server start",
+            "pending",
+            "approve 0123abcd --yes",
+            "reject 0123abcd too dear",
+        ] {
+            Order::parse_line(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+    }
+
+    #[test]
+    fn a_misspelt_command_is_answered_with_the_right_one() {
+        let error = Order::parse_line("agnet list").unwrap_err();
+        assert!(error.0.contains("agent"), "{error}");
+        assert!(Order::parse_line("wallet create \"a").is_err());
+        assert!(Order::parse_line("policy create p --day 1.1234567").is_err());
+        assert!(Order::parse_line("policy create p --day -1").is_err());
+    }
+
+    #[test]
+    fn an_order_survives_the_control_channel() {
+        let order =
+            Order::parse_line("policy edit small --day 7.5 --networks 8453,4663 --block-domains x.example")
+                .unwrap();
+        let text = serde_json::to_string(&order).unwrap();
+        assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);
+        let Order::Policy(PolicyOrder::Edit { options, .. }) = order else { panic!() };
+        assert_eq!(options.day, Some(Usd(7_500_000)));
+    }
+
+    #[test]
+    fn the_tree_is_sound() {
+        Order::tree().debug_assert();
+    }
+}

@@ -1,0 +1,32 @@
+//! `address …`.
+
+use clap::Subcommand;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Name, SeedId};
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AddressOrder {
+    /// Derive an address (m/44'/60'/0'/0/<index>) and give it a label.
+    Create {
+        label: Name,
+        index: u32,
+        #[arg(default_value = "")]
+        description: String,
+        /// Which seed, when the wallet has several: S001 and on.
+        #[arg(long)]
+        seed: Option<SeedId>,
+    },
+    /// All addresses with their paths.
+    List,
+}
+
+impl AddressOrder {
+    pub fn name(&self) -> &'static str {
+        match self {
+            AddressOrder::Create { .. } => "address.create",
+            AddressOrder::List => "address.list",
+        }
+    }
+}

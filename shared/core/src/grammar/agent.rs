@@ -1,0 +1,71 @@
+//! `agent …`.
+
+use clap::{Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AgentId, Name};
+
+/// How an agent proves itself (wallet specification, Agent authentication).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuthMode {
+    /// A shared secret signs each request; recommended.
+    Hmac,
+    /// A token travels with each request.
+    Bearer,
+}
+
+impl AuthMode {
+    pub fn text(self) -> &'static str {
+        match self {
+            AuthMode::Hmac => "hmac",
+            AuthMode::Bearer => "bearer",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentOrder {
+    /// Register an agent and show its credentials.
+    Register {
+        name: Name,
+        #[arg(long, value_enum, default_value = "hmac")]
+        auth: AuthMode,
+    },
+    /// Give an agent its policy and its paying address; it may work from then on.
+    Commission { agent: AgentId, policy: Name, label: Name },
+    /// All agents with their status and what they have spent.
+    List,
+    /// One agent, by name or code.
+    Show { agent: Name },
+    /// Show an agent's credentials again, or issue a new bearer token.
+    Instructions {
+        agent: Name,
+        /// Issue a new token; the old one ends at once.
+        #[arg(long)]
+        regenerate: bool,
+    },
+    /// Refuse everything an agent asks until `agent resume`.
+    Suspend { agent: Name },
+    /// Let a suspended agent work again.
+    #[command(alias = "activate")]
+    Resume { agent: Name },
+    /// Grant today's allowance where a jump of the clock held it back.
+    Renew { agent: Name },
+}
+
+impl AgentOrder {
+    pub fn name(&self) -> &'static str {
+        match self {
+            AgentOrder::Register { .. } => "agent.register",
+            AgentOrder::Commission { .. } => "agent.commission",
+            AgentOrder::List => "agent.list",
+            AgentOrder::Show { .. } => "agent.show",
+            AgentOrder::Instructions { .. } => "agent.instructions",
+            AgentOrder::Suspend { .. } => "agent.suspend",
+            AgentOrder::Resume { .. } => "agent.resume",
+            AgentOrder::Renew { .. } => "agent.renew",
+        }
+    }
+}

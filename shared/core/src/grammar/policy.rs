@@ -1,0 +1,211 @@
+//! `policy …` and the options that set its fields.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+use serde::{Deserialize, Serialize};
+
+use crate::hosts::HostEntry;
+use crate::ids::Name;
+use crate::money::{Bps, Usd, Wei};
+use crate::networks;
+use crate::policy::{AllowedNetworks, Policy};
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyOrder {
+    /// Create a policy; what is not given has its default.
+    Create {
+        name: Name,
+        #[command(flatten)]
+        options: Box<PolicyOptions>,
+    },
+    /// Change the given fields of a policy.
+    Edit {
+        name: Name,
+        #[command(flatten)]
+        options: Box<PolicyOptions>,
+    },
+    /// All policies.
+    List,
+    /// One policy with every field.
+    Show { name: Name },
+    /// Delete a policy that no agent uses.
+    Delete { name: Name },
+}
+
+impl PolicyOrder {
+    pub fn name(&self) -> &'static str {
+        match self {
+            PolicyOrder::Create { .. } => "policy.create",
+            PolicyOrder::Edit { .. } => "policy.edit",
+            PolicyOrder::List => "policy.list",
+            PolicyOrder::Show { .. } => "policy.show",
+            PolicyOrder::Delete { .. } => "policy.delete",
+        }
+    }
+}
+
+/// A comma-separated list of networks, or `all`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NetworkList(pub AllowedNetworks);
+
+impl FromStr for NetworkList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case("all") {
+            return Ok(Self(AllowedNetworks::AllEnabled));
+        }
+        let mut chains = BTreeSet::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let row = networks::by_text(part).ok_or_else(|| {
+                format!("{part} is not a network Bursar knows: see `network list`")
+            })?;
+            chains.insert(row.chain);
+        }
+        Ok(Self(AllowedNetworks::Only(chains)))
+    }
+}
+
+/// A comma-separated list of domains; empty clears it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HostList(pub Vec<HostEntry>);
+
+impl FromStr for HostList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut entries: Vec<HostEntry> = Vec::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let entry = HostEntry::parse(part).map_err(|error| format!("{part}: {error}"))?;
+            if !entries.contains(&entry) {
+                entries.push(entry);
+            }
+        }
+        Ok(Self(entries))
+    }
+}
+
+/// The fields of a policy that a command sets. Amounts are dollars, 0 means none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyOptions {
+    /// Most that may be paid in a day [default: 100].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub day: Option<Usd>,
+    /// Most that one payment may be [default: 10].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub txn: Option<Usd>,
+    /// Payments below it are signed without asking [default: 0, always ask].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub auto: Option<Usd>,
+    /// Networks the agent may use: ids or names, or `all` enabled ones [default: all].
+    #[arg(long, value_name = "LIST")]
+    pub networks: Option<NetworkList>,
+    /// Only these domains, and their subdomains, may be paid.
+    #[arg(long, value_name = "LIST")]
+    pub allow_domains: Option<HostList>,
+    /// These domains, and their subdomains, are never paid.
+    #[arg(long, value_name = "LIST")]
+    pub block_domains: Option<HostList>,
+    /// No payments at all.
+    #[arg(long, conflicts_with = "payments")]
+    pub no_payments: bool,
+    /// Payments again, after `--no-payments`.
+    #[arg(long)]
+    pub payments: bool,
+    /// Allow swaps.
+    #[arg(long, conflicts_with = "no_trading")]
+    pub trading: bool,
+    #[arg(long, hide = true)]
+    pub no_trading: bool,
+    /// Most that may be swapped in a day [default: 500].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub trade_daily: Option<Usd>,
+    /// Most that one swap may be [default: 100].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub trade_max: Option<Usd>,
+    /// Swaps below it execute without asking [default: 0].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub trade_auto: Option<Usd>,
+    /// Swaps stop while the ETH balance is below it [default: 0.0001].
+    #[arg(long, value_name = "ETH", value_parser = Wei::parse_coins)]
+    pub min_eth: Option<Wei>,
+    /// Largest drift of a fill from our quote [default: 3].
+    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent)]
+    pub max_slip: Option<Bps>,
+    /// Largest price impact, fee included, before you are asked [default: 5].
+    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent)]
+    pub max_impact: Option<Bps>,
+    /// Allow lending.
+    #[arg(long, conflicts_with = "no_lending")]
+    pub lending: bool,
+    #[arg(long, hide = true)]
+    pub no_lending: bool,
+    /// Most that one deposit may be [default: 100].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub lending_max: Option<Usd>,
+    /// Most that may be lent at once [default: 500].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub lending_total: Option<Usd>,
+    /// Lending below it executes without asking [default: 0].
+    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    pub lending_auto: Option<Usd>,
+    /// Most that may be lent, as a share of what is liquid and lent.
+    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent)]
+    pub lending_percent: Option<Bps>,
+    /// Lending operations a day [default: 20].
+    #[arg(long, value_name = "COUNT")]
+    pub lending_ops: Option<u32>,
+    /// Lend to venues outside the curated list too.
+    #[arg(long, conflicts_with = "restrict")]
+    pub no_restrict: bool,
+    #[arg(long, hide = true)]
+    pub restrict: bool,
+}
+
+impl PolicyOptions {
+    /// `base` with the given fields set.
+    pub fn apply(&self, base: &Policy) -> Policy {
+        let mut policy = base.clone();
+        let payments = &mut policy.payments;
+        payments.enabled = switch(payments.enabled, self.payments, self.no_payments);
+        set(&mut payments.daily, self.day);
+        set(&mut payments.per_request, self.txn);
+        set(&mut payments.auto_below, self.auto);
+        set(&mut payments.hosts.allowed, self.allow_domains.clone().map(|list| list.0));
+        set(&mut payments.hosts.blocked, self.block_domains.clone().map(|list| list.0));
+        set(&mut policy.networks, self.networks.clone().map(|list| list.0));
+        let trading = &mut policy.trading;
+        trading.enabled = switch(trading.enabled, self.trading, self.no_trading);
+        set(&mut trading.daily, self.trade_daily);
+        set(&mut trading.per_trade, self.trade_max);
+        set(&mut trading.auto_below, self.trade_auto);
+        set(&mut trading.min_native, self.min_eth);
+        set(&mut trading.max_slippage, self.max_slip);
+        set(&mut trading.max_impact, self.max_impact);
+        let lending = &mut policy.lending;
+        lending.enabled = switch(lending.enabled, self.lending, self.no_lending);
+        set(&mut lending.max_deposit, self.lending_max);
+        set(&mut lending.max_total, self.lending_total);
+        set(&mut lending.auto_below, self.lending_auto);
+        lending.max_share = self.lending_percent.or(lending.max_share);
+        set(&mut lending.operations_per_day, self.lending_ops);
+        lending.curated_only = switch(lending.curated_only, self.restrict, self.no_restrict);
+        policy
+    }
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+fn switch(now: bool, on: bool, off: bool) -> bool {
+    (now || on) && !off
+}

@@ -1,0 +1,68 @@
+//! `server …`, `network …` and `audit …`.
+
+use clap::Subcommand;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerOrder {
+    /// Start the agent server of this engine.
+    Start,
+    /// Stop it; the engine goes on.
+    Stop,
+    /// Whether it runs, and where.
+    Status,
+}
+
+impl ServerOrder {
+    pub fn name(&self) -> &'static str {
+        match self {
+            ServerOrder::Start => "server.start",
+            ServerOrder::Stop => "server.stop",
+            ServerOrder::Status => "server.status",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkOrder {
+    /// Every network Bursar knows.
+    List,
+    /// Allow agents to use a network.
+    Enable { network: String },
+    /// Refuse everything on a network.
+    Disable { network: String },
+}
+
+impl NetworkOrder {
+    pub fn name(&self) -> &'static str {
+        match self {
+            NetworkOrder::List => "network.list",
+            NetworkOrder::Enable { .. } => "network.enable",
+            NetworkOrder::Disable { .. } => "network.disable",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditOrder {
+    /// Check every entry of the journal against its chain of hashes.
+    Verify {
+        /// A head hash noted earlier: it must be part of the chain.
+        #[arg(long, value_name = "HASH")]
+        head: Option<String>,
+    },
+    /// Accept a journal that did not fit the wallet at unlock; needs the password.
+    Accept,
+}
+
+impl AuditOrder {
+    pub fn name(&self) -> &'static str {
+        match self {
+            AuditOrder::Verify { .. } => "audit.verify",
+            AuditOrder::Accept => "audit.accept",
+        }
+    }
+}

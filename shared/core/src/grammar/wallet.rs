@@ -1,0 +1,67 @@
+//! `wallet …` and `seed …`.
+
+use clap::{Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Name;
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WalletOrder {
+    /// Create the encrypted wallet of this data folder and leave it open.
+    Create { name: Name },
+    /// Unlock the wallet.
+    Open,
+    /// Lock the wallet: keys leave memory, nothing can be signed.
+    Lock,
+    /// Whether there is a wallet and whether it is open.
+    Status,
+    /// Change the password; the previous copy of the file is removed.
+    Passwd,
+}
+
+impl WalletOrder {
+    pub fn name(&self) -> &'static str {
+        match self {
+            WalletOrder::Create { .. } => "wallet.create",
+            WalletOrder::Open => "wallet.open",
+            WalletOrder::Lock => "wallet.lock",
+            WalletOrder::Status => "wallet.status",
+            WalletOrder::Passwd => "wallet.passwd",
+        }
+    }
+}
+
+/// How long a new seed phrase is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum Words {
+    #[value(name = "12")]
+    Twelve,
+    #[value(name = "24")]
+    TwentyFour,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SeedOrder {
+    /// Generate a seed phrase and show it once.
+    Create {
+        /// Words of the phrase.
+        #[arg(long, value_enum, default_value = "12")]
+        words: Words,
+    },
+    /// Import an existing seed phrase; it is asked for, never an argument.
+    Import,
+    /// The seeds of the wallet, without their words.
+    List,
+}
+
+impl SeedOrder {
+    pub fn name(&self) -> &'static str {
+        match self {
+            SeedOrder::Create { .. } => "seed.create",
+            SeedOrder::Import => "seed.import",
+            SeedOrder::List => "seed.list",
+        }
+    }
+}

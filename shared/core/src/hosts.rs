@@ -1,0 +1,301 @@
+//! Which hosts an agent may pay: the allow and block list of a policy. Never resolves a name and
+//! never compares URLs as text: hosts are compared as the WHATWG parser reads them.
+
+mod entry;
+
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
+
+pub use entry::HostEntry;
+
+/// Bounds of DNS (RFC 1035 §2.3.4, in characters without the root's dot).
+const LABEL_LENGTH_MAX: usize = 63;
+const NAME_LENGTH_MAX: usize = 253;
+
+/// An allow and a block list. An entry covers its own host and, if it is a name, every name under
+/// it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostLists {
+    /// If not empty, only these.
+    pub allowed: Vec<HostEntry>,
+    /// Never these, whatever is allowed.
+    pub blocked: Vec<HostEntry>,
+}
+
+/// What the lists say of one URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostVerdict {
+    Allowed,
+    Blocked,
+    NotAllowed,
+    /// Not an http(s) URL with a host that can be judged.
+    Invalid,
+}
+
+/// What the lists say of a payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PairVerdict {
+    Pass,
+    /// The agent's own URL is allowed, the payment's is not: the operator decides.
+    Hold,
+    Refuse(HostRefusal),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostRefusal {
+    UrlRequired,
+    Blocked,
+    NotAllowed,
+    Invalid,
+}
+
+impl HostLists {
+    /// Without entries nothing is judged.
+    pub fn is_empty(&self) -> bool {
+        self.allowed.is_empty() && self.blocked.is_empty()
+    }
+
+    pub fn judge(&self, url: &str) -> HostVerdict {
+        if self.is_empty() {
+            return HostVerdict::Allowed;
+        }
+        let Ok(parsed) = Url::parse(url) else { return HostVerdict::Invalid };
+        let covered = |list: &[HostEntry]| {
+            parsed.host().is_some_and(|host| list.iter().any(|entry| entry.covers(&host)))
+        };
+        // Asked before the form of the URL: else a payment to a blocked host, written with user
+        // info, would be held instead of refused.
+        if covered(&self.blocked) {
+            HostVerdict::Blocked
+        } else if acceptable_host(&parsed).is_err() {
+            HostVerdict::Invalid
+        } else if self.allowed.is_empty() || covered(&self.allowed) {
+            HostVerdict::Allowed
+        } else {
+            HostVerdict::NotAllowed
+        }
+    }
+
+    /// Judges the agent's `request_url` and the payment's own `resource.url` together. An empty
+    /// text is a URL that was not sent.
+    ///
+    /// Either one on the block list refuses; `request_url` outside the allow list refuses, and so
+    /// does `resource.url` when there is no `request_url`; only when `request_url` is inside and
+    /// `resource.url` is not is the payment held.
+    pub fn judge_pair(&self, request_url: Option<&str>, resource_url: Option<&str>) -> PairVerdict {
+        if self.is_empty() {
+            return PairVerdict::Pass;
+        }
+        let verdict =
+            |url: Option<&str>| url.filter(|text| !text.is_empty()).map(|text| self.judge(text));
+        match (verdict(request_url), verdict(resource_url)) {
+            (None, None) => PairVerdict::Refuse(HostRefusal::UrlRequired),
+            (Some(HostVerdict::Blocked), _) | (_, Some(HostVerdict::Blocked)) => {
+                PairVerdict::Refuse(HostRefusal::Blocked)
+            }
+            (Some(HostVerdict::Allowed), None | Some(HostVerdict::Allowed)) => PairVerdict::Pass,
+            (Some(HostVerdict::Allowed), Some(HostVerdict::NotAllowed | HostVerdict::Invalid)) => {
+                PairVerdict::Hold
+            }
+            (None, Some(HostVerdict::Allowed)) => PairVerdict::Pass,
+            (Some(HostVerdict::NotAllowed), _) | (None, Some(HostVerdict::NotAllowed)) => {
+                PairVerdict::Refuse(HostRefusal::NotAllowed)
+            }
+            (Some(HostVerdict::Invalid), _) | (None, Some(HostVerdict::Invalid)) => {
+                PairVerdict::Refuse(HostRefusal::Invalid)
+            }
+        }
+    }
+}
+
+/// Why a URL has no host to judge, or a text is no entry of a list. Says what to write instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    #[error("the host cannot be read: {0}")]
+    Unreadable(url::ParseError),
+    #[error("only http and https URLs are accepted")]
+    OtherScheme,
+    #[error("user info before an @ is not accepted")]
+    UserInfo,
+    #[error("the URL has no host")]
+    NoHost,
+    #[error("the host has an empty part: too many dots")]
+    EmptyLabel,
+    #[error("a part of the host is longer than 63 characters")]
+    LabelTooLong,
+    #[error("the host is longer than 253 characters")]
+    NameTooLong,
+    #[error("write a host, for example example.com")]
+    EmptyEntry,
+    #[error("write the host alone, without http:// or https://")]
+    EntryWithScheme,
+    #[error("write the host alone, without path, query or fragment")]
+    EntryWithPath,
+    #[error("write the host without port: every port counts")]
+    EntryWithPort,
+    #[error("address ranges are not supported: write single addresses")]
+    EntryIsRange,
+    #[error("write the name without star or leading dot: subdomains are always included")]
+    EntryWithStar,
+    #[error("one label would cover a whole top-level domain: write a longer name")]
+    EntryIsOneLabel,
+    #[error("write the address in its ordinary form, for example 192.0.2.7")]
+    EntryIsOddAddress,
+    #[error("the character {0:?} cannot be part of a host")]
+    EntryWithOddCharacter(char),
+}
+
+/// The host of an http(s) URL in its WHATWG form, one trailing dot dropped.
+pub fn host_of(url: &str) -> Result<String, HostError> {
+    let parsed = Url::parse(url).map_err(HostError::Unreadable)?;
+    match acceptable_host(&parsed)? {
+        Host::Domain(name) => Ok(without_root(name).to_owned()),
+        address @ (Host::Ipv4(_) | Host::Ipv6(_)) => Ok(address.to_string()),
+    }
+}
+
+fn acceptable_host(url: &Url) -> Result<Host<&str>, HostError> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(HostError::OtherScheme);
+    }
+    // Other readers of such a URL may take another part of it for the host.
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(HostError::UserInfo);
+    }
+    let host = url.host().ok_or(HostError::NoHost)?;
+    if let Host::Domain(name) = host {
+        fits_dns(without_root(name))?;
+    }
+    Ok(host)
+}
+
+/// `example.com.` is the same name as `example.com`.
+fn without_root(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+fn fits_dns(name: &str) -> Result<(), HostError> {
+    if name.split('.').any(str::is_empty) {
+        Err(HostError::EmptyLabel)
+    } else if name.split('.').any(|label| label.len() > LABEL_LENGTH_MAX) {
+        Err(HostError::LabelTooLong)
+    } else if name.len() > NAME_LENGTH_MAX {
+        Err(HostError::NameTooLong)
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lists(allowed: &[&str], blocked: &[&str]) -> HostLists {
+        let read =
+            |list: &[&str]| list.iter().map(|text| HostEntry::parse(text).unwrap()).collect();
+        HostLists { allowed: read(allowed), blocked: read(blocked) }
+    }
+
+    #[test]
+    fn without_lists_nothing_is_judged() {
+        let none = HostLists::default();
+        assert_eq!(none.judge("not a url"), HostVerdict::Allowed);
+        assert_eq!(none.judge_pair(None, Some("ftp://x")), PairVerdict::Pass);
+    }
+
+    #[test]
+    fn a_blocked_host_stays_blocked_however_the_url_is_dressed() {
+        let lists = lists(&["example.com"], &["bad.org", "192.0.2.7"]);
+        for url in [
+            "https://u@bad.org/",
+            "ftp://BAD.org/",
+            "https://bad.org./",
+            "https://a..bad.org/",
+            "http://[::ffff:192.0.2.7]/",
+            "http://x:y@3221225991/",
+        ] {
+            assert_eq!(lists.judge(url), HostVerdict::Blocked, "{url}");
+            let pair = lists.judge_pair(Some("https://example.com/"), Some(url));
+            assert_eq!(pair, PairVerdict::Refuse(HostRefusal::Blocked), "{url}");
+        }
+    }
+
+    #[test]
+    fn every_pair_of_verdicts_has_its_answer() {
+        use HostRefusal::*;
+        use PairVerdict::*;
+        let lists = lists(&["in.example"], &["bad.example"]);
+        let (inside, outside, blocked, unreadable) = (
+            Some("https://in.example/"),
+            Some("https://out.example/"),
+            Some("https://bad.example/"),
+            Some("/only/a/path"),
+        );
+        let rows = [
+            (
+                None,
+                [Refuse(UrlRequired), Pass, Refuse(NotAllowed), Refuse(Blocked), Refuse(Invalid)],
+            ),
+            (inside, [Pass, Pass, Hold, Refuse(Blocked), Hold]),
+            (outside, [NotAllowed, NotAllowed, NotAllowed, Blocked, NotAllowed].map(Refuse)),
+            (blocked, [Refuse(Blocked); 5]),
+            (unreadable, [Invalid, Invalid, Invalid, Blocked, Invalid].map(Refuse)),
+        ];
+        for (request, answers) in rows {
+            for (resource, answer) in
+                [None, inside, outside, blocked, unreadable].into_iter().zip(answers)
+            {
+                assert_eq!(lists.judge_pair(request, resource), answer, "{request:?} {resource:?}");
+            }
+        }
+        assert_eq!(lists.judge_pair(Some(""), Some("")), Refuse(UrlRequired));
+        assert_eq!(lists.judge_pair(Some(""), outside), Refuse(NotAllowed));
+    }
+
+    #[test]
+    fn a_url_without_a_host_to_judge_says_why() {
+        let unreadable = |url| matches!(host_of(url), Err(HostError::Unreadable(_)));
+        assert_eq!(host_of("ftp://example.com/"), Err(HostError::OtherScheme));
+        assert_eq!(host_of("https://:pw@example.com/"), Err(HostError::UserInfo));
+        assert_eq!(host_of("https://example.com../"), Err(HostError::EmptyLabel));
+        assert_eq!(
+            host_of(&format!("https://{}.com/", "a".repeat(64))),
+            Err(HostError::LabelTooLong)
+        );
+        assert_eq!(
+            host_of(&format!("https://{}cd/", "a.".repeat(126))),
+            Err(HostError::NameTooLong)
+        );
+        assert!(host_of(&format!("https://{}c./", "a.".repeat(126))).is_ok());
+        assert!(unreadable("https://example.com:99999/") && unreadable("example.com/x"));
+        assert!(unreadable("http://[fe80::1%25eth0]/"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1024))]
+
+        #[test]
+        fn no_text_makes_the_judge_panic(
+            text in any::<String>(),
+            host in "[a-z0-9.:@%\\[\\]]{0,20}",
+        ) {
+            let lists = lists(&["example.com"], &["bad.org"]);
+            lists.judge(&text);
+            lists.judge(&format!("https://{host}/{text}"));
+            lists.judge(&format!("https://{text}/"));
+        }
+
+        /// No name that is merely longer is covered.
+        #[test]
+        fn an_entry_covers_its_own_host(text in "[a-z0-9_-]{1,8}(\\.[a-zA-Z0-9é-]{1,8}){0,3}") {
+            if let Ok(entry) = HostEntry::parse(&text) {
+                let lists = HostLists { allowed: vec![entry], blocked: vec![] };
+                let own = lists.judge(&format!("https://{text}:8443/x"));
+                prop_assert_eq!(own, HostVerdict::Allowed);
+                let longer = lists.judge(&format!("https://x{text}/"));
+                prop_assert_ne!(longer, HostVerdict::Allowed);
+            }
+        }
+    }
+}

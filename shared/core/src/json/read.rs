@@ -1,0 +1,279 @@
+//! Reads JSON, strictly. Never goes deeper than allowed and never does more work than the text is
+//! long, but for sorting an object's keys.
+
+use std::str::FromStr;
+
+use super::{JsonError, Number, Object, Value};
+
+/// More levels are not read whatever the caller allows: reading, comparing and dropping a value
+/// recurse, and this many levels fit the stack of any thread.
+const DEPTH_CEILING: usize = 256;
+
+/// CPython refuses to read longer integers (`sys.int_info.default_max_str_digits`), so no agent can
+/// have signed one.
+const INTEGER_DIGITS_MAX: usize = 4300;
+
+/// Reads one value that fills the whole text, white space around it aside. `max_depth` counts
+/// brackets open at once: 0 takes only a scalar, and nothing beyond 256 is taken.
+pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Value, JsonError> {
+    if bytes.starts_with("\u{feff}".as_bytes()) {
+        return Err(JsonError::ByteOrderMark(0));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|bad| JsonError::NotUtf8(bad.valid_up_to()))?;
+    let mut reader = Reader { text, at: 0 };
+    reader.skip_space();
+    let value = reader.value(max_depth.min(DEPTH_CEILING))?;
+    reader.skip_space();
+    if reader.peek().is_none() { Ok(value) } else { Err(JsonError::TrailingText(reader.at)) }
+}
+
+impl FromStr for Number {
+    type Err = JsonError;
+
+    fn from_str(text: &str) -> Result<Self, JsonError> {
+        let mut reader = Reader { text, at: 0 };
+        let number = reader.number()?;
+        if reader.peek().is_none() { Ok(number) } else { Err(JsonError::TrailingText(reader.at)) }
+    }
+}
+
+/// A place in a text. It rests on character boundaries: only ASCII is stepped over one by one, and
+/// a reader that has returned an error is not used again.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, levels: usize) -> Result<Value, JsonError> {
+        match self.peek() {
+            Some(b'{') => self.object(levels).map(Value::Object),
+            Some(b'[') => self.array(levels).map(Value::Array),
+            Some(b'"') => self.string().map(Value::String),
+            Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
+            Some(b't') => self.word("true", Value::Bool(true)),
+            Some(b'f') => self.word("false", Value::Bool(false)),
+            Some(b'n') => self.word("null", Value::Null),
+            Some(_) | None => Err(self.unexpected()),
+        }
+    }
+
+    fn object(&mut self, levels: usize) -> Result<Object, JsonError> {
+        let levels = levels.checked_sub(1).ok_or(JsonError::TooDeep(self.at))?;
+        self.skip(1);
+        let (mut members, mut places) = (Vec::new(), Vec::new());
+        self.skip_space();
+        if self.take(b'}') {
+            return Ok(Object(members));
+        }
+        loop {
+            self.skip_space();
+            places.push(self.at);
+            let key = self.string()?;
+            self.skip_space();
+            self.need(b':')?;
+            self.skip_space();
+            members.push((key, self.value(levels)?));
+            self.skip_space();
+            if self.take(b'}') {
+                refuse_twins(&members, &places)?;
+                // A body of a million small containers must not hold four slots for each.
+                members.shrink_to_fit();
+                return Ok(Object(members));
+            }
+            self.need(b',')?;
+        }
+    }
+
+    fn array(&mut self, levels: usize) -> Result<Vec<Value>, JsonError> {
+        let levels = levels.checked_sub(1).ok_or(JsonError::TooDeep(self.at))?;
+        self.skip(1);
+        let mut items = Vec::new();
+        self.skip_space();
+        if self.take(b']') {
+            return Ok(items);
+        }
+        loop {
+            self.skip_space();
+            items.push(self.value(levels)?);
+            self.skip_space();
+            if self.take(b']') {
+                items.shrink_to_fit();
+                return Ok(items);
+            }
+            self.need(b',')?;
+        }
+    }
+
+    fn string(&mut self) -> Result<String, JsonError> {
+        self.need(b'"')?;
+        let mut text = String::new();
+        loop {
+            text.push_str(self.plain_run());
+            match self.peek() {
+                Some(b'"') => {
+                    self.skip(1);
+                    return Ok(text);
+                }
+                Some(b'\\') => text.push(self.escape()?),
+                Some(_) => return Err(JsonError::ControlCharacter(self.at)),
+                None => return Err(JsonError::UnexpectedEnd(self.at)),
+            }
+        }
+    }
+
+    /// Steps over the characters of a string that stand for themselves.
+    fn plain_run(&mut self) -> &'a str {
+        let start = self.at;
+        let stops = |b: &u8| matches!(b, b'"' | b'\\' | 0..=0x1f);
+        self.skip(self.rest().iter().position(stops).unwrap_or(self.rest().len()));
+        self.since(start)
+    }
+
+    fn escape(&mut self) -> Result<char, JsonError> {
+        let start = self.at;
+        self.skip(1);
+        let letter = self.peek().ok_or(JsonError::UnexpectedEnd(self.at))?;
+        self.skip(1);
+        match letter {
+            b'"' | b'\\' | b'/' => Ok(char::from(letter)),
+            b'b' => Ok('\u{8}'),
+            b'f' => Ok('\u{c}'),
+            b'n' => Ok('\n'),
+            b'r' => Ok('\r'),
+            b't' => Ok('\t'),
+            b'u' => self.unicode_escape(start),
+            _ => Err(JsonError::BadEscape(start)),
+        }
+    }
+
+    /// What follows `\u`: a character, or the first half of one whose second half must follow at
+    /// once.
+    fn unicode_escape(&mut self, start: usize) -> Result<char, JsonError> {
+        let first = self.hex_digits(start)?;
+        if let Some(character) = char::from_u32(u32::from(first)) {
+            return Ok(character);
+        }
+        if !self.rest().starts_with(b"\\u") {
+            return Err(JsonError::LoneSurrogate(start));
+        }
+        self.skip(2);
+        let second = self.hex_digits(start)?;
+        match char::decode_utf16([first, second]).next() {
+            Some(Ok(character)) => Ok(character),
+            Some(Err(_)) | None => Err(JsonError::LoneSurrogate(start)),
+        }
+    }
+
+    fn hex_digits(&mut self, start: usize) -> Result<u16, JsonError> {
+        let from = self.at;
+        self.skip(4);
+        let digits = self.since(from);
+        // Checked here because `from_str_radix` would take a sign.
+        if digits.len() != 4 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(JsonError::BadEscape(start));
+        }
+        u16::from_str_radix(digits, 16).map_err(|_bad| JsonError::BadEscape(start))
+    }
+
+    fn number(&mut self) -> Result<Number, JsonError> {
+        let start = self.at;
+        self.take(b'-');
+        let first = self.at;
+        // A zero at the front stands alone: what follows it is no digit of this number.
+        if !self.take(b'0') {
+            self.digits()?;
+        }
+        let whole_digits = self.at.saturating_sub(first);
+        if self.take(b'.') {
+            self.digits()?;
+        }
+        if self.take(b'e') || self.take(b'E') {
+            let _signed = self.take(b'+') || self.take(b'-');
+            self.digits()?;
+        }
+        let number = Number(self.since(start).into());
+        if number.is_integer() {
+            if whole_digits > INTEGER_DIGITS_MAX {
+                return Err(JsonError::NumberTooLong(start));
+            }
+        } else if !number.text().parse::<f64>().is_ok_and(f64::is_finite) {
+            // Python would read infinity, and write it as a word that is not JSON.
+            return Err(JsonError::NumberTooLarge(start));
+        }
+        Ok(number)
+    }
+
+    fn digits(&mut self) -> Result<(), JsonError> {
+        let stops = |b: &u8| !b.is_ascii_digit();
+        match self.rest().iter().position(stops).unwrap_or(self.rest().len()) {
+            0 => Err(self.unexpected()),
+            count => {
+                self.skip(count);
+                Ok(())
+            }
+        }
+    }
+
+    fn word(&mut self, word: &str, value: Value) -> Result<Value, JsonError> {
+        if !self.rest().starts_with(word.as_bytes()) {
+            return Err(self.unexpected());
+        }
+        self.skip(word.len());
+        Ok(value)
+    }
+
+    fn skip_space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.skip(1);
+        }
+    }
+
+    fn need(&mut self, byte: u8) -> Result<(), JsonError> {
+        if self.take(byte) { Ok(()) } else { Err(self.unexpected()) }
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        if found {
+            self.skip(1);
+        }
+        found
+    }
+
+    fn unexpected(&self) -> JsonError {
+        if self.peek().is_some() {
+            JsonError::Unexpected(self.at)
+        } else {
+            JsonError::UnexpectedEnd(self.at)
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.at = self.at.saturating_add(count);
+    }
+
+    fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
+    /// The text from there to here; nothing, if either end is not between two characters.
+    fn since(&self, start: usize) -> &'a str {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+}
+
+/// Sorts instead of comparing all with all: an object of 100,000 keys fits in a request body.
+fn refuse_twins(members: &[(String, Value)], places: &[usize]) -> Result<(), JsonError> {
+    let mut keys: Vec<(&str, usize)> =
+        members.iter().map(|(key, _)| key.as_str()).zip(places.iter().copied()).collect();
+    keys.sort_unstable();
+    match keys.iter().zip(keys.iter().skip(1)).find(|(left, right)| left.0 == right.0) {
+        Some((_, (_, place))) => Err(JsonError::DuplicateKey(*place)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,19 @@
+//! The vocabulary of Bursar: identifiers, money, time, networks, policies, codes, the command grammar and
+//! the frames between a console and its engine. Pure: no clock, no disk, no network, no randomness.
+
+pub mod answers;
+pub mod canonical;
+pub mod card;
+pub mod codes;
+pub mod fault;
+pub mod grammar;
+pub mod hosts;
+pub mod ids;
+pub mod json;
+pub mod limits;
+pub mod money;
+pub mod networks;
+pub mod policy;
+pub mod text;
+pub mod time;
+pub mod wire;

@@ -1,0 +1,255 @@
+//! Money as integers. Token amounts count the token's smallest unit, dollars count whole micro-dollars;
+//! every sum is checked, every rounding is named where it happens.
+
+use std::fmt;
+
+use alloy_primitives::U256;
+use serde::{Deserialize, Serialize};
+
+/// Why a figure is not an amount. The text says what is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MoneyError {
+    #[error("an amount is written in plain digits, like 12 or 0.25")]
+    Format,
+    #[error("the amount has more decimals than the unit")]
+    TooFine,
+    #[error("the amount is too large")]
+    Overflow,
+}
+
+/// In whose favour a conversion rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Round {
+    /// Away from zero: what counts against a limit.
+    Up,
+    /// Towards zero: what we may expect to get.
+    Down,
+}
+
+/// An amount in the smallest unit of some token. It knows no decimals: [`TokenAmount`] ties it to them.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Atoms(pub U256);
+
+impl Atoms {
+    /// Reads the atomic form of the x402 wire: `0|[1-9][0-9]{0,77}`.
+    pub fn parse(text: &str) -> Result<Self, MoneyError> {
+        let digits = (1..=78).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+        if !digits || (text.len() > 1 && text.starts_with('0')) {
+            return Err(MoneyError::Format);
+        }
+        U256::from_str_radix(text, 10).map(Self).map_err(|_too_large| MoneyError::Overflow)
+    }
+
+    /// Dollars of a token that is worth one dollar a unit.
+    pub fn to_usd(self, decimals: u8, round: Round) -> Result<Usd, MoneyError> {
+        let micros = match decimals.checked_sub(6) {
+            Some(extra) => {
+                let scale = power_of_ten(extra)?;
+                let (whole, rest) = self.0.div_rem(scale);
+                let up = round == Round::Up && !rest.is_zero();
+                whole.checked_add(U256::from(u8::from(up))).ok_or(MoneyError::Overflow)?
+            }
+            None => {
+                let missing = 6u8.checked_sub(decimals).ok_or(MoneyError::Overflow)?;
+                self.0.checked_mul(power_of_ten(missing)?).ok_or(MoneyError::Overflow)?
+            }
+        };
+        u64::try_from(micros).map(Usd).map_err(|_too_large| MoneyError::Overflow)
+    }
+}
+
+impl fmt::Display for Atoms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// An amount of a token with that token's decimals, for people: every decimal is shown, none rounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenAmount {
+    pub atoms: Atoms,
+    pub decimals: u8,
+}
+
+impl fmt::Display for TokenAmount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scale = power_of_ten(self.decimals).map_err(|_too_fine| fmt::Error)?;
+        let (whole, rest) = self.atoms.0.div_rem(scale);
+        match usize::from(self.decimals) {
+            0 => write!(f, "{whole}"),
+            width => write!(f, "{whole}.{:0>width$}", rest.to_string()),
+        }
+    }
+}
+
+/// Whole micro-dollars: one million is one dollar.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Usd(pub u64);
+
+impl Usd {
+    pub const ZERO: Self = Self(0);
+
+    pub const fn dollars(dollars: u32) -> Self {
+        // A u32 of dollars is at most 4.3e15 micro-dollars: it fits.
+        Self((dollars as u64).saturating_mul(1_000_000))
+    }
+
+    pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
+        self.0.checked_add(other.0).map(Self).ok_or(MoneyError::Overflow)
+    }
+
+    pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
+        self.0.checked_sub(other.0).map(Self).ok_or(MoneyError::Overflow)
+    }
+
+    /// What is left of `self` after `taken`; nothing, if that is more. A limit that was lowered under what
+    /// is spent leaves zero, never a debt.
+    pub fn left_after(self, taken: Self) -> Self {
+        Self(self.0.saturating_sub(taken.0))
+    }
+
+    /// Reads dollars with up to six decimals.
+    pub fn parse(text: &str) -> Result<Self, MoneyError> {
+        let micros = parse_decimal(text, 6)?;
+        u64::try_from(micros).map(Self).map_err(|_too_large| MoneyError::Overflow)
+    }
+}
+
+/// At least two decimals, and as many more as the amount has: `10.00`, `0.012`.
+impl fmt::Display for Usd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.0.checked_div(1_000_000).unwrap_or(0);
+        let micros = self.0.checked_rem(1_000_000).unwrap_or(0);
+        let digits = format!("{micros:06}");
+        let shown = digits.trim_end_matches('0');
+        write!(f, "{whole}.{shown:0<2}")
+    }
+}
+
+/// Wei of a network's native coin.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Wei(pub u128);
+
+impl Wei {
+    /// Reads whole coins with up to eighteen decimals.
+    pub fn parse_coins(text: &str) -> Result<Self, MoneyError> {
+        let wei = parse_decimal(text, 18)?;
+        u128::try_from(wei).map(Self).map_err(|_too_large| MoneyError::Overflow)
+    }
+
+    pub fn as_coins(self) -> String {
+        let amount = TokenAmount { atoms: Atoms(U256::from(self.0)), decimals: 18 }.to_string();
+        amount.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+/// Hundredths of a percent.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Bps(pub u16);
+
+impl Bps {
+    /// Reads a percentage from 0 to 100 with up to two decimals.
+    pub fn parse_percent(text: &str) -> Result<Self, MoneyError> {
+        let bps = parse_decimal(text, 2)?;
+        let bps = u16::try_from(bps).map_err(|_too_large| MoneyError::Overflow)?;
+        if bps > 10_000 { Err(MoneyError::Overflow) } else { Ok(Self(bps)) }
+    }
+}
+
+impl fmt::Display for Bps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = TokenAmount { atoms: Atoms(U256::from(self.0)), decimals: 2 }.to_string();
+        write!(f, "{}%", text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// Reads `(0|[1-9][0-9]{0,30})(\.[0-9]+)?` with at most `scale` decimals into units of 10^-scale.
+/// More decimals are an error, not a rounding.
+pub fn parse_decimal(text: &str, scale: u8) -> Result<U256, MoneyError> {
+    let (whole, fraction) = match text.split_once('.') {
+        Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
+        Some(_dangling) => return Err(MoneyError::Format),
+        None => (text, ""),
+    };
+    let plain = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    let whole_fits = (1..=31).contains(&whole.len()) && (whole == "0" || !whole.starts_with('0'));
+    if !whole_fits || !plain(whole) || !plain(fraction) {
+        return Err(MoneyError::Format);
+    }
+    if fraction.len() > usize::from(scale) {
+        return Err(MoneyError::TooFine);
+    }
+    let width = usize::from(scale);
+    let digits = format!("{whole}{fraction:0<width$}");
+    U256::from_str_radix(&digits, 10).map_err(|_too_large| MoneyError::Overflow)
+}
+
+fn power_of_ten(exponent: u8) -> Result<U256, MoneyError> {
+    U256::from(10).checked_pow(U256::from(exponent)).ok_or(MoneyError::Overflow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn dollars_are_written_with_two_decimals_or_all_they_have() {
+        for (micros, text) in
+            [(0, "0.00"), (1, "0.000001"), (12_000, "0.012"), (10_000_000, "10.00"), (1_500_000, "1.50")]
+        {
+            assert_eq!(Usd(micros).to_string(), text);
+            assert_eq!(Usd::parse(text), Ok(Usd(micros)));
+        }
+    }
+
+    #[test]
+    fn nothing_but_plain_digits_is_an_amount() {
+        for bad in ["", " 1", "1 ", "+1", "-1", "1e3", "0x10", ".5", "5.", "01", "1,5", "١", "1_0", "NaN", "∞"] {
+            assert_eq!(Usd::parse(bad), Err(MoneyError::Format), "{bad}");
+        }
+        assert_eq!(Usd::parse("0.1234567"), Err(MoneyError::TooFine));
+        assert_eq!(Usd::parse("18446744073709.551616"), Err(MoneyError::Overflow));
+        assert_eq!(Bps::parse_percent("100.01"), Err(MoneyError::Overflow));
+    }
+
+    #[test]
+    fn rounding_is_named() {
+        let wei = Atoms(U256::from(1_000_000_000_001u64));
+        assert_eq!(wei.to_usd(18, Round::Up), Ok(Usd(2)));
+        assert_eq!(wei.to_usd(18, Round::Down), Ok(Usd(1)));
+        assert_eq!(Atoms(U256::from(25)).to_usd(2, Round::Up), Ok(Usd(250_000)));
+        assert_eq!(Atoms(U256::MAX).to_usd(6, Round::Down), Err(MoneyError::Overflow));
+    }
+
+    #[test]
+    fn sums_at_the_edge_are_errors() {
+        assert_eq!(Usd(u64::MAX).checked_add(Usd(1)), Err(MoneyError::Overflow));
+        assert_eq!(Usd(1).checked_sub(Usd(2)), Err(MoneyError::Overflow));
+        assert_eq!(Usd(1).left_after(Usd(2)), Usd::ZERO);
+    }
+
+    proptest! {
+        #[test]
+        fn a_shown_amount_reads_back(micros: u64, wei: u128, bps in 0u16..=10_000) {
+            prop_assert_eq!(Usd::parse(&Usd(micros).to_string()), Ok(Usd(micros)));
+            prop_assert_eq!(Wei::parse_coins(&Wei(wei).as_coins()), Ok(Wei(wei)));
+            let percent = Bps(bps).to_string();
+            prop_assert_eq!(Bps::parse_percent(percent.trim_end_matches('%')), Ok(Bps(bps)));
+        }
+
+        #[test]
+        fn atoms_read_back(words: [u64; 4]) {
+            let atoms = Atoms(U256::from_limbs(words));
+            prop_assert_eq!(Atoms::parse(&atoms.to_string()), Ok(atoms));
+        }
+    }
+}

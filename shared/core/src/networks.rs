@@ -1,0 +1,259 @@
+//! The table of networks: the only place, but for the facilitator's configuration, where a chain id or a
+//! contract address is written. Adding a chain is adding a row.
+
+use std::fmt;
+
+use alloy_primitives::{Address, B256, address, b256};
+use serde::{Deserialize, Serialize};
+
+/// An EIP-155 chain id.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct ChainId(pub u64);
+
+impl fmt::Display for ChainId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The dollar token that a network prices payments in, one to one (EIP-3009, EIP-712 domain).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stablecoin {
+    pub symbol: &'static str,
+    pub address: Address,
+    pub decimals: u8,
+    /// `name` of the EIP-712 domain.
+    pub domain_name: &'static str,
+    /// `version` of the EIP-712 domain.
+    pub domain_version: &'static str,
+    /// What `DOMAIN_SEPARATOR()` of the contract answers; a test recomputes it from the row.
+    pub domain_separator: B256,
+}
+
+/// One chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    pub chain: ChainId,
+    /// What an operator reads.
+    pub title: &'static str,
+    /// x402 v1 names; the first is the one we write.
+    pub v1_names: &'static [&'static str],
+    /// Symbol of the coin that pays gas.
+    pub native: &'static str,
+    pub stablecoin: Stablecoin,
+    /// Public endpoints, in the order in which they are tried; empty: the operator must choose one.
+    pub rpc: &'static [&'static str],
+    /// Enabled in the full edition until the operator says otherwise.
+    pub on_by_default: bool,
+}
+
+impl Network {
+    /// The CAIP-2 id, `eip155:<chain>`.
+    pub fn caip2(&self) -> String {
+        format!("eip155:{}", self.chain)
+    }
+}
+
+/// Every network that Bursar knows.
+pub static NETWORKS: &[Network] = &[
+    Network {
+        chain: ChainId(4663),
+        title: "Robinhood Chain",
+        v1_names: &["robinhood", "rhc", "robinhood-chain"],
+        native: "ETH",
+        stablecoin: Stablecoin {
+            symbol: "USDG",
+            address: address!("0x5fc5360D0400a0Fd4f2af552ADD042D716F1d168"),
+            decimals: 6,
+            domain_name: "Global Dollar",
+            domain_version: "1",
+            domain_separator: b256!(
+                "0x7a3d7400b27830f4f91c2c16a082486d67c1befecaec2f53b33f1f35d5b62036"
+            ),
+        },
+        rpc: &["https://rpc.mainnet.chain.robinhood.com"],
+        on_by_default: true,
+    },
+    Network {
+        chain: ChainId(46630),
+        title: "Robinhood Chain Testnet",
+        v1_names: &["robinhood-testnet"],
+        native: "ETH",
+        stablecoin: Stablecoin {
+            symbol: "USDG",
+            address: address!("0x7E955252E15c84f5768B83c41a71F9eba181802F"),
+            decimals: 6,
+            domain_name: "Global Dollar",
+            domain_version: "1",
+            domain_separator: b256!(
+                "0xb1debe91e09d82163fd9cddaab89359061c0671664e1611258a3c3de7c2d950b"
+            ),
+        },
+        rpc: &["https://rpc.testnet.chain.robinhood.com"],
+        on_by_default: false,
+    },
+    Network {
+        chain: ChainId(8453),
+        title: "Base",
+        v1_names: &["base", "base-mainnet"],
+        native: "ETH",
+        stablecoin: Stablecoin {
+            symbol: "USDC",
+            address: address!("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"),
+            decimals: 6,
+            domain_name: "USD Coin",
+            domain_version: "2",
+            domain_separator: b256!(
+                "0x02fa7265e7c5d81118673727957699e4d68f74cd74b7db77da710fe8a2c7834f"
+            ),
+        },
+        rpc: &["https://mainnet.base.org"],
+        on_by_default: true,
+    },
+    Network {
+        chain: ChainId(84532),
+        title: "Base Sepolia",
+        v1_names: &["base-sepolia"],
+        native: "ETH",
+        stablecoin: Stablecoin {
+            symbol: "USDC",
+            address: address!("0x036CbD53842c5426634e7929541eC2318f3dCF7e"),
+            decimals: 6,
+            domain_name: "USDC",
+            domain_version: "2",
+            domain_separator: b256!(
+                "0x71f17a3b2ff373b803d70a5a07c046c1a2bc8e89c09ef722fcb047abe94c9818"
+            ),
+        },
+        rpc: &["https://sepolia.base.org"],
+        on_by_default: false,
+    },
+    Network {
+        chain: ChainId(1_187_947_933),
+        title: "SKALE Base",
+        v1_names: &["skale-base"],
+        native: "CREDIT",
+        stablecoin: Stablecoin {
+            symbol: "USDC.e",
+            address: address!("0x85889c8c714505E0c94b30fcfcF64fE3Ac8FCb20"),
+            decimals: 6,
+            domain_name: "Bridged USDC (SKALE Bridge)",
+            domain_version: "2",
+            domain_separator: b256!(
+                "0xe182bdd83730d37cc41c779b38c22661c4c347f647925627d97926ee54dd4044"
+            ),
+        },
+        rpc: &["https://skale-base.skalenodes.com/v1/base"],
+        on_by_default: false,
+    },
+    Network {
+        chain: ChainId(324_705_682),
+        title: "SKALE Base Sepolia",
+        v1_names: &["skale-base-sepolia"],
+        native: "CREDIT",
+        stablecoin: Stablecoin {
+            symbol: "USDC.e",
+            address: address!("0x2e08028E3C4c2356572E096d8EF835cD5C6030bD"),
+            decimals: 6,
+            domain_name: "Bridged USDC (SKALE Bridge)",
+            domain_version: "2",
+            domain_separator: b256!(
+                "0x9c66d10c4bfde137b77b28f21e155cb5aa5acec7c1ae89d30a5467e11a74fc86"
+            ),
+        },
+        rpc: &["https://base-sepolia-testnet.skalenodes.com/v1/jubilant-horrible-ancha"],
+        on_by_default: false,
+    },
+    Network {
+        chain: ChainId(1),
+        title: "Ethereum",
+        v1_names: &["ethereum"],
+        native: "ETH",
+        stablecoin: Stablecoin {
+            symbol: "USDC",
+            address: address!("0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"),
+            decimals: 6,
+            domain_name: "USD Coin",
+            domain_version: "2",
+            domain_separator: b256!(
+                "0x06c37168a7db5138defc7866392bb87a741f9b3d104deb5094588ce041cae335"
+            ),
+        },
+        rpc: &[],
+        on_by_default: false,
+    },
+    Network {
+        chain: ChainId(11_155_111),
+        title: "Sepolia",
+        v1_names: &["sepolia"],
+        native: "ETH",
+        stablecoin: Stablecoin {
+            symbol: "USDC",
+            address: address!("0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"),
+            decimals: 6,
+            domain_name: "USDC",
+            domain_version: "2",
+            domain_separator: b256!(
+                "0xb90e5057db141a932946e64d09ccb7ffc9b00bd79fec26f698d29af0c83320a6"
+            ),
+        },
+        rpc: &[],
+        on_by_default: false,
+    },
+];
+
+/// The row of a chain.
+pub fn by_chain(chain: ChainId) -> Option<&'static Network> {
+    NETWORKS.iter().find(|row| row.chain == chain)
+}
+
+/// The row a text names: CAIP-2, a plain chain id, or an x402 v1 name in any case. Unknown texts name
+/// nothing; they are never passed through.
+pub fn by_text(text: &str) -> Option<&'static Network> {
+    let digits = text.strip_prefix("eip155:").unwrap_or(text);
+    if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+        let plain = digits == "0" || !digits.starts_with('0');
+        return digits.parse().ok().filter(|_id| plain).and_then(|id| by_chain(ChainId(id)));
+    }
+    NETWORKS.iter().find(|row| row.v1_names.iter().any(|name| name.eq_ignore_ascii_case(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{U256, keccak256};
+
+    #[test]
+    fn every_row_hashes_to_its_domain_separator() {
+        let domain = keccak256(
+            "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)",
+        );
+        for row in NETWORKS {
+            let coin = row.stablecoin;
+            let words = [
+                domain.0,
+                keccak256(coin.domain_name).0,
+                keccak256(coin.domain_version).0,
+                U256::from(row.chain.0).to_be_bytes(),
+                coin.address.into_word().0,
+            ];
+            assert_eq!(keccak256(words.concat()), coin.domain_separator, "{}", row.title);
+        }
+    }
+
+    #[test]
+    fn a_network_is_found_by_every_name_it_has_and_by_no_other() {
+        for row in NETWORKS {
+            assert_eq!(by_text(&row.caip2()), Some(row));
+            assert_eq!(by_text(&row.chain.to_string()), Some(row));
+            for name in row.v1_names {
+                assert_eq!(by_text(&name.to_uppercase()), Some(row));
+            }
+        }
+        for unknown in ["", "eip155:", "eip155:08453", "mainnet", "eip155:99999", "solana:8453", "+1"] {
+            assert_eq!(by_text(unknown), None, "{unknown}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What an agent may do: limits of the three lanes, networks and domains. Pure data with the one question
+//! that decides who may change it: does the new policy loosen the old one?
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hosts::HostLists;
+use crate::money::{Bps, Usd, Wei};
+use crate::networks::ChainId;
+
+/// An agent's policy (wallet specification, Policy). Zero means none, never "no limit".
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Policy {
+    pub networks: AllowedNetworks,
+    pub payments: PaymentPolicy,
+    pub trading: TradingPolicy,
+    pub lending: LendingPolicy,
+}
+
+/// Which networks an agent may use, among those that the operator has enabled.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum AllowedNetworks {
+    #[default]
+    AllEnabled,
+    Only(BTreeSet<ChainId>),
+}
+
+impl AllowedNetworks {
+    pub fn allows(&self, chain: ChainId) -> bool {
+        match self {
+            AllowedNetworks::AllEnabled => true,
+            AllowedNetworks::Only(chains) => chains.contains(&chain),
+        }
+    }
+
+    fn reaches_beyond(&self, old: &Self) -> bool {
+        match (self, old) {
+            (_, AllowedNetworks::AllEnabled) => false,
+            (AllowedNetworks::AllEnabled, AllowedNetworks::Only(_)) => true,
+            (AllowedNetworks::Only(new), AllowedNetworks::Only(old)) => !new.is_subset(old),
+        }
+    }
+}
+
+/// x402 payments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaymentPolicy {
+    pub enabled: bool,
+    /// Most that may be spent in one allowance day.
+    pub daily: Usd,
+    /// A payment above it is refused outright.
+    pub per_request: Usd,
+    /// A payment strictly below it is signed without asking; zero asks always.
+    pub auto_below: Usd,
+    pub hosts: HostLists,
+}
+
+impl Default for PaymentPolicy {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            daily: Usd::dollars(100),
+            per_request: Usd::dollars(10),
+            auto_below: Usd::ZERO,
+            hosts: HostLists::default(),
+        }
+    }
+}
+
+/// Swaps. Stored and shown; the lane that reads it comes with trading.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TradingPolicy {
+    pub enabled: bool,
+    pub daily: Usd,
+    pub per_trade: Usd,
+    pub auto_below: Usd,
+    /// Trading stops while the native balance is below it.
+    pub min_native: Wei,
+    /// Allowed drift of the final fill from our own quote.
+    pub max_slippage: Bps,
+    /// How much worse than the pool's own rate a fill may be, fee included, before the operator is asked.
+    pub max_impact: Bps,
+}
+
+impl Default for TradingPolicy {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            daily: Usd::dollars(500),
+            per_trade: Usd::dollars(100),
+            auto_below: Usd::ZERO,
+            min_native: Wei(100_000_000_000_000),
+            max_slippage: Bps(300),
+            max_impact: Bps(500),
+        }
+    }
+}
+
+/// Lending. Stored and shown; the lane that reads it comes with lending.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LendingPolicy {
+    pub enabled: bool,
+    pub max_deposit: Usd,
+    /// Ceiling of what is deployed across all venues at once.
+    pub max_total: Usd,
+    /// A second ceiling, as a share of what is liquid and deployed; the lower one binds.
+    pub max_share: Option<Bps>,
+    pub auto_below: Usd,
+    pub operations_per_day: u32,
+    pub curated_only: bool,
+}
+
+impl Default for LendingPolicy {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            max_deposit: Usd::dollars(100),
+            max_total: Usd::dollars(500),
+            max_share: None,
+            auto_below: Usd::ZERO,
+            operations_per_day: 20,
+            curated_only: true,
+        }
+    }
+}
+
+impl Policy {
+    /// Whether an agent could do anything under `self` that it could not do under `old`: such a change
+    /// needs an unlocked wallet, tightening is always free.
+    pub fn loosens(&self, old: &Policy) -> bool {
+        self.networks.reaches_beyond(&old.networks)
+            || self.payments.loosens(&old.payments)
+            || self.trading.loosens(&old.trading)
+            || self.lending.loosens(&old.lending)
+    }
+}
+
+impl PaymentPolicy {
+    fn loosens(&self, old: &Self) -> bool {
+        let hosts = || {
+            let kept = |new: &[_], old: &[_]| old.iter().all(|entry| new.contains(entry));
+            let unblocked = !kept(&self.hosts.blocked, &old.hosts.blocked);
+            let opened = !old.hosts.allowed.is_empty()
+                && (self.hosts.allowed.is_empty() || !kept(&old.hosts.allowed, &self.hosts.allowed));
+            unblocked || opened
+        };
+        (self.enabled && !old.enabled)
+            || self.daily > old.daily
+            || self.per_request > old.per_request
+            || self.auto_below > old.auto_below
+            || hosts()
+    }
+}
+
+impl TradingPolicy {
+    fn loosens(&self, old: &Self) -> bool {
+        (self.enabled && !old.enabled)
+            || self.daily > old.daily
+            || self.per_trade > old.per_trade
+            || self.auto_below > old.auto_below
+            || self.min_native < old.min_native
+            || self.max_slippage > old.max_slippage
+            || self.max_impact > old.max_impact
+    }
+}
+
+impl LendingPolicy {
+    fn loosens(&self, old: &Self) -> bool {
+        let share = |policy: &Self| policy.max_share.unwrap_or(Bps(u16::MAX));
+        (self.enabled && !old.enabled)
+            || self.max_deposit > old.max_deposit
+            || self.max_total > old.max_total
+            || share(self) > share(old)
+            || self.auto_below > old.auto_below
+            || self.operations_per_day > old.operations_per_day
+            || (!self.curated_only && old.curated_only)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hosts::HostEntry;
+
+    fn entry(text: &str) -> HostEntry {
+        HostEntry::parse(text).unwrap()
+    }
+
+    /// Each change alone, with the direction that loosens first.
+    #[test]
+    fn each_field_loosens_in_one_direction_only() {
+        type Change = fn(&mut Policy);
+        let base = || {
+            let mut policy = Policy::default();
+            policy.networks = AllowedNetworks::Only([ChainId(8453)].into());
+            policy.payments.hosts.allowed = vec![entry("a.example"), entry("b.example")];
+            policy.payments.hosts.blocked = vec![entry("c.example")];
+            policy.payments.auto_below = Usd(5);
+            policy.trading.auto_below = Usd(5);
+            policy.lending.auto_below = Usd(5);
+            policy.lending.max_share = Some(Bps(100));
+            policy
+        };
+        let cases: &[(Change, Change)] = &[
+            (|p| p.networks = AllowedNetworks::AllEnabled, |p| {
+                p.networks = AllowedNetworks::Only([].into());
+            }),
+            (|p| p.payments.daily.0 += 1, |p| p.payments.daily.0 -= 1),
+            (|p| p.payments.per_request.0 += 1, |p| p.payments.per_request.0 -= 1),
+            (|p| p.payments.auto_below.0 += 1, |p| p.payments.auto_below.0 -= 1),
+            (|p| p.payments.hosts.allowed.push(entry("d.example")), |p| {
+                p.payments.hosts.allowed.truncate(1);
+            }),
+            (|p| p.payments.hosts.allowed.clear(), |_same| ()),
+            (|p| p.payments.hosts.blocked.clear(), |p| {
+                p.payments.hosts.blocked.push(entry("d.example"));
+            }),
+            (|p| p.trading.enabled = true, |p| p.payments.enabled = false),
+            (|p| p.trading.daily.0 += 1, |p| p.trading.daily.0 -= 1),
+            (|p| p.trading.per_trade.0 += 1, |p| p.trading.per_trade.0 -= 1),
+            (|p| p.trading.auto_below.0 += 1, |p| p.trading.auto_below.0 -= 1),
+            (|p| p.trading.min_native.0 -= 1, |p| p.trading.min_native.0 += 1),
+            (|p| p.trading.max_slippage.0 += 1, |p| p.trading.max_slippage.0 -= 1),
+            (|p| p.trading.max_impact.0 += 1, |p| p.trading.max_impact.0 -= 1),
+            (|p| p.lending.enabled = true, |_same| ()),
+            (|p| p.lending.max_deposit.0 += 1, |p| p.lending.max_deposit.0 -= 1),
+            (|p| p.lending.max_total.0 += 1, |p| p.lending.max_total.0 -= 1),
+            (|p| p.lending.max_share = None, |p| p.lending.max_share = Some(Bps(99))),
+            (|p| p.lending.auto_below.0 += 1, |p| p.lending.auto_below.0 -= 1),
+            (|p| p.lending.operations_per_day += 1, |p| p.lending.operations_per_day -= 1),
+            (|p| p.lending.curated_only = false, |_same| ()),
+        ];
+        for (index, (looser, tighter)) in cases.iter().enumerate() {
+            let (mut loose, mut tight) = (base(), base());
+            looser(&mut loose);
+            tighter(&mut tight);
+            assert!(loose.loosens(&base()), "case {index} does not loosen");
+            assert!(!tight.loosens(&base()), "case {index} does not tighten");
+        }
+    }
+}

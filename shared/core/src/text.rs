@@ -1,0 +1,71 @@
+//! How money, time and foreign text are worded for people, in one place for console, command line and log.
+
+use crate::time::Utc;
+
+/// Text that somebody else wrote, made safe to show: in quotes, with every character that could move the
+/// cursor, hide or reorder what follows written as `\u{..}`, and cut at `width` characters.
+pub fn quoted(foreign: &str, width: usize) -> String {
+    let mut shown = String::with_capacity(foreign.len().saturating_add(2));
+    shown.push('"');
+    for (count, ch) in foreign.chars().enumerate() {
+        if count >= width {
+            shown.push('…');
+            break;
+        }
+        if is_unsafe(ch) {
+            shown.extend(ch.escape_unicode());
+        } else {
+            shown.push(ch);
+        }
+    }
+    shown.push('"');
+    shown
+}
+
+/// Control, zero-width, bidirectional and tag characters.
+fn is_unsafe(ch: char) -> bool {
+    ch.is_control()
+        || matches!(
+            ch,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+/// Minutes and seconds left, `14:59`.
+pub fn countdown(seconds: u64) -> String {
+    let minutes = seconds.checked_div(60).unwrap_or(0);
+    let rest = seconds.checked_rem(60).unwrap_or(0);
+    format!("{minutes:02}:{rest:02}")
+}
+
+/// UTC as RFC 3339 with seconds; the bare milliseconds if it lies beyond the calendar.
+pub fn utc(at: Utc) -> String {
+    match jiff::Timestamp::from_second(at.seconds()) {
+        Ok(stamp) => stamp.to_string(),
+        Err(_beyond_the_calendar) => format!("{} ms", at.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_foreign_moves_the_cursor_or_hides() {
+        let attack = "a\x1b[2J\u{9b}31m\u{202e}evil\u{200b}\u{e0041}\r\n";
+        let shown = quoted(attack, 100);
+        assert!(shown.chars().all(|ch| !is_unsafe(ch)), "{shown}");
+        assert!(shown.starts_with("\"a\\u{1b}[2J"));
+        assert_eq!(quoted("abcdef", 3), "\"abc…\"");
+        assert_eq!(quoted("grüße", 9), "\"grüße\"");
+    }
+
+    #[test]
+    fn times_read_as_people_write_them() {
+        assert_eq!(countdown(899), "14:59");
+        assert_eq!(utc(Utc(1_767_225_600_999)), "2026-01-01T00:00:00Z");
+        assert_eq!(utc(Utc(i64::MAX)), format!("{} ms", i64::MAX));
+    }
+}

@@ -1,0 +1,82 @@
+//! What a payer signs to pay (EIP-3009), and for how long it holds. Never reads a clock and never makes up
+//! a nonce: both arrive from outside.
+
+use alloy_primitives::{Address, B256, U256};
+use serde::{Deserialize, Serialize};
+
+use crate::error::X402Error;
+
+/// Shortest time that a payment is good for. Below it an honest server's own delays, or a clock that is
+/// a little off, would make a paid request fail after it was signed.
+pub const MIN_VALIDITY_SECONDS: u64 = 30;
+
+/// One EIP-3009 `TransferWithAuthorization`: a cheque that anybody may cash until `valid_before`, and that
+/// the wallet cannot take back. Kept whole in the journal, so that the same one is signed again after a
+/// crash.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Authorization {
+    pub from: Address,
+    pub to: Address,
+    /// In the smallest unit of the token.
+    pub value: U256,
+    /// Unix seconds; the token wants a block time later than this.
+    pub valid_after: u64,
+    /// Unix seconds; the token wants a block time earlier than this.
+    pub valid_before: u64,
+    pub nonce: B256,
+}
+
+/// The window of an authorization, in Unix seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Validity {
+    pub after: u64,
+    pub before: u64,
+}
+
+/// The window of a version 2 payment: from the beginning of time, as official clients sign it (a token
+/// compares strictly, so "now" could fail in the very next block), until the offer's time is over.
+/// Whether an offer asks for too long a time is the policy's question; it is never shortened here.
+pub fn validity(now_seconds: u64, max_timeout_seconds: u64) -> Result<Validity, X402Error> {
+    now_seconds
+        .checked_add(max_timeout_seconds.max(MIN_VALIDITY_SECONDS))
+        .map(|before| Validity { after: 0, before })
+        .ok_or_else(|| X402Error::format("maxTimeoutSeconds is beyond all time"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payment_is_good_for_the_offered_time_and_at_least_thirty_seconds() {
+        for (asked, given) in [(0, 30), (29, 30), (30, 30), (31, 31), (300, 300), (86_400, 86_400)]
+        {
+            let window = validity(1_767_225_600, asked).unwrap();
+            assert_eq!(window, Validity { after: 0, before: 1_767_225_600 + given }, "{asked}");
+        }
+    }
+
+    #[test]
+    fn time_that_does_not_fit_is_refused_and_never_wraps() {
+        assert_eq!(validity(u64::MAX - 30, 0).unwrap().before, u64::MAX);
+        for (now, asked) in [(u64::MAX - 29, 0), (1, u64::MAX), (u64::MAX, u64::MAX)] {
+            assert!(matches!(validity(now, asked), Err(X402Error::InvalidFormat(_))));
+        }
+    }
+
+    #[test]
+    fn an_authorization_survives_the_journal_and_json() {
+        let whole = Authorization {
+            from: Address::repeat_byte(0x11),
+            to: Address::repeat_byte(0x22),
+            value: U256::MAX,
+            valid_after: 0,
+            valid_before: u64::MAX,
+            nonce: B256::repeat_byte(0xab),
+        };
+        let stored = postcard::to_allocvec(&whole).unwrap();
+        assert_eq!(postcard::from_bytes::<Authorization>(&stored).unwrap(), whole);
+        let text = serde_json::to_string(&whole).unwrap();
+        assert_eq!(serde_json::from_str::<Authorization>(&text).unwrap(), whole);
+    }
+}

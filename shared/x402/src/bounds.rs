@@ -1,0 +1,53 @@
+//! How large a challenge may be, whichever way it came. A resource server is a stranger: what it sends is
+//! kept, shown to the operator and sent back, so it is small or it is refused.
+
+use bursar_core::json::{Object, Value};
+use bursar_core::limits::{PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPTH};
+
+use crate::error::X402Error;
+
+/// Offers in one challenge. Honest servers list one for each network and token they take.
+pub const OFFERS: usize = 32;
+/// One string or key anywhere in a challenge; as long as the longest URL.
+pub const STRING_BYTES: usize = 4 << 10;
+
+/// Holds a value that did not come through [`crate::header::decode`], the `x402_data` of a request body, to
+/// the same bounds, and either kind to the bound on strings.
+pub(crate) fn check(challenge: &Value) -> Result<(), X402Error> {
+    walk(challenge, PAYMENT_HEADER_DEPTH)?;
+    if challenge.to_compact().len() > PAYMENT_HEADER_BYTES {
+        return Err(X402Error::format("it is longer than 64 KiB"));
+    }
+    Ok(())
+}
+
+/// Recursion ends after as many steps as levels are allowed.
+fn walk(value: &Value, levels: usize) -> Result<(), X402Error> {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+        Value::String(text) => string(text),
+        Value::Array(items) => {
+            let levels = one_deeper(levels)?;
+            items.iter().try_for_each(|item| walk(item, levels))
+        }
+        Value::Object(members) => walk_members(members, one_deeper(levels)?),
+    }
+}
+
+fn walk_members(members: &Object, levels: usize) -> Result<(), X402Error> {
+    members.iter().try_for_each(|(key, value)| {
+        string(key)?;
+        walk(value, levels)
+    })
+}
+
+fn one_deeper(levels: usize) -> Result<usize, X402Error> {
+    levels.checked_sub(1).ok_or_else(|| X402Error::format("it is nested deeper than 32 levels"))
+}
+
+fn string(text: &str) -> Result<(), X402Error> {
+    if text.len() > STRING_BYTES {
+        return Err(X402Error::format("a string in it is longer than 4 KiB"));
+    }
+    Ok(())
+}

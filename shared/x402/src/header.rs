@@ -1,0 +1,104 @@
+//! The text form of x402 headers: base64 of JSON. Knows nothing of what the JSON says.
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bursar_core::json::{self, Value};
+use bursar_core::limits::{PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPTH};
+
+use crate::error::X402Error;
+
+/// The longest text that can hold [`PAYMENT_HEADER_BYTES`]: four characters for every three bytes begun.
+pub const TEXT_BYTES: usize = PAYMENT_HEADER_BYTES.div_ceil(3) * 4;
+
+/// The standard alphabet (RFC 4648 section 4), as every x402 SDK writes it. Padding may be missing, as the
+/// SDKs' own readers allow; the url-safe alphabet, white space and stray bits in the last character are
+/// refused, so that no two spellings but the padding stand for one challenge.
+const CODEC: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Reads the value of a `PAYMENT-REQUIRED` header. A text that is too long is refused before any work.
+pub fn decode(text: &str) -> Result<Value, X402Error> {
+    const TOO_LONG: &str = "it is longer than 64 KiB";
+    if text.len() > TEXT_BYTES {
+        return Err(X402Error::header(TOO_LONG));
+    }
+    let bytes = CODEC.decode(text).map_err(|_base64| X402Error::header("it is not base64"))?;
+    // The text's bound rounds up to whole groups of three bytes.
+    if bytes.len() > PAYMENT_HEADER_BYTES {
+        return Err(X402Error::header(TOO_LONG));
+    }
+    json::parse(&bytes, PAYMENT_HEADER_DEPTH).map_err(|fault| X402Error::header(fault.to_string()))
+}
+
+/// Writes JSON text as a header value: standard alphabet, padded, one line.
+pub fn encode(json: &str) -> String {
+    CODEC.encode(json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        match decode(text) {
+            Err(X402Error::InvalidHeader(reason)) => reason.into_owned(),
+            other => panic!("{text:.40}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn padding_may_be_missing_and_nothing_else_may_differ() {
+        let whole = encode("{\"a\":\"??>>>\"}");
+        assert!(whole.ends_with("==") && whole.contains(['+', '/']), "{whole}");
+        let value = decode(&whole).unwrap();
+        assert_eq!(value.get("a").and_then(Value::as_str), Some("??>>>"));
+        assert_eq!(decode(whole.trim_end_matches('=')).unwrap(), value);
+
+        let url_safe = whole.replace('+', "-").replace('/', "_");
+        let (spaced, broken) = (format!(" {whole}"), format!("{whole}\n"));
+        let (over, inner) = (format!("{whole}="), format!("{whole}{whole}"));
+        for bad in ["====", "e", "e30=e30=", "e30*", &url_safe, &spaced, &broken, &over, &inner] {
+            assert_eq!(refused(bad), "it is not base64", "{bad}");
+        }
+        // `e30` is `{}`; `e31` differs only in bits that no byte has.
+        assert!(decode("e30").is_ok() && decode("e31").is_err());
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused_by_the_byte() {
+        for (json, reason) in [
+            ("", "the text ends too early (byte 0)"),
+            ("{\"a\":1,\"a\":2}", "a key occurs twice (byte 7)"),
+            ("{\"a\":NaN}", "not JSON (byte 5)"),
+            ("{} {}", "more text after the value (byte 3)"),
+        ] {
+            assert_eq!(refused(&encode(json)), reason, "{json}");
+        }
+        assert_eq!(refused(&CODEC.encode([b'"', 0xff, b'"'])), "not UTF-8 (byte 1)");
+    }
+
+    #[test]
+    fn sixty_four_kibibytes_are_read_and_one_byte_more_is_not() {
+        let filled = |bytes: usize| format!("{{}}{}", " ".repeat(bytes - 2));
+        assert!(decode(&encode(&filled(PAYMENT_HEADER_BYTES))).is_ok());
+        assert_eq!(encode(&filled(PAYMENT_HEADER_BYTES)).len(), TEXT_BYTES);
+        // Both of these fit the bound on the text; the second is refused by the bound on the bytes.
+        let above = encode(&filled(PAYMENT_HEADER_BYTES + 1));
+        assert_eq!(
+            (above.len(), refused(&above).as_str()),
+            (TEXT_BYTES, "it is longer than 64 KiB")
+        );
+        assert_eq!(refused(&"A".repeat(TEXT_BYTES + 1)), "it is longer than 64 KiB");
+    }
+
+    #[test]
+    fn thirty_two_levels_are_read_and_one_more_is_not() {
+        let nested = |levels: usize| encode(&("[".repeat(levels) + &"]".repeat(levels)));
+        assert!(decode(&nested(32)).is_ok());
+        assert_eq!(refused(&nested(33)), "nested too deep (byte 32)");
+        assert_eq!(refused(&nested(20_000)), "nested too deep (byte 32)");
+    }
+}

@@ -1,0 +1,122 @@
+//! A payment challenge as read: which version, which resource, which offers. Never chooses and never fills
+//! in what money depends on.
+
+use bursar_core::json::{Object, Value};
+
+use crate::bounds;
+use crate::error::X402Error;
+use crate::fields::Fields;
+use crate::offer::{Offer, V1_AMOUNT, V2_AMOUNT};
+
+/// The version of the x402 protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    V1,
+    V2,
+}
+
+/// One challenge, read once: what is checked, journaled, shown and signed is this same value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentRequired {
+    pub version: Version,
+    /// The top-level resource as offered, to be sent back.
+    pub resource: Option<Value>,
+    /// The URL in it.
+    resource_url: Option<String>,
+    /// As offered, to be sent back.
+    pub extensions: Option<Value>,
+    /// At least one.
+    pub offers: Vec<Offer>,
+}
+
+impl PaymentRequired {
+    /// Reads a decoded header, or the `x402_data` of a request.
+    pub fn parse(challenge: &Value) -> Result<Self, X402Error> {
+        bounds::check(challenge)?;
+        let object =
+            challenge.as_object().ok_or_else(|| X402Error::format("it is not an object"))?;
+        let fields = Fields::new(object, "");
+        let accepts = accepts(&fields)?;
+        let version = served(version(&fields, accepts)?)?;
+        let offers = accepts.iter().enumerate();
+        Ok(Self {
+            version,
+            resource: fields.value("resource").cloned(),
+            resource_url: resource_url(&fields)?.map(str::to_owned),
+            extensions: fields.object("extensions")?.cloned().map(Value::from),
+            offers: offers
+                .map(|(index, raw)| Offer::parse(raw, version, index))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// What the challenge says is paid for. The top level names it in version 2, the offer in version 1;
+    /// each stands in for the other where it is silent.
+    pub fn resource_url<'a>(&'a self, offer: &'a Offer) -> Option<&'a str> {
+        let (top, own) = (self.resource_url.as_deref(), offer.resource.as_deref());
+        match self.version {
+            Version::V1 => own.or(top),
+            Version::V2 => top.or(own),
+        }
+    }
+}
+
+fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {
+    let listed = fields.required("accepts", fields.value("accepts"))?;
+    let listed = listed.as_array().ok_or_else(|| fields.refuse("accepts", "is not a list"))?;
+    match listed.len() {
+        0 => Err(fields.refuse("accepts", "is empty")),
+        1..=bounds::OFFERS => Ok(listed),
+        _more => Err(fields.refuse("accepts", "has more than 32 offers")),
+    }
+}
+
+/// The declared version rules. Without one the name of the amount tells, if it tells one thing.
+fn version(fields: &Fields<'_>, accepts: &[Value]) -> Result<Version, X402Error> {
+    match fields.value("x402Version") {
+        Some(_) => match fields.count("x402Version") {
+            Ok(Some(1)) => Ok(Version::V1),
+            Ok(Some(2)) => Ok(Version::V2),
+            Ok(_) | Err(_) => Err(fields.refuse("x402Version", "is neither 1 nor 2")),
+        },
+        None => inferred(accepts).ok_or_else(|| {
+            fields.refuse("x402Version", "is missing and the offers do not tell it")
+        }),
+    }
+}
+
+fn inferred(accepts: &[Value]) -> Option<Version> {
+    let has = |key| {
+        let given = |offer: &Object| offer.get(key).is_some_and(|value| *value != Value::Null);
+        accepts.iter().filter_map(Value::as_object).any(given)
+    };
+    match (has(V1_AMOUNT), has(V2_AMOUNT)) {
+        (true, false) => Some(Version::V1),
+        (false, true) => Some(Version::V2),
+        (true, true) | (false, false) => None,
+    }
+}
+
+/// The one place that decides which versions are answered.
+fn served(version: Version) -> Result<Version, X402Error> {
+    match version {
+        Version::V2 => Ok(version),
+        Version::V1 => Err(X402Error::format("x402 version 1 is not served yet")),
+    }
+}
+
+/// An object with `url`, or the URL itself. An empty one says nothing.
+fn resource_url<'a>(fields: &Fields<'a>) -> Result<Option<&'a str>, X402Error> {
+    let url = match fields.value("resource") {
+        None => None,
+        Some(Value::String(url)) => Some(url.as_str()),
+        Some(Value::Object(resource)) => Fields::new(resource, "resource.").text("url")?,
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+            return Err(fields.refuse("resource", "is neither an object nor a URL"));
+        }
+    };
+    Ok(url.filter(|url| !url.is_empty()))
+}
+
+#[cfg(test)]
+mod tests;

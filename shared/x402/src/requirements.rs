@@ -1,0 +1,233 @@
+//! Which offer is taken, and what in it may not be trusted. Never asks a chain and never names a price: it
+//! compares the offers with the network table.
+
+use alloy_primitives::Address;
+use bursar_core::networks::{ChainId, Network, Stablecoin};
+
+use crate::error::X402Error;
+use crate::offer::{Extra, Offer};
+
+/// The offer that is taken, with what it says about EVM addresses as addresses. The payee is neither
+/// nobody nor the token itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice<'a> {
+    pub offer: &'a Offer,
+    pub network: &'static Network,
+    pub asset: Address,
+    pub payee: Address,
+    /// Whether the asset is the network's reference stablecoin, paid by EIP-3009: only then name, version
+    /// and decimals are known without asking the chain, and the amount is dollars.
+    pub reference: bool,
+}
+
+/// Takes the first offer in the reference stablecoin of a network that is `usable` (enabled, and allowed by
+/// the policy); else the first on any known chain, so that the refusal or the hold that follows tells the
+/// agent what is wrong with it. Only scheme `exact` is ever taken.
+pub fn choose<'a>(
+    offers: &'a [Offer],
+    usable: impl Fn(ChainId) -> bool,
+) -> Result<Choice<'a>, X402Error> {
+    let exact = || {
+        let scheme = offers.iter().filter(|offer| offer.scheme == "exact");
+        scheme.filter_map(|offer| offer.network.map(|network| (offer, network)))
+    };
+    let (offer, network) = exact()
+        .find(|(offer, network)| is_reference(offer, network) && usable(network.chain))
+        .or_else(|| exact().next())
+        .ok_or(X402Error::NoOffer)?;
+    Choice::new(offer, network)
+}
+
+impl<'a> Choice<'a> {
+    fn new(offer: &'a Offer, network: &'static Network) -> Result<Self, X402Error> {
+        let asset = offer
+            .asset_address()
+            .ok_or_else(|| X402Error::payment("asset is not 0x and 40 hex digits"))?;
+        let payee = offer
+            .payee_address()
+            .ok_or_else(|| X402Error::payment("payTo is not 0x and 40 hex digits"))?;
+        refuse_dead_end(payee, asset)?;
+        Ok(Self { offer, network, asset, payee, reference: is_reference(offer, network) })
+    }
+}
+
+fn is_reference(offer: &Offer, network: &Network) -> bool {
+    offer.is_eip3009() && offer.asset_address() == Some(network.stablecoin.address)
+}
+
+/// Money sent there is lost: nobody has the key of the zero address, and a token keeps what it is sent.
+fn refuse_dead_end(payee: Address, asset: Address) -> Result<(), X402Error> {
+    if payee.is_zero() {
+        return Err(X402Error::payment("payTo is the zero address"));
+    }
+    if payee == asset {
+        return Err(X402Error::payment("payTo is the token contract"));
+    }
+    Ok(())
+}
+
+/// A payment to oneself buys nothing, and would let an agent spend its allowance into the void of its own
+/// history.
+pub fn refuse_own_payee(payer: Address, payee: Address) -> Result<(), X402Error> {
+    if payer == payee {
+        return Err(X402Error::payment("payTo is the address that would pay"));
+    }
+    Ok(())
+}
+
+/// How what an offer claims about a token's EIP-712 domain stands to the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DomainClaim {
+    /// It claims nothing else.
+    Agrees,
+    /// It claims another name or version. What is signed uses the table's all the same; whether the offer
+    /// is refused, held or put to the token's own `DOMAIN_SEPARATOR()` is the policy's question.
+    Contradicts,
+}
+
+/// Compares the claims byte for byte: a name that only looks alike is another name.
+pub fn domain_claim(extra: &Extra, coin: &Stablecoin) -> DomainClaim {
+    let agrees = |claim: &Option<String>, known| claim.as_deref().is_none_or(|text| text == known);
+    if agrees(&extra.name, coin.domain_name) && agrees(&extra.version, coin.domain_version) {
+        DomainClaim::Agrees
+    } else {
+        DomainClaim::Contradicts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::required::PaymentRequired;
+    use bursar_core::json;
+    use bursar_core::networks::by_chain;
+
+    const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+    const USDC_BASE: &str = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913";
+    const USDG: &str = "0x5FC5360D0400A0FD4F2AF552ADD042D716F1D168";
+    const OTHER: &str = "0xfde4C96c8593536E31F229EA8f37b2ADa2699bb2";
+
+    /// Offers of (scheme, network, asset, payee, transfer method); the amount is the place in the list.
+    fn offers(list: &[(&str, &str, &str, &str, &str)]) -> Vec<Offer> {
+        let rows =
+            list.iter().enumerate().map(|(place, (scheme, network, asset, pay_to, method))| {
+                let method = match *method {
+                    "" => String::new(),
+                    method => format!(",\"extra\":{{\"assetTransferMethod\":\"{method}\"}}"),
+                };
+                format!(
+                    "{{\"scheme\":\"{scheme}\",\"network\":\"{network}\",\"amount\":\"{place}\",\
+                 \"asset\":\"{asset}\",\"payTo\":\"{pay_to}\"{method}}}"
+                )
+            });
+        let text =
+            format!("{{\"x402Version\":2,\"accepts\":[{}]}}", rows.collect::<Vec<_>>().join(","));
+        PaymentRequired::parse(&json::parse(text.as_bytes(), 32).unwrap()).unwrap().offers
+    }
+
+    /// The place of the taken offer and whether it is in a reference stablecoin.
+    fn taken(offers: &[Offer], usable: &[u64]) -> (u64, bool) {
+        let choice = choose(offers, |chain| usable.contains(&chain.0)).unwrap();
+        assert_eq!(choice.offer.network, Some(choice.network));
+        assert_eq!(Some(choice.asset), choice.offer.asset_address());
+        assert_eq!(choice.payee.to_string(), PAY_TO);
+        (choice.offer.amount.to(), choice.reference)
+    }
+
+    #[test]
+    fn the_first_reference_stablecoin_on_a_usable_network_is_taken() {
+        let list = offers(&[
+            ("upto", "eip155:8453", USDC_BASE, PAY_TO, ""),
+            ("exact", "eip155:99999", USDC_BASE, PAY_TO, ""),
+            ("exact", "eip155:8453", OTHER, PAY_TO, ""),
+            ("exact", "eip155:8453", USDC_BASE, PAY_TO, "permit2"),
+            ("exact", "rhc", USDG, PAY_TO, "eip3009"),
+            ("exact", "eip155:8453", USDC_BASE, PAY_TO, ""),
+        ]);
+        assert_eq!(taken(&list, &[8453, 4663]), (4, true));
+        assert_eq!(taken(&list, &[8453]), (5, true));
+        assert_eq!(taken(&list, &[4663]), (4, true));
+        // With no usable network the first that is known answers for the refusal.
+        assert_eq!(taken(&list, &[]), (2, false));
+        assert_eq!(taken(&list[4..], &[]), (4, true));
+        assert_eq!(taken(&list[3..4], &[8453]), (3, false));
+    }
+
+    #[test]
+    fn a_stablecoin_counts_on_its_own_network_only() {
+        let list = offers(&[("exact", "eip155:84532", USDC_BASE, PAY_TO, "")]);
+        assert_eq!(taken(&list, &[84532]), (0, false));
+    }
+
+    #[test]
+    fn without_scheme_exact_on_a_known_network_there_is_no_offer() {
+        let list = offers(&[
+            ("upto", "eip155:8453", USDC_BASE, PAY_TO, ""),
+            ("EXACT", "eip155:8453", USDC_BASE, PAY_TO, ""),
+            ("exact", "solana:mainnet", USDC_BASE, PAY_TO, ""),
+        ]);
+        assert_eq!(choose(&list, |_| true), Err(X402Error::NoOffer));
+        assert_eq!(choose(&[], |_| true), Err(X402Error::NoOffer));
+    }
+
+    #[test]
+    fn a_payee_or_an_asset_that_is_no_address_or_a_dead_end_is_refused() {
+        let zero = "0x0000000000000000000000000000000000000000";
+        for (asset, pay_to, reason) in [
+            (USDC_BASE, zero, "payTo is the zero address"),
+            (USDC_BASE, USDC_BASE, "payTo is the token contract"),
+            (OTHER, OTHER, "payTo is the token contract"),
+            (USDC_BASE, PAY_TO.trim_start_matches("0x"), "payTo is not 0x and 40 hex digits"),
+            (
+                USDC_BASE,
+                "0X209693Bc6afc0C5328bA36FaF03C514EF312287C",
+                "payTo is not 0x and 40 hex digits",
+            ),
+            (USDC_BASE, PAY_TO.trim_end_matches('C'), "payTo is not 0x and 40 hex digits"),
+            (USDC_BASE, "merchant.eth", "payTo is not 0x and 40 hex digits"),
+            (USDC_BASE, "", "payTo is not 0x and 40 hex digits"),
+            ("USD", PAY_TO, "asset is not 0x and 40 hex digits"),
+        ] {
+            let list = offers(&[("exact", "eip155:8453", asset, pay_to, "")]);
+            let refused = choose(&list, |_| true);
+            assert_eq!(refused, Err(X402Error::payment(reason)), "{asset} {pay_to}");
+        }
+        let (payer, other) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        assert!(refuse_own_payee(payer, other).is_ok());
+        let reason = X402Error::payment("payTo is the address that would pay");
+        assert_eq!(refuse_own_payee(payer, payer), Err(reason));
+    }
+
+    #[test]
+    fn a_claimed_domain_agrees_byte_for_byte_or_contradicts() {
+        let coin = by_chain(ChainId(8453)).unwrap().stablecoin;
+        let claim = |name: Option<&str>, version: Option<&str>| {
+            let extra = Extra {
+                name: name.map(str::to_owned),
+                version: version.map(str::to_owned),
+                transfer_method: None,
+            };
+            domain_claim(&extra, &coin)
+        };
+        for (name, version) in [
+            (None, None),
+            (Some("USD Coin"), None),
+            (None, Some("2")),
+            (Some("USD Coin"), Some("2")),
+        ] {
+            assert_eq!(claim(name, version), DomainClaim::Agrees, "{name:?} {version:?}");
+        }
+        // The Cyrillic letter is the one of case `conf-name-nfc`.
+        for (name, version) in [
+            (Some("USDC"), Some("2")),
+            (Some("USD Сoin"), Some("2")),
+            (Some(""), None),
+            (Some("usd coin"), None),
+            (Some("USD Coin"), Some("1")),
+            (None, Some("2 ")),
+            (None, Some("")),
+        ] {
+            assert_eq!(claim(name, version), DomainClaim::Contradicts, "{name:?} {version:?}");
+        }
+    }
+}

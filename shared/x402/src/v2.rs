@@ -1,0 +1,192 @@
+//! The `PAYMENT-SIGNATURE` header of x402 version 2, built from stored pieces: a wallet that was restarted
+//! writes the same text again. Never signs.
+
+use bursar_core::json::Value;
+use bursar_core::limits::ECHO_BYTES;
+use serde::{Deserialize, Serialize};
+
+use crate::authorization::Authorization;
+use crate::error::X402Error;
+use crate::header;
+use crate::offer::Offer;
+use crate::required::PaymentRequired;
+use crate::signature::Signature65;
+
+/// The name of the header that carries the payment.
+pub const HEADER_NAME: &str = "PAYMENT-SIGNATURE";
+
+/// What of a challenge goes back with the payment, as compact JSON. Servers compare `accepted` with what
+/// they offered, key by key, so nothing in it is normalised.
+///
+/// The fields are private because [`payment_header`] puts the texts together without reading them again:
+/// an echo is only made from JSON values. Reading it from the journal does not check them anew, for a
+/// stricter reader must not make an old journal unreadable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Echo {
+    accepted: String,
+    resource: Option<String>,
+    extensions: Option<String>,
+}
+
+impl Echo {
+    /// Fails on a challenge whose parts are too long to be kept with every payment.
+    pub fn new(challenge: &PaymentRequired, offer: &Offer) -> Result<Self, X402Error> {
+        let compact = |value: &Option<Value>| value.as_ref().map(Value::to_compact);
+        let echo = Self {
+            accepted: offer.raw.to_compact(),
+            resource: compact(&challenge.resource),
+            extensions: compact(&challenge.extensions),
+        };
+        if echo.bytes() > ECHO_BYTES {
+            return Err(X402Error::format("offer, resource and extensions are longer than 16 KiB"));
+        }
+        Ok(echo)
+    }
+
+    /// The offer that was taken, as JSON.
+    pub fn accepted(&self) -> &str {
+        &self.accepted
+    }
+
+    /// The resource of the challenge, as JSON.
+    pub fn resource(&self) -> Option<&str> {
+        self.resource.as_deref()
+    }
+
+    /// The extensions of the challenge, as JSON.
+    pub fn extensions(&self) -> Option<&str> {
+        self.extensions.as_deref()
+    }
+
+    fn bytes(&self) -> usize {
+        let length = |text: Option<&str>| text.map_or(0, str::len);
+        [self.accepted.len(), length(self.resource()), length(self.extensions())]
+            .into_iter()
+            .fold(0, usize::saturating_add)
+    }
+}
+
+/// The value of the `PAYMENT-SIGNATURE` header.
+pub fn payment_header(
+    echo: &Echo,
+    authorization: &Authorization,
+    signature: &Signature65,
+) -> String {
+    header::encode(&payment_json(echo, authorization, signature))
+}
+
+/// The same before base64. Put together as text, so that the echoed parts stay byte for byte what they
+/// were; what we add is hex and digits, which need no escapes.
+fn payment_json(echo: &Echo, authorization: &Authorization, signature: &Signature65) -> String {
+    let member = |key: &str, json: Option<&str>| {
+        json.map(|json| format!(",\"{key}\":{json}")).unwrap_or_default()
+    };
+    format!(
+        "{{\"x402Version\":2,\"accepted\":{accepted},\"payload\":{{\"signature\":\"{signature}\",\
+         \"authorization\":{authorization}}}{resource}{extensions}}}",
+        accepted = echo.accepted,
+        signature = signature.to_hex(),
+        authorization = authorization_json(authorization),
+        resource = member("resource", echo.resource()),
+        extensions = member("extensions", echo.extensions()),
+    )
+}
+
+/// All numbers are decimal strings: strict facilitators take nothing else, and a 256-bit number would not
+/// survive a JSON reader that thinks in doubles. Addresses are checksummed (EIP-55).
+fn authorization_json(terms: &Authorization) -> String {
+    let Authorization { from, to, value, valid_after, valid_before, nonce } = terms;
+    format!(
+        "{{\"from\":\"{from}\",\"to\":\"{to}\",\"value\":\"{value}\",\
+         \"validAfter\":\"{valid_after}\",\"validBefore\":\"{valid_before}\",\"nonce\":\"{nonce}\"}}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{Address, B256, U256, address};
+    use bursar_core::json;
+
+    const OFFER: &str = "{\"scheme\":\"exact\",\"network\":\"eip155:8453\",\"amount\":10000,\
+        \"asset\":\"0x833589fcd6edb6e08f4c7c32d4f71b54bda02913\",\
+        \"payTo\":\"0x209693bc6afc0c5328ba36faf03c514ef312287c\",\"maxTimeoutSeconds\":60,\
+        \"extra\":{\"version\":\"2\",\"name\":\"USD Coin\",\"z\":1.50,\"é\":\"\\u0007\\\"\\\\\"}}";
+
+    fn challenge(more: &str) -> PaymentRequired {
+        let text = format!("{{\"x402Version\":2,\"accepts\":[{OFFER}]{more}}}");
+        PaymentRequired::parse(&json::parse(text.as_bytes(), 32).unwrap()).unwrap()
+    }
+
+    fn echo(more: &str) -> Result<Echo, X402Error> {
+        let challenge = challenge(more);
+        Echo::new(&challenge, challenge.offers.first().unwrap())
+    }
+
+    fn authorization() -> Authorization {
+        Authorization {
+            from: address!("0x19e7e376e7c213b7e7e7e46cc70a5dd086daff2a"),
+            to: Address::repeat_byte(0xab),
+            value: U256::MAX,
+            valid_after: 0,
+            valid_before: u64::MAX,
+            nonce: B256::repeat_byte(0xcd),
+        }
+    }
+
+    fn signature() -> Signature65 {
+        let word = B256::with_last_byte(1);
+        Signature65::new(word, word, 27).unwrap()
+    }
+
+    #[test]
+    fn the_header_says_exactly_this() {
+        let top =
+            ",\"resource\":{\"url\":\"https://a.example\"},\"extensions\":{\"b\":{\"info\":[]}}";
+        let one = "0000000000000000000000000000000000000000000000000000000000000001";
+        let max = "115792089237316195423570985008687907853269984665640564039457584007913129639935";
+        let payload = format!(
+            "{{\"signature\":\"0x{one}{one}1b\",\"authorization\":{{\
+             \"from\":\"0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A\",\
+             \"to\":\"0xABaBaBaBABabABabAbAbABAbABabababaBaBABaB\",\"value\":\"{max}\",\
+             \"validAfter\":\"0\",\"validBefore\":\"18446744073709551615\",\"nonce\":\"0x{}\"}}}}",
+            "cd".repeat(32)
+        );
+        for (more, rest) in [("", ""), (top, top), (",\"resource\":null,\"extensions\":null", "")] {
+            let json = payment_json(&echo(more).unwrap(), &authorization(), &signature());
+            let wanted =
+                format!("{{\"x402Version\":2,\"accepted\":{OFFER},\"payload\":{payload}{rest}}}");
+            assert_eq!(json, wanted);
+            let header = payment_header(&echo(more).unwrap(), &authorization(), &signature());
+            assert_eq!(header::decode(&header).unwrap().to_compact(), wanted);
+        }
+    }
+
+    #[test]
+    fn a_restarted_wallet_writes_the_same_header() {
+        let whole =
+            (echo(",\"resource\":\"https://a.example\"").unwrap(), authorization(), signature());
+        let stored = postcard::to_allocvec(&whole).unwrap();
+        let (echo, terms, signature): (Echo, Authorization, Signature65) =
+            postcard::from_bytes(&stored).unwrap();
+        let first = payment_header(&whole.0, &whole.1, &whole.2);
+        assert_eq!(payment_header(&echo, &terms, &signature), first);
+    }
+
+    #[test]
+    fn sixteen_kibibytes_are_kept_and_one_byte_more_is_not() {
+        let room = ECHO_BYTES - OFFER.len();
+        let of = |bytes: usize| {
+            // Several strings, since one may have 4 KiB only.
+            let parts = ["a".repeat(4050), "b".repeat(4050), "c".repeat(4050)];
+            let json = |fill: usize| {
+                let last = "d".repeat(fill);
+                format!("[\"{}\",\"{last}\"]", parts.join("\",\""))
+            };
+            json(bytes - json(0).len() - 6)
+        };
+        let whole = |bytes| echo(&format!(",\"extensions\":{{\"x\":{}}}", of(bytes)));
+        assert_eq!(whole(room).unwrap().bytes(), ECHO_BYTES);
+        assert!(matches!(whole(room + 1), Err(X402Error::InvalidFormat(_))));
+    }
+}

@@ -1,0 +1,186 @@
+//! What must hold for any text: nothing panics, what we write we read, and what is echoed is what came.
+#![cfg(test)]
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_core::json::{self, Object, Value};
+use bursar_x402::{
+    Authorization, Echo, PaymentRequired, Signature65, choose, header, payment_header, validity,
+};
+use proptest::prelude::*;
+
+/// JSON of any shape, with the words of a challenge likely among its keys and values.
+fn any_json() -> impl Strategy<Value = Value> {
+    let word = prop_oneof![
+        Just("x402Version".to_owned()),
+        Just("accepts".to_owned()),
+        Just("amount".to_owned()),
+        Just("maxAmountRequired".to_owned()),
+        Just("network".to_owned()),
+        Just("eip155:8453".to_owned()),
+        Just("asset".to_owned()),
+        Just("payTo".to_owned()),
+        Just("extra".to_owned()),
+        Just("resource".to_owned()),
+        Just("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913".to_owned()),
+        "\\PC{0,8}",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (0u64..4).prop_map(Value::from),
+        word.clone().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 64, 6, move |inner| {
+        let member = (word.clone(), inner.clone());
+        prop_oneof![
+            prop::collection::vec(inner, 0..6).prop_map(Value::from),
+            prop::collection::vec(member, 0..8).prop_map(|members| {
+                let mut object = Object::new();
+                for (key, value) in members {
+                    object.insert(key, value);
+                }
+                Value::from(object)
+            }),
+        ]
+    })
+}
+
+fn any_object() -> impl Strategy<Value = Value> {
+    any_json().prop_map(|inner| Value::from(Object::new().with("inner", inner)))
+}
+
+/// A challenge whose optional parts are drawn from these.
+fn challenge_of(
+    timeout: impl Strategy<Value = Value>,
+    extra: impl Strategy<Value = Value>,
+    resource: impl Strategy<Value = Value>,
+    extensions: impl Strategy<Value = Value>,
+) -> impl Strategy<Value = Value> {
+    let terms = (any::<u64>(), timeout, extra, any::<[u8; 20]>());
+    let offer = terms.prop_map(|(amount, timeout, extra, payee)| {
+        let offer = Object::new()
+            .with("network", "eip155:8453")
+            .with("amount", amount.to_string())
+            .with("asset", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913")
+            .with("payTo", Address::from(payee).to_string())
+            .with("maxTimeoutSeconds", timeout)
+            .with("extra", extra);
+        Value::from(offer)
+    });
+    (prop::collection::vec(offer, 1..3), resource, extensions).prop_map(
+        |(offers, resource, extensions)| {
+            let top = Object::new().with("x402Version", 2u64).with("accepts", offers);
+            Value::from(top.with("resource", resource).with("extensions", extensions))
+        },
+    )
+}
+
+/// One that can be read.
+fn a_challenge() -> impl Strategy<Value = Value> {
+    let url = prop_oneof![any_object(), "https://[a-z]{1,8}\\.example/".prop_map(Value::from)];
+    challenge_of(any::<u64>().prop_map(Value::from), any_object(), url, any_object())
+}
+
+/// The fields are there, what they hold is anything.
+fn nearly_a_challenge() -> impl Strategy<Value = Value> {
+    challenge_of(any_json(), any_json(), any_json(), any_json())
+}
+
+/// Everything that is done with a challenge before a signature exists.
+fn exercise(challenge: &Value) {
+    let Ok(read) = PaymentRequired::parse(challenge) else { return };
+    assert!((1..=32).contains(&read.offers.len()));
+    for offer in &read.offers {
+        let _url = read.resource_url(offer);
+        let _window = validity(1_767_225_600, offer.max_timeout_seconds);
+        if let Ok(echo) = Echo::new(&read, offer) {
+            assert_eq!(json::parse(echo.accepted().as_bytes(), 32), Ok(offer.raw.clone()));
+        }
+    }
+    let _choice = choose(&read.offers, |_chain| true);
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_reader_panic(text in any::<String>(), base64 in "[A-Za-z0-9+/]{0,64}={0,3}") {
+        let _either = (header::decode(&text), header::decode(&base64));
+        let _signature = text.parse::<Signature65>();
+    }
+
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        // As base64 of the bytes themselves, so that the JSON reader sees them.
+        let text = String::from_utf8_lossy(&bytes);
+        if let Ok(challenge) = header::decode(&header::encode(&text)) {
+            exercise(&challenge);
+        }
+    }
+
+    #[test]
+    fn no_json_makes_the_reader_panic(challenge in any_json()) {
+        exercise(&challenge);
+    }
+
+    #[test]
+    fn nothing_that_is_nearly_a_challenge_makes_the_reader_panic(challenge in nearly_a_challenge()) {
+        exercise(&challenge);
+    }
+
+    #[test]
+    fn a_header_is_read_as_it_was_written(value in any_json()) {
+        let text = header::encode(&value.to_compact());
+        prop_assert_eq!(header::decode(&text), Ok(value.clone()));
+        prop_assert_eq!(header::decode(text.trim_end_matches('=')), Ok(value));
+    }
+
+    #[test]
+    fn any_amount_is_read_as_it_is_printed(limbs in any::<[u64; 4]>()) {
+        let amount = U256::from_limbs(limbs);
+        let offer = Object::new()
+            .with("network", "base")
+            .with("amount", amount.to_string())
+            .with("asset", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913")
+            .with("payTo", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
+        let challenge = Value::from(Object::new().with("accepts", vec![Value::from(offer)]));
+        let read = PaymentRequired::parse(&challenge).unwrap();
+        prop_assert_eq!(read.offers.first().map(|offer| offer.amount), Some(amount));
+    }
+
+    #[test]
+    fn the_payment_echoes_the_offer_and_carries_the_terms(
+        challenge in a_challenge(),
+        (from, to, nonce) in any::<([u8; 20], [u8; 20], [u8; 32])>(),
+        (value, valid_before) in any::<([u64; 4], u64)>(),
+    ) {
+        let read = PaymentRequired::parse(&challenge).unwrap();
+        let offer = read.offers.last().unwrap();
+        // What is too large to echo has a test of its own.
+        let Ok(echo) = Echo::new(&read, offer) else { return Ok(()) };
+        let terms = Authorization {
+            from: from.into(),
+            to: to.into(),
+            value: U256::from_limbs(value),
+            valid_after: 0,
+            valid_before,
+            nonce: nonce.into(),
+        };
+        let signature = Signature65::new(B256::with_last_byte(1), B256::with_last_byte(2), 28).unwrap();
+        let text = payment_header(&echo, &terms, &signature);
+        let sent = header::decode(&text).unwrap();
+        prop_assert_eq!(sent.get("accepted"), Some(&offer.raw));
+        prop_assert_eq!(sent.get("resource"), read.resource.as_ref());
+        prop_assert_eq!(sent.get("extensions"), read.extensions.as_ref());
+        let payload = sent.get("payload").unwrap();
+        let authorization = Object::new()
+            .with("from", terms.from.to_string())
+            .with("to", terms.to.to_string())
+            .with("value", terms.value.to_string())
+            .with("validAfter", "0")
+            .with("validBefore", valid_before.to_string())
+            .with("nonce", terms.nonce.to_string());
+        prop_assert_eq!(payload.get("authorization"), Some(&Value::from(authorization)));
+        let signed = payload.get("signature").and_then(Value::as_str);
+        prop_assert_eq!(signed.map(str::parse), Some(Ok(signature)));
+    }
+}

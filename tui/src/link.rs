@@ -1,0 +1,179 @@
+//! Owns the framed way to an engine: a length (u32, big-endian) and a frame of `bursar_core::wire`. Never
+//! interprets what passes, and leaves no secret behind in its buffers.
+
+mod handshake;
+mod socket;
+
+use std::fmt;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::limits::FRAME_BYTES;
+use bursar_core::wire::{ControlFile, Frame, ToClient, ToEngine};
+use futures::StreamExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
+use zeroize::{Zeroize, Zeroizing};
+
+/// Any stream that goes both ways: a socket, a pipe inside the process.
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A way to one engine.
+pub struct Link {
+    reader: FramedRead<ReadHalf<Box<dyn Duplex>>, LengthDelimitedCodec>,
+    writer: WriteHalf<Box<dyn Duplex>>,
+}
+
+/// One frame from the engine.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received {
+    Message(ToClient),
+    /// A secret that the reply of command `id` names.
+    Secret {
+        id: u64,
+        secret: Secret,
+    },
+}
+
+/// Bytes that are wiped when dropped and that no `Debug` shows.
+#[derive(PartialEq, Eq)]
+pub struct Secret(pub Zeroizing<Vec<u8>>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Link")
+    }
+}
+
+impl Link {
+    /// Over a stream whose other end is trusted already: an engine inside this process.
+    pub fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        let stream: Box<dyn Duplex> = Box::new(stream);
+        let (reader, writer) = tokio::io::split(stream);
+        let codec = LengthDelimitedCodec::builder().max_frame_length(FRAME_BYTES).new_codec();
+        Self { reader: FramedRead::new(reader, codec), writer }
+    }
+
+    /// To the engine that the control file of a data folder names; both sides prove the file's token.
+    pub async fn connect(file: &ControlFile) -> Result<Self, Fault> {
+        let mut link = Self::over(socket::connect(&file.socket).await?);
+        handshake::prove(&mut link, &file.token).await?;
+        Ok(link)
+    }
+
+    pub async fn send(&mut self, message: &ToEngine) -> Result<(), Fault> {
+        let frame = Frame::json(message).map_err(|error| {
+            Fault::because(Code::BadInput, "The command cannot be sent.").with_detail(error)
+        })?;
+        self.write(&frame).await
+    }
+
+    /// Answers a prompt of command `id` with a secret.
+    pub async fn send_secret(&mut self, id: u64, secret: Secret) -> Result<(), Fault> {
+        self.write(&Frame::Secret { id, bytes: secret.0 }).await
+    }
+
+    /// Writes by hand what the codec reads: its buffer would keep a password after sending it.
+    async fn write(&mut self, frame: &Frame) -> Result<(), Fault> {
+        let body = frame.encode();
+        if body.len() > FRAME_BYTES {
+            return Err(Fault::because(Code::BadInput, "The command is longer than 1 MiB."));
+        }
+        let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(body.len().saturating_add(4)));
+        bytes.extend_from_slice(&length.to_be_bytes());
+        bytes.extend_from_slice(&body);
+        self.writer.write_all(&bytes).await.map_err(lost)?;
+        self.writer.flush().await.map_err(lost)
+    }
+
+    /// The next frame. Cancel-safe: what arrived in part stays in the codec's buffer.
+    pub async fn receive(&mut self) -> Result<Received, Fault> {
+        let mut bytes = match self.reader.next().await {
+            Some(Ok(bytes)) => bytes,
+            Some(Err(error)) => return Err(lost(error)),
+            None => return Err(lost("end of stream")),
+        };
+        let frame = Frame::decode(&bytes);
+        // The codec hands out its own buffer: what was a secret there is wiped in place.
+        bytes.as_mut().zeroize();
+        match frame.map_err(|_malformed| strange())? {
+            Frame::Secret { id, bytes } => Ok(Received::Secret { id, secret: Secret(bytes) }),
+            json @ Frame::Json(_) => {
+                json.message().map(Received::Message).map_err(|_unknown| strange())
+            }
+        }
+    }
+}
+
+/// The connection ended before the answer. Whether the command was carried out is unknown then, and
+/// saying so matters more than the cause.
+fn lost(cause: impl fmt::Display) -> Fault {
+    let message = "The connection to the engine was lost before it answered; whether the command was \
+                   carried out is not known: look with `bursar status`.";
+    Fault::because(Code::EngineDown, message).with_detail(cause)
+}
+
+fn strange() -> Fault {
+    let message = "The engine sent what this program does not understand: restart the engine, so that \
+                   both are of one version.";
+    Fault::because(Code::VersionMismatch, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::grammar::Order;
+    use bursar_core::wire::Asking;
+    use tokio::io::AsyncReadExt;
+
+    #[tokio::test]
+    async fn frames_travel_as_length_kind_and_body() {
+        let (ours, mut theirs) = tokio::io::duplex(4096);
+        let mut link = Link::over(ours);
+        link.send_secret(7, Secret(Zeroizing::new(b"hunter2!".to_vec()))).await.unwrap();
+        let mut seen = [0; 21];
+        theirs.read_exact(&mut seen).await.unwrap();
+        assert_eq!(&seen[..5], &[0, 0, 0, 17, 1]);
+        assert_eq!(&seen[5..], b"\0\0\0\0\0\0\0\x07hunter2!");
+
+        let order = Box::new(Order::Status);
+        link.send(&ToEngine::Run { id: 1, order, asking: Asking::Silent }).await.unwrap();
+        let length = theirs.read_u32().await.unwrap();
+        let mut body = vec![0; usize::try_from(length).unwrap()];
+        theirs.read_exact(&mut body).await.unwrap();
+        let text = r#"{"frame":"run","id":1,"order":"status","asking":"silent"}"#;
+        assert_eq!(String::from_utf8_lossy(&body[1..]), text);
+    }
+
+    #[tokio::test]
+    async fn an_oversized_malformed_or_missing_frame_is_a_fault() {
+        for (bytes, code) in [
+            (&b"\xff\xff\xff\xff"[..], Code::EngineDown),
+            (b"\0\0\0\x02", Code::EngineDown),
+            (b"", Code::EngineDown),
+            (b"\0\0\0\x01\x09", Code::VersionMismatch),
+            (b"\0\0\0\x03\0{}", Code::VersionMismatch),
+        ] {
+            let (ours, mut theirs) = tokio::io::duplex(64);
+            theirs.write_all(bytes).await.unwrap();
+            drop(theirs);
+            let fault = Link::over(ours).receive().await.unwrap_err();
+            assert_eq!(fault.code, code, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_received_secret_shows_nothing() {
+        let secret = Secret(Zeroizing::new(b"hunter2!".to_vec()));
+        let received = Received::Secret { id: 1, secret };
+        assert_eq!(format!("{received:?}"), "Secret { id: 1, secret: Secret(…) }");
+    }
+}

@@ -1,0 +1,30 @@
+//! Ctrl-C as a future. From the moment it is made the signal no longer ends the process: a prompt then
+//! has time to give the terminal its echo back, and an engine to end its work.
+
+use std::pin::Pin;
+
+/// Completes once, when the operator interrupts.
+pub type Interrupt = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Must be called inside the runtime.
+#[cfg(unix)]
+pub fn ctrl_c() -> Interrupt {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::interrupt()) {
+        Ok(mut interrupts) => Box::pin(async move {
+            interrupts.recv().await;
+        }),
+        // Without a handler the signal ends the process by itself.
+        Err(_no_handler) => Box::pin(std::future::pending()),
+    }
+}
+
+/// Must be called inside the runtime.
+#[cfg(not(unix))]
+pub fn ctrl_c() -> Interrupt {
+    Box::pin(async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
+}

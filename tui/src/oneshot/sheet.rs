@@ -1,0 +1,137 @@
+//! The paper that a result is written on: aligned rows and tables. Whatever is put on it, no character
+//! reaches the terminal that could move its cursor, hide text or reorder it.
+
+use bursar_core::text::quoted;
+use zeroize::Zeroizing;
+
+/// Enough for every sheet with a secret on it, so that growing leaves no copy of one behind.
+const ROOM: usize = 16 << 10;
+/// Longest foreign text on a line of a table.
+const FOREIGN_WIDTH: usize = 60;
+
+/// Lines of text, wiped after they are written.
+pub(super) struct Sheet {
+    text: Zeroizing<String>,
+}
+
+impl Sheet {
+    pub(super) fn new() -> Self {
+        Self { text: Zeroizing::new(String::with_capacity(ROOM)) }
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn line(&mut self, text: &str) {
+        self.text.push_str(plain(text).trim_end());
+        self.text.push('\n');
+    }
+
+    pub(super) fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    /// A line that ends in a secret, which is written to the sheet and nowhere else on its way. The
+    /// caller has made sure that it is plain text.
+    pub(super) fn secret(&mut self, before: &str, secret: &str) {
+        self.text.push_str(before);
+        self.text.push_str(secret);
+        self.text.push('\n');
+    }
+
+    /// The words of a seed phrase, numbered, four to a line: in the order in which they are written down.
+    pub(super) fn words(&mut self, phrase: &str) {
+        for (index, word) in phrase.split_whitespace().enumerate() {
+            let number = index.saturating_add(1);
+            self.text.push_str(&format!("{number:>4}  "));
+            self.text.push_str(word);
+            let ends_line = number.is_multiple_of(4);
+            let gap = if ends_line { 0 } else { 10usize.saturating_sub(word.len()) };
+            self.text.extend(std::iter::repeat_n(' ', gap));
+            if ends_line {
+                self.text.push('\n');
+            }
+        }
+        if !self.text.ends_with('\n') {
+            self.text.push('\n');
+        }
+    }
+
+    /// Names to the left, values to the right.
+    pub(super) fn rows(&mut self, rows: &[(&str, String)]) {
+        let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        for (name, value) in rows {
+            self.line(&format!("{name:<width$}  {value}"));
+        }
+    }
+
+    /// A head and rows, each column as wide as its widest cell.
+    pub(super) fn table<const N: usize>(&mut self, head: [&str; N], rows: &[[String; N]]) {
+        let mut widths = head.map(|cell| cell.chars().count());
+        let safe: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|c| plain(c))).collect();
+        for row in &safe {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = cell.chars().count().max(*width);
+            }
+        }
+        let head = head.map(str::to_owned);
+        for row in std::iter::once(&head).chain(&safe) {
+            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+            self.line(&cells.collect::<Vec<_>>().join("  "));
+        }
+    }
+
+    /// What the reader most likely wants to do now.
+    pub(super) fn next(&mut self, what: &str, command: &str) {
+        self.blank();
+        self.line(&format!("{what}: {command}"));
+    }
+}
+
+/// Text with every character that could act on a terminal written as `\u{..}`.
+pub(super) fn plain(text: &str) -> String {
+    let quoted = quoted(text, usize::MAX);
+    quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default().to_owned()
+}
+
+/// Text that somebody else wrote, in quotes and cut.
+pub(super) fn foreign(text: &str) -> String {
+    quoted(text, FOREIGN_WIDTH)
+}
+
+/// A word as a shell reads it back: names may have spaces in them.
+pub(super) fn word(text: &str) -> String {
+    shlex::try_quote(text).map_or_else(|_nul| foreign(text), std::borrow::Cow::into_owned)
+}
+
+/// `1 agent`, `2 agents`.
+pub(super) fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_on_a_sheet_acts_on_the_terminal() {
+        let mut sheet = Sheet::new();
+        let evil = "\x1b]0;x\x07\u{9b}2J\r\nexport A=1\u{202e}";
+        sheet.line(evil);
+        sheet.rows(&[("a", evil.to_owned())]);
+        sheet.table(["x", "y"], &[[evil.to_owned(), "1".to_owned()]]);
+        sheet.next("Next", evil);
+        let safe = |c: char| c == '\n' || (!c.is_control() && c != '\u{202e}');
+        assert!(sheet.as_str().chars().all(safe), "{}", sheet.as_str());
+        assert!(!sheet.as_str().contains("\nexport"));
+    }
+
+    #[test]
+    fn words_of_a_command_can_be_pasted() {
+        assert_eq!(word("research"), "research");
+        assert_eq!(word("my bot"), "'my bot'");
+        assert_eq!(word("a$(b)"), "'a$(b)'");
+    }
+}

@@ -1,0 +1,124 @@
+//! The controlling terminal: asks, and reads with or without echo. Not standard input, so that a command
+//! in a pipeline can still ask. What it reads is never kept.
+
+use std::fmt::Debug;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::sync::Mutex;
+
+use bursar_core::limits::PASSWORD_BYTES;
+use zeroize::Zeroizing;
+
+#[cfg(unix)]
+const PATHS: (&str, &str) = ("/dev/tty", "/dev/tty");
+#[cfg(not(unix))]
+const PATHS: (&str, &str) = ("CONIN$", "CONOUT$");
+
+/// Somebody who can be asked. The calls block.
+pub trait Terminal: Debug + Send + Sync {
+    fn is_there(&self) -> bool;
+
+    /// Asks for a secret and shows nothing of what is typed.
+    fn ask_secret(&self, question: &str) -> io::Result<Zeroizing<String>>;
+
+    /// Asks for a line; an ended input is an empty line.
+    fn ask_line(&self, question: &str) -> io::Result<String>;
+
+    /// Puts the terminal back as it was when a question is abandoned by another thread.
+    fn restore(&self);
+}
+
+/// The terminal that this process was started from.
+#[derive(Debug, Default)]
+pub struct ControllingTerminal {
+    /// The settings to go back to while a secret is being typed. A lock and not a message: the thread
+    /// that would have to answer is the one that is stuck in the read.
+    before: Mutex<Option<Settings>>,
+}
+
+impl Terminal for ControllingTerminal {
+    fn is_there(&self) -> bool {
+        open().is_ok()
+    }
+
+    fn ask_secret(&self, question: &str) -> io::Result<Zeroizing<String>> {
+        let (input, _) = open()?;
+        self.remember(Settings::of(&input));
+        let typed = rpassword::prompt_password(question).map(Zeroizing::new);
+        self.remember(None);
+        typed
+    }
+
+    fn ask_line(&self, question: &str) -> io::Result<String> {
+        let (input, mut output) = open()?;
+        write!(output, "{question}")?;
+        output.flush()?;
+        // What was typed before the question was shown answers nothing.
+        forget_typed(&input);
+        let mut line = String::new();
+        let limit = u64::try_from(PASSWORD_BYTES).unwrap_or(u64::MAX);
+        BufReader::new(io::Read::take(input, limit)).read_line(&mut line)?;
+        Ok(line.trim().to_owned())
+    }
+
+    fn restore(&self) {
+        let before = self.before.lock().map_or(None, |mut before| before.take());
+        if let (Some(settings), Ok((_, output))) = (before, open()) {
+            settings.put_back(&output);
+        }
+    }
+}
+
+impl ControllingTerminal {
+    fn remember(&self, settings: Option<Settings>) {
+        if let Ok(mut before) = self.before.lock() {
+            *before = settings;
+        }
+    }
+}
+
+fn open() -> io::Result<(File, File)> {
+    let (input, output) = PATHS;
+    Ok((OpenOptions::new().read(true).open(input)?, OpenOptions::new().write(true).open(output)?))
+}
+
+/// How the terminal is set.
+#[cfg(unix)]
+#[derive(Debug)]
+struct Settings(rustix::termios::Termios);
+
+#[cfg(unix)]
+impl Settings {
+    fn of(terminal: &File) -> Option<Self> {
+        rustix::termios::tcgetattr(terminal).ok().map(Settings)
+    }
+
+    fn put_back(&self, terminal: &File) {
+        use rustix::termios::{OptionalActions, tcsetattr};
+        // Nothing is left to try if this fails, and the program is about to end.
+        let _best_effort = tcsetattr(terminal, OptionalActions::Now, &self.0);
+    }
+}
+
+#[cfg(unix)]
+fn forget_typed(input: &File) {
+    use rustix::termios::{QueueSelector, tcflush};
+    let _best_effort = tcflush(input, QueueSelector::IFlush);
+}
+
+/// Elsewhere the console goes back by itself when the program ends.
+#[cfg(not(unix))]
+#[derive(Debug)]
+struct Settings;
+
+#[cfg(not(unix))]
+impl Settings {
+    fn of(_terminal: &File) -> Option<Self> {
+        None
+    }
+
+    fn put_back(&self, _terminal: &File) {}
+}
+
+#[cfg(not(unix))]
+fn forget_typed(_input: &File) {}

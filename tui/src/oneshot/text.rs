@@ -1,0 +1,50 @@
+//! Every answer in words: aligned, and with the next useful command where there is one. Never decides
+//! anything: what it prints is what the engine answered.
+
+mod agent;
+mod engine;
+mod policy;
+mod request;
+mod wallet;
+
+use bursar_core::answers::Answer;
+
+use super::report::Handed;
+use super::sheet::Sheet;
+
+/// What an answer does not say about itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Context<'a> {
+    /// `noun.verb`.
+    pub(super) command: &'a str,
+    /// The secret that came with the answer.
+    pub(super) handed: Option<&'a Handed>,
+    /// Whether an engine goes on when this command has ended.
+    pub(super) engine_running: bool,
+}
+
+pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
+    let mut sheet = Sheet::new();
+    let to = &mut sheet;
+    match answer {
+        Answer::Wallet(wallet) => wallet::wallet(to, wallet, context),
+        Answer::Seed(seed) => wallet::seed(to, seed, context),
+        Answer::Seeds { seeds } => wallet::seeds(to, seeds),
+        Answer::Address(address) => wallet::address(to, address),
+        Answer::Addresses { addresses } => wallet::addresses(to, addresses),
+        Answer::Policy(policy) => policy::policy(to, policy),
+        Answer::Policies { policies } => policy::policies(to, policies),
+        Answer::Deleted { name } => to.line(&format!("Deleted {name}.")),
+        Answer::Agent(agent) => agent::agent(to, agent),
+        Answer::Agents { agents } => agent::agents(to, agents),
+        Answer::Credentials(credentials) => agent::credentials(to, credentials, context),
+        Answer::Server(server) => engine::server(to, server, context),
+        Answer::Requests { requests } => request::requests(to, requests),
+        Answer::Decided(decided) => request::decided(to, decided),
+        Answer::Networks { networks } => engine::networks(to, networks),
+        Answer::Frozen { frozen } => engine::frozen(to, *frozen),
+        Answer::Status(status) => engine::status(to, status, context),
+        Answer::Audit(audit) => engine::audit(to, audit),
+    }
+    sheet
+}

@@ -1,0 +1,107 @@
+//! Agents and their credentials.
+
+use bursar_core::answers::{AgentAnswer, CredentialsAnswer, SecretField};
+
+use super::Context;
+use crate::oneshot::sheet::{Sheet, word};
+
+pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
+    let pays_from = match (&agent.label, &agent.address) {
+        (Some(label), Some(address)) => format!("{label}  {address}"),
+        (Some(label), None) => label.clone(),
+        (None, _) => "-".to_owned(),
+    };
+    let limit = agent.daily_limit.as_ref().map_or(String::new(), |limit| format!(" of {limit}"));
+    to.rows(&[
+        ("agent", format!("{} ({}), {}", agent.name, agent.agent_id, agent.auth_mode)),
+        ("status", agent.status.clone()),
+        ("policy", agent.policy.clone().unwrap_or_else(|| "-".to_owned())),
+        ("pays from", pays_from),
+        (
+            "today",
+            format!(
+                "spent {}{limit} USD, {} held back by waiting requests",
+                agent.spent_today, agent.reserved
+            ),
+        ),
+    ]);
+    troubles(to, std::slice::from_ref(agent));
+    match agent.status.as_str() {
+        "uncommissioned" => {
+            let command = format!("bursar agent commission {} <policy> <label>", agent.agent_id);
+            to.next("Put it to work with", &command);
+        }
+        "suspended" => {
+            to.next("Let it work again with", &format!("bursar agent resume {}", word(&agent.name)));
+        }
+        _working => {}
+    }
+}
+
+pub(super) fn agents(to: &mut Sheet, agents: &[AgentAnswer]) {
+    if agents.is_empty() {
+        to.line("There is no agent yet.");
+        return to.next("Next", "bursar agent register <name>");
+    }
+    let or_dash = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+    let row = |agent: &AgentAnswer| {
+        [
+            agent.agent_id.clone(),
+            agent.name.clone(),
+            agent.status.clone(),
+            agent.auth_mode.clone(),
+            or_dash(&agent.policy),
+            or_dash(&agent.label),
+            agent.spent_today.clone(),
+            agent.reserved.clone(),
+            or_dash(&agent.daily_limit),
+        ]
+    };
+    let head = ["CODE", "AGENT", "STATUS", "AUTH", "POLICY", "FROM", "SPENT", "HELD", "LIMIT"];
+    to.table(head, &agents.iter().map(row).collect::<Vec<_>>());
+    troubles(to, agents);
+}
+
+/// What keeps an agent from working although its status does not say so.
+fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
+    for agent in agents {
+        if let Some(problem) = &agent.problem {
+            to.next(&agent.name, problem);
+        }
+        if agent.renewal_held {
+            to.next(
+                &format!("{}: the clock jumped, so today's allowance is held back. Grant it with", agent.name),
+                &format!("bursar agent renew {}", word(&agent.name)),
+            );
+        }
+    }
+}
+
+/// The block that an agent's environment takes. All else is a comment, so that a shell can read the whole.
+pub(super) fn credentials(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
+    let (name, id) = (&given.name, &given.agent_id);
+    to.line(&format!("# {name} ({id}): for this agent's environment, and for nobody else."));
+    to.line(&format!("export WALLET_AGENT_ID={}", word(id)));
+    let handed = context.handed.filter(|handed| handed.field == SecretField::Token);
+    match handed.and_then(|handed| handed.text.as_deref()) {
+        Some(token) => token_line(to, token),
+        None => {
+            to.line("# WALLET_AGENT_TOKEN: only a hash of it is kept. Issue a new one, which ends the old, with");
+            to.line(&format!("#   bursar agent instructions {} --regenerate", word(name)));
+        }
+    }
+    to.line(&format!("export WALLET_AUTH_MODE={}", word(&given.auth_mode)));
+    to.line(&format!("export WALLET_URL={}", word(&given.url)));
+    if context.command == "agent.register" {
+        let command = format!("bursar agent commission {id} <policy> <label>");
+        to.next("# Put it to work with", &command);
+    }
+}
+
+/// Quoting borrows what needs no quotes, and tokens need none: no copy of the token is made.
+fn token_line(to: &mut Sheet, token: &str) {
+    match shlex::try_quote(token) {
+        Ok(quoted) => to.secret("export WALLET_AGENT_TOKEN=", &quoted),
+        Err(_nul) => to.line("# WALLET_AGENT_TOKEN: the engine sent one that cannot be shown."),
+    }
+}

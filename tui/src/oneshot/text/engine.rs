@@ -1,0 +1,126 @@
+//! The engine itself: status, server, networks, freeze, journal.
+
+use bursar_core::answers::{AuditAnswer, NetworkAnswer, ServerAnswer, StatusAnswer};
+
+use super::Context;
+use crate::oneshot::sheet::{Sheet, count};
+
+pub(super) fn server(to: &mut Sheet, server: &ServerAnswer, context: Context<'_>) {
+    to.rows(&[
+        ("server", serving(server)),
+        ("wallet", if server.locked { "locked" } else { "unlocked" }.to_owned()),
+    ]);
+    if server.running && server.locked {
+        to.next("Agents are refused until you run", "bursar wallet open");
+    } else if !server.running && context.command != "server.stop" {
+        to.next("Start it with", if context.engine_running { "bursar server start" } else { "bursar engine" });
+    }
+}
+
+fn serving(server: &ServerAnswer) -> String {
+    match &server.url {
+        Some(url) if server.running => format!("running at {url}"),
+        _no_address if server.running => "running".to_owned(),
+        _no_address => "stopped".to_owned(),
+    }
+}
+
+pub(super) fn networks(to: &mut Sheet, networks: &[NetworkAnswer]) {
+    let row = |network: &NetworkAnswer| {
+        [
+            network.name.clone(),
+            network.caip2.clone(),
+            network.stablecoin.clone(),
+            if network.enabled { "on" } else { "off" }.to_owned(),
+        ]
+    };
+    let head = ["NETWORK", "CAIP-2", "PRICED IN", "STATE"];
+    to.table(head, &networks.iter().map(row).collect::<Vec<_>>());
+}
+
+pub(super) fn frozen(to: &mut Sheet, frozen: bool) {
+    if frozen {
+        to.line("Frozen: every agent is refused and nothing is signed, also after a restart.");
+        to.next("Let them work again with", "bursar thaw");
+    } else {
+        to.line("Agents may work again.");
+    }
+}
+
+pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>) {
+    let wallet = &status.wallet;
+    let about_wallet = if wallet.exists {
+        format!(
+            "{}, {}, {}, {}",
+            wallet.name.as_deref().unwrap_or("-"),
+            super::wallet::state(wallet),
+            count(wallet.seeds, "seed"),
+            // "address" does not take a plain s.
+            if wallet.addresses == 1 { "1 address".to_owned() } else { format!("{} addresses", wallet.addresses) }
+        )
+    } else {
+        "none yet".to_owned()
+    };
+    to.rows(&[
+        ("engine", if context.engine_running { "running" } else { "not running" }.to_owned()),
+        ("wallet", about_wallet),
+        ("server", serving(&status.server)),
+        ("agents", if status.frozen { format!("{}, frozen", status.agents) } else { status.agents.to_string() }),
+        ("requests", format!("{} waiting", status.requests)),
+        ("journal", count(usize::try_from(status.journal).unwrap_or(usize::MAX), "record")),
+        ("head", status.head.clone()),
+        ("data", status.data.clone()),
+        ("version", status.version.clone()),
+    ]);
+    if let Some(why) = &status.untrusted {
+        untrusted(to, why);
+    }
+    if let Some((what, command)) = next(status, context) {
+        to.next(what, command);
+    }
+}
+
+/// The first thing that stands between the agents and their work.
+fn next(status: &StatusAnswer, context: Context<'_>) -> Option<(&'static str, &'static str)> {
+    if !status.wallet.exists {
+        Some(("Create a wallet with", "bursar wallet create <name>"))
+    } else if !context.engine_running {
+        Some(("Agents need a running engine. Start it with", "bursar engine"))
+    } else if status.wallet.locked {
+        Some(("Open the wallet with", "bursar wallet open"))
+    } else if status.frozen {
+        Some(("Let agents work again with", "bursar thaw"))
+    } else if status.requests > 0 {
+        Some(("Look at what waits with", "bursar requests"))
+    } else if !status.server.running {
+        Some(("Start the server with", "bursar server start"))
+    } else {
+        None
+    }
+}
+
+fn untrusted(to: &mut Sheet, why: &str) {
+    to.blank();
+    to.line(&format!("The journal is not trusted, so every payment asks: {why}"));
+    to.line("Look at it with: bursar audit verify   then, if it is right: bursar audit accept");
+}
+
+pub(super) fn audit(to: &mut Sheet, audit: &AuditAnswer) {
+    to.rows(&[
+        ("records", format!("{}, each follows from the one before it", audit.entries)),
+        ("head", audit.head.clone()),
+        (
+            "seal",
+            if audit.sealed {
+                "matches the wallet"
+            } else {
+                "not checked: that needs an open wallet"
+            }
+            .to_owned(),
+        ),
+    ]);
+    match &audit.untrusted {
+        Some(why) => untrusted(to, why),
+        None => to.next("Note the head down; later compare with", "bursar audit verify --head <head>"),
+    }
+}

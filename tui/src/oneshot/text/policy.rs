@@ -1,0 +1,119 @@
+//! Policies: every field of one, the limits of many.
+
+use bursar_core::answers::{LendingPolicyAnswer, PolicyAnswer, TradingPolicyAnswer};
+
+use crate::oneshot::sheet::{Sheet, count, word};
+
+pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
+    let used = match policy.agents {
+        0 => "used by no agent".to_owned(),
+        agents => format!("used by {}", count(agents, "agent")),
+    };
+    let payments = &policy.payments;
+    let mut rows = vec![
+        ("policy", format!("{}, version {}, {used}", policy.name, policy.version)),
+        ("networks", list(&policy.networks, "none")),
+        ("payments", switch(payments.enabled)),
+        (
+            "  limits",
+            format!(
+                "{} USD a day, {} a request, {}",
+                payments.daily,
+                payments.per_request,
+                automatic(&payments.auto_below)
+            ),
+        ),
+        ("  domains", list(&payments.allowed_domains, "all that are not blocked")),
+        ("  blocked", list(&payments.blocked_domains, "none")),
+    ];
+    rows.extend(trading(&policy.trading));
+    rows.extend(lending(&policy.lending));
+    to.rows(&rows);
+    if policy.agents == 0 {
+        let command = format!("bursar agent commission <agent_code> {} <label>", word(&policy.name));
+        to.next("Give it to an agent with", &command);
+    }
+}
+
+fn trading(trading: &TradingPolicyAnswer) -> [(&'static str, String); 3] {
+    [
+        ("trading", switch(trading.enabled)),
+        (
+            "  limits",
+            format!(
+                "{} USD a day, {} a swap, {}",
+                trading.daily,
+                trading.per_trade,
+                automatic(&trading.auto_below)
+            ),
+        ),
+        (
+            "  guards",
+            format!(
+                "at least {} ETH left, slippage up to {}, asks above {} price impact",
+                trading.min_eth, trading.max_slippage, trading.max_impact
+            ),
+        ),
+    ]
+}
+
+fn lending(lending: &LendingPolicyAnswer) -> [(&'static str, String); 3] {
+    let share = match &lending.max_share {
+        Some(share) => format!(" (or {share}, if that is less)"),
+        None => String::new(),
+    };
+    let venues = if lending.curated_only { "curated venues only" } else { "any venue" };
+    [
+        ("lending", switch(lending.enabled)),
+        (
+            "  limits",
+            format!(
+                "{} USD a deposit, {} in all{share}, {}",
+                lending.max_deposit,
+                lending.max_total,
+                automatic(&lending.auto_below)
+            ),
+        ),
+        ("  guards", format!("{} operations a day, {venues}", lending.operations_per_day)),
+    ]
+}
+
+pub(super) fn policies(to: &mut Sheet, policies: &[PolicyAnswer]) {
+    if policies.is_empty() {
+        to.line("There is no policy yet.");
+        return to.next("Next", "bursar policy create <name> --day 5 --txn 1");
+    }
+    let row = |policy: &PolicyAnswer| {
+        [
+            policy.name.clone(),
+            policy.version.to_string(),
+            policy.agents.to_string(),
+            switch(policy.payments.enabled),
+            policy.payments.daily.clone(),
+            policy.payments.per_request.clone(),
+            policy.payments.auto_below.clone(),
+            switch(policy.trading.enabled),
+            switch(policy.lending.enabled),
+        ]
+    };
+    let head =
+        ["POLICY", "VERSION", "AGENTS", "PAYMENTS", "DAY", "REQUEST", "AUTO", "TRADING", "LENDING"];
+    to.table(head, &policies.iter().map(row).collect::<Vec<_>>());
+}
+
+fn switch(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+/// A threshold of zero is no threshold: nothing lies below it.
+fn automatic(below: &str) -> String {
+    if below.bytes().all(|b| matches!(b, b'0' | b'.')) {
+        "always asks".to_owned()
+    } else {
+        format!("automatic below {below}")
+    }
+}
+
+fn list(entries: &[String], none: &str) -> String {
+    if entries.is_empty() { none.to_owned() } else { entries.join(", ") }
+}

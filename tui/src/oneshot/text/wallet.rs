@@ -1,0 +1,87 @@
+//! Wallet, seeds and addresses.
+
+use bursar_core::answers::{AddressAnswer, SecretField, SeedAnswer, WalletAnswer};
+
+use super::Context;
+use crate::oneshot::sheet::{Sheet, word};
+
+pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>) {
+    if !wallet.exists {
+        to.line("There is no wallet in this data folder yet.");
+        return to.next("Create one with", "bursar wallet create <name>");
+    }
+    to.rows(&[
+        ("wallet", wallet.name.clone().unwrap_or_default()),
+        ("state", state(wallet).to_owned()),
+        ("seeds", wallet.seeds.to_string()),
+        ("addresses", wallet.addresses.to_string()),
+    ]);
+    // After `wallet lock` the operator wants it locked: no advice to the contrary.
+    if wallet.locked && context.command != "wallet.lock" {
+        to.next("Open it with", "bursar wallet open");
+    } else if !wallet.locked && wallet.seeds == 0 {
+        to.next("Next", "bursar seed create   or: bursar seed import");
+    } else if !wallet.locked && wallet.addresses == 0 {
+        to.next("Next", "bursar address create <label> 0");
+    }
+}
+
+pub(super) fn state(wallet: &WalletAnswer) -> &'static str {
+    if wallet.locked { "locked" } else { "unlocked" }
+}
+
+pub(super) fn seed(to: &mut Sheet, seed: &SeedAnswer, context: Context<'_>) {
+    to.rows(&[
+        ("seed", seed.id.clone()),
+        ("words", seed.words.to_string()),
+        ("created", seed.created.clone()),
+    ]);
+    let handed = context.handed.filter(|handed| handed.field == SecretField::Phrase);
+    if let Some(phrase) = handed.and_then(|handed| handed.text.as_deref()) {
+        to.blank();
+        to.line("Write these words down now, in this order, on paper. They are not shown again, and");
+        to.line("whoever has them has the money.");
+        to.blank();
+        to.words(phrase);
+    }
+    to.next("Next", "bursar address create <label> 0");
+}
+
+pub(super) fn seeds(to: &mut Sheet, seeds: &[SeedAnswer]) {
+    if seeds.is_empty() {
+        to.line("The wallet has no seed yet.");
+        return to.next("Next", "bursar seed create   or: bursar seed import");
+    }
+    let row = |seed: &SeedAnswer| [seed.id.clone(), seed.words.to_string(), seed.created.clone()];
+    to.table(["SEED", "WORDS", "CREATED"], &seeds.iter().map(row).collect::<Vec<_>>());
+}
+
+pub(super) fn address(to: &mut Sheet, address: &AddressAnswer) {
+    to.rows(&[
+        ("label", address.label.clone()),
+        ("address", address.address.clone()),
+        ("path", address.path.clone()),
+        ("backing", address.backing.clone()),
+        ("description", address.description.clone()),
+    ]);
+    let command = format!("bursar agent commission <agent_code> <policy> {}", word(&address.label));
+    to.next("Let an agent pay from it with", &command);
+}
+
+pub(super) fn addresses(to: &mut Sheet, addresses: &[AddressAnswer]) {
+    if addresses.is_empty() {
+        to.line("There is no address yet.");
+        return to.next("Next", "bursar address create <label> 0");
+    }
+    let row = |address: &AddressAnswer| {
+        [
+            address.label.clone(),
+            address.address.clone(),
+            address.path.clone(),
+            address.backing.clone(),
+            address.description.clone(),
+        ]
+    };
+    let head = ["LABEL", "ADDRESS", "PATH", "BACKING", "DESCRIPTION"];
+    to.table(head, &addresses.iter().map(row).collect::<Vec<_>>());
+}

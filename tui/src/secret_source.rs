@@ -1,0 +1,176 @@
+//! Where a password or a seed phrase comes from when nobody types it: a file, a descriptor, standard input
+//! or a service manager's credential. Never an argument and never a value of the environment: both are
+//! readable by others. Normalising is the engine's work.
+
+mod file;
+
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::limits::PASSWORD_BYTES;
+use zeroize::Zeroizing;
+
+use crate::link::Secret;
+
+/// One place that may hold a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum SecretSource {
+    /// The terminal, if somebody is there.
+    #[default]
+    Terminal,
+    /// A file of the user's own, closed to everybody else.
+    File(PathBuf),
+    /// A file that the service manager lays out for this service.
+    Credential(PathBuf),
+    /// An open descriptor of this process; its first line.
+    Descriptor(u32),
+    /// Standard input; one line for each secret, in the order in which they are asked for.
+    Stdin,
+}
+
+impl SecretSource {
+    /// Where the environment says that the password is; `variable` looks one up.
+    pub fn of_environment(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        if let Some(file) = path("BURSAR_PASSWORD_FILE") {
+            return SecretSource::File(file);
+        }
+        match path("CREDENTIALS_DIRECTORY").map(|folder| folder.join("bursar.password")) {
+            Some(file) if file.exists() => SecretSource::Credential(file),
+            _none_for_us => SecretSource::Terminal,
+        }
+    }
+
+    /// Reads the secret; nothing if it has to be asked for. Blocks as long as its source does.
+    pub fn read(&self, stdin: &mut dyn Read) -> Result<Option<Secret>, Fault> {
+        let bytes = match self {
+            SecretSource::Terminal => return Ok(None),
+            SecretSource::File(path) => file::whole(path, file::Owner::User)?,
+            SecretSource::Credential(path) => file::whole(path, file::Owner::ServiceManager)?,
+            SecretSource::Descriptor(number) => first_line(&mut descriptor(*number)?)?,
+            SecretSource::Stdin => first_line(stdin)?,
+        };
+        if bytes.is_empty() {
+            return Err(unusable("is empty"));
+        }
+        if bytes.contains(&0) {
+            return Err(unusable("has a NUL byte in it"));
+        }
+        Ok(Some(Secret(bytes)))
+    }
+}
+
+/// Opened by name, because taking over a bare number would need `unsafe`.
+fn descriptor(number: u32) -> Result<std::fs::File, Fault> {
+    let path = PathBuf::from(format!("/dev/fd/{number}"));
+    std::fs::File::open(&path).map_err(|error| unreadable(&path, &error))
+}
+
+/// Up to the first newline and not a byte further, so that the next line is there for the next secret.
+fn first_line(input: &mut dyn Read) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let mut line = Zeroizing::new(Vec::with_capacity(PASSWORD_BYTES.saturating_add(1)));
+    let mut byte = Zeroizing::new([0u8; 1]);
+    loop {
+        match input.read(byte.as_mut_slice()) {
+            Ok(0) => break,
+            Ok(_one) if byte.as_slice() == b"\n" => {
+                line.push(b'\n');
+                strip_newline(&mut line);
+                break;
+            }
+            Ok(_one) if line.len() >= PASSWORD_BYTES => return Err(too_long()),
+            Ok(_one) => line.extend_from_slice(byte.as_slice()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(unusable("cannot be read").with_detail(error)),
+        }
+    }
+    Ok(line)
+}
+
+/// Removes one newline at the end: editors and `echo` add it, nobody types it.
+fn strip_newline(bytes: &mut Vec<u8>) {
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+        if bytes.last() == Some(&b'\r') {
+            bytes.pop();
+        }
+    }
+}
+
+fn unusable(why: &str) -> Fault {
+    Fault::because(Code::BadInput, format!("The given password or seed phrase {why}."))
+}
+
+fn too_long() -> Fault {
+    unusable(&format!("is longer than {PASSWORD_BYTES} bytes"))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Fault {
+    Fault::because(Code::BadInput, format!("{} cannot be read: {error}.", path.display()))
+}
+
+/// Standard input without a buffer of ours or of the library: nothing read is left lying there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stdin;
+
+impl Read for Stdin {
+    #[cfg(unix)]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(io::stdin(), buffer)?)
+    }
+
+    #[cfg(not(unix))]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        io::stdin().read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(input: &[u8]) -> Result<Vec<u8>, Code> {
+        match SecretSource::Stdin.read(&mut &*input) {
+            Ok(secret) => Ok(secret.unwrap().0.to_vec()),
+            Err(fault) => Err(fault.code),
+        }
+    }
+
+    #[test]
+    fn standard_input_gives_one_line_at_a_time() {
+        let mut input: &[u8] = b"current \nnew\r\nlast";
+        let mut next = || SecretSource::Stdin.read(&mut input).unwrap().unwrap().0.to_vec();
+        assert_eq!([next(), next(), next()], [&b"current "[..], b"new", b"last"]);
+        for (input, outcome) in [
+            (&b""[..], Err(Code::BadInput)),
+            (b"\n", Err(Code::BadInput)),
+            (b"a\0b\n", Err(Code::BadInput)),
+            (&[b'x'; PASSWORD_BYTES], Ok(vec![b'x'; PASSWORD_BYTES])),
+            (&[b'x'; PASSWORD_BYTES + 1], Err(Code::BadInput)),
+        ] {
+            assert_eq!(line(input), outcome);
+        }
+    }
+
+    #[test]
+    fn the_environment_names_places_and_never_the_password() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |set: &[(&str, OsString)]| {
+            SecretSource::of_environment(|name| {
+                set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
+            })
+        };
+        let credentials = ("CREDENTIALS_DIRECTORY", OsString::from(folder.path()));
+        assert_eq!(of(&[]), SecretSource::Terminal);
+        assert_eq!(of(&[("BURSAR_PASSWORD", "hunter2!".into())]), SecretSource::Terminal);
+        assert_eq!(of(std::slice::from_ref(&credentials)), SecretSource::Terminal);
+        let file = folder.path().join("bursar.password");
+        std::fs::write(&file, "hunter2!").unwrap();
+        assert_eq!(of(std::slice::from_ref(&credentials)), SecretSource::Credential(file));
+        let named = ("BURSAR_PASSWORD_FILE", OsString::from("/run/p"));
+        assert_eq!(of(&[credentials, named]), SecretSource::File("/run/p".into()));
+    }
+}

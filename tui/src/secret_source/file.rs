@@ -1,0 +1,127 @@
+//! Reads a secret from a file, after looking at who else could have read it.
+
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::path::Path;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::limits::PASSWORD_BYTES;
+use zeroize::Zeroizing;
+
+/// Who may own the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    User,
+    /// systemd leaves the file with root and lets the service's user in by an access list, which shows
+    /// up in the group's bits.
+    ServiceManager,
+}
+
+/// The whole content without its last newline.
+pub(super) fn whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>, Fault> {
+    let file = File::open(path).map_err(|error| super::unreadable(path, &error))?;
+    // Asked of the open file, so that it cannot be exchanged between the look and the read.
+    let about = file.metadata().map_err(|error| super::unreadable(path, &error))?;
+    closed_to_others(path, &about, owner)?;
+    // Room for everything at once: a vector that grows leaves copies behind.
+    let room = PASSWORD_BYTES.saturating_add(3);
+    let mut bytes = Zeroizing::new(Vec::with_capacity(room));
+    let limit = u64::try_from(room).unwrap_or(u64::MAX);
+    file.take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|error| super::unreadable(path, &error))?;
+    super::strip_newline(&mut bytes);
+    if bytes.len() > PASSWORD_BYTES {
+        return Err(super::too_long());
+    }
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn closed_to_others(path: &Path, about: &Metadata, owner: Owner) -> Result<(), Fault> {
+    use std::os::unix::fs::MetadataExt;
+
+    let (shown, mode) = (path.display(), about.mode() & 0o777);
+    let user = rustix::process::geteuid().as_raw();
+    let (owned, open_to) = match owner {
+        Owner::User => (about.uid() == user, mode & 0o077),
+        Owner::ServiceManager => (about.uid() == user || about.uid() == 0, mode & 0o037),
+    };
+    let refuse = |message: String| Err(Fault::because(Code::DataFolder, message));
+    if !owned {
+        return refuse(format!("{shown} belongs to another user: it must be your own."));
+    }
+    if open_to != 0 {
+        return refuse(format!(
+            "{shown} has mode {mode:03o}, so others may read or change it: run `chmod 600 {shown}`."
+        ));
+    }
+    Ok(())
+}
+
+/// Elsewhere the folder's own access list decides.
+#[cfg(not(unix))]
+fn closed_to_others(_path: &Path, _about: &Metadata, _owner: Owner) -> Result<(), Fault> {
+    Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn file(folder: &tempfile::TempDir, content: &[u8], mode: u32) -> std::path::PathBuf {
+        let path = folder.path().join(format!("{mode:o}"));
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    #[test]
+    fn exactly_one_newline_is_stripped() {
+        let folder = tempfile::tempdir().unwrap();
+        let longest = [b'x'; PASSWORD_BYTES];
+        for (content, kept) in [
+            (&b"pass word"[..], &b"pass word"[..]),
+            (b"pass\n", b"pass"),
+            (b"pass\r\n", b"pass"),
+            (b"pass\n\n", b"pass\n"),
+            (b" pass \n", b" pass "),
+            (&[&longest[..], b"\r\n"].concat(), &longest),
+        ] {
+            let path = file(&folder, content, 0o600);
+            assert_eq!(&**whole(&path, Owner::User).unwrap(), kept);
+        }
+        let path = file(&folder, &[b'x'; PASSWORD_BYTES + 9], 0o600);
+        assert_eq!(whole(&path, Owner::User).unwrap_err().code, Code::BadInput);
+        let nowhere = folder.path().join("nowhere");
+        assert_eq!(whole(&nowhere, Owner::User).unwrap_err().code, Code::BadInput);
+        assert_eq!(whole(folder.path(), Owner::ServiceManager).unwrap_err().code, Code::DataFolder);
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused_with_the_chmod() {
+        let folder = tempfile::tempdir().unwrap();
+        for mode in [0o640, 0o604, 0o620, 0o602, 0o610, 0o644, 0o666] {
+            let path = file(&folder, b"hunter2!", mode);
+            let fault = whole(&path, Owner::User).unwrap_err();
+            assert_eq!((fault.code, fault.code.exit()), (Code::DataFolder, 13), "{mode:o}");
+            assert!(fault.message.contains(&format!("chmod 600 {}", path.display())), "{fault}");
+            assert!(!fault.message.contains("hunter2"));
+        }
+        for mode in [0o400, 0o600, 0o700] {
+            whole(&file(&folder, b"hunter2!", mode), Owner::User).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_credential_may_show_its_access_list_in_the_group_bits() {
+        let folder = tempfile::tempdir().unwrap();
+        whole(&file(&folder, b"hunter2!", 0o440), Owner::ServiceManager).unwrap();
+        for mode in [0o444, 0o460] {
+            let path = file(&folder, b"hunter2!", mode);
+            assert_eq!(whole(&path, Owner::ServiceManager).unwrap_err().code, Code::DataFolder);
+        }
+    }
+}

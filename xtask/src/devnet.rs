@@ -1,0 +1,23 @@
+//! `cargo xtask devnet`: installs the pinned local chain and prints the path of its binary last. The work
+//! is done by the demo kit, which tests call directly; this only gives it a short name.
+
+use std::env;
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+
+pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let order = match words.as_slice() {
+        [] => "install",
+        ["--recompile"] => "recompile",
+        _ => bail!("usage: cargo xtask devnet [--recompile]"),
+    };
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["run", "--quiet", "--package", "bursar-demo", "--bin", "bursar-devnet", "--", order])
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "the local chain kit ended with {status}");
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Chores of the project: `cargo xtask <task>`. Depends on no crate of ours; what needs one runs it.
+
+mod devnet;
+
+use std::env;
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+/// A task, called with the arguments after its name.
+type Task = fn(&[String]) -> anyhow::Result<()>;
+
+/// Name, what it does, and the function that does it.
+const TASKS: &[(&str, &str, Task)] = &[(
+    "devnet",
+    "install the local chain for tests; --recompile: compile its contract anew",
+    devnet::run,
+)];
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
+    let mut arguments = env::args().skip(1);
+    let name = arguments.next().unwrap_or_else(|| "help".to_owned());
+    let rest: Vec<String> = arguments.collect();
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        return std::io::stdout().write_all(usage().as_bytes()).context("stdout");
+    }
+    match TASKS.iter().find(|(task, _, _)| *task == name) {
+        Some((_, _, run)) => run(&rest),
+        None => bail!("there is no task {name:?}\n{}", usage()),
+    }
+}
+
+fn usage() -> String {
+    let mut text = "usage: cargo xtask <task>\n".to_owned();
+    for (name, about, _) in TASKS {
+        text.push_str(&format!("  {name:<10} {about}\n"));
+    }
+    text
+}
