@@ -1,5 +1,7 @@
-//! The whole loop on one machine, and the kit that tests share with it: a local chain with the real
-//! stablecoin addresses, and a merchant who asks for money. Nothing here is part of a wallet.
+//! The whole loop on one machine: a local chain, a merchant with a paywall, an agent that pays and an
+//! operator who decides. The demonstration runs on it, and so do the tests.
 
+pub mod agent;
 pub mod devnet;
 pub mod merchant;
+pub mod operator;

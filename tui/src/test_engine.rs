@@ -3,6 +3,7 @@
 use bursar_core::wire::{Frame, ToClient, ToEngine};
 use futures::{SinkExt, StreamExt};
 use tokio::io::DuplexStream;
+use tokio_util::bytes::Bytes;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use zeroize::Zeroizing;
 
@@ -26,7 +27,7 @@ impl TestEngine {
 
     async fn write(&mut self, frame: &Frame) {
         // The client may have gone away: that is for the test to judge by what the client says.
-        let _gone = self.0.send(frame.encode().to_vec().into()).await;
+        let _gone = self.0.send(Bytes::from(frame.encode().to_vec())).await;
     }
 
     pub(crate) async fn frame(&mut self) -> Option<Frame> {

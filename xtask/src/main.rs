@@ -1,5 +1,6 @@
 //! Chores of the project: `cargo xtask <task>`. Depends on no crate of ours; what needs one runs it.
 
+mod ci;
 mod devnet;
 
 use std::env;
@@ -12,11 +13,14 @@ use anyhow::{Context, bail};
 type Task = fn(&[String]) -> anyhow::Result<()>;
 
 /// Name, what it does, and the function that does it.
-const TASKS: &[(&str, &str, Task)] = &[(
-    "devnet",
-    "install the local chain for tests; --recompile: compile its contract anew",
-    devnet::run,
-)];
+const TASKS: &[(&str, &str, Task)] = &[
+    ("ci", "everything that must hold before a change lands", ci::run),
+    (
+        "devnet",
+        "install the local chain for tests; --recompile: compile its contract anew",
+        devnet::run,
+    ),
+];
 
 fn main() -> ExitCode {
     match run() {

@@ -68,7 +68,7 @@ impl Options {
 
 /// What every part of the engine shares.
 #[derive(Debug)]
-pub struct Shared {
+pub(crate) struct Shared {
     pub(crate) folder: DataFolder,
     pub(crate) edition: Edition,
     pub(crate) config: Config,
@@ -143,11 +143,6 @@ impl Engine {
         Ok(Self { shared, control: tokio::sync::Mutex::new(None), _lock: lock })
     }
 
-    /// What the parts share; for the programs' own composition and for tests.
-    pub fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
     pub fn wallet_exists(&self) -> bool {
         self.shared.core.view().state.wallet.is_some()
     }
@@ -155,6 +150,19 @@ impl Engine {
     /// Whether the settings want the agent server to start with the engine.
     pub fn autostart(&self) -> bool {
         self.shared.config.autostart
+    }
+
+    pub fn vault(&self) -> &Arc<Vault> {
+        &self.shared.vault
+    }
+
+    pub fn core(&self) -> &Handle {
+        &self.shared.core
+    }
+
+    /// The agent server without a socket.
+    pub fn api(&self) -> Api {
+        self.shared.api()
     }
 
     /// An operator's session inside this process.
@@ -204,13 +212,8 @@ impl Engine {
 }
 
 impl Shared {
-    pub(crate) async fn start_server(&self) -> Result<SocketAddr, Fault> {
-        let mut server = self.server.lock().await;
-        if let Some(running) = server.as_ref() {
-            return Ok(running.address);
-        }
-        let (address, listeners) = bind(self.config.listen).await?;
-        let api = Api::new(
+    fn api(&self) -> Api {
+        Api::new(
             self.core.clone(),
             Arc::clone(&self.vault),
             self.ports.clone(),
@@ -221,8 +224,16 @@ impl Shared {
                 hosts: Vec::new(),
                 rate_per_minute: self.config.rate_per_minute,
             },
-        );
-        *server = Some(Server::start(Arc::new(api), address, listeners));
+        )
+    }
+
+    pub(crate) async fn start_server(&self) -> Result<SocketAddr, Fault> {
+        let mut server = self.server.lock().await;
+        if let Some(running) = server.as_ref() {
+            return Ok(running.address);
+        }
+        let (address, listeners) = bind(self.config.listen).await?;
+        *server = Some(Server::start(Arc::new(self.api()), address, listeners));
         tracing::info!(%address, "agent server started");
         Ok(address)
     }

@@ -46,6 +46,9 @@ pub enum SignFault {
 /// Whoever holds keys. A signer may be slow, may ask a human and may refuse; it signs the slip's digest
 /// and nothing else.
 pub trait Signer: Send + Sync + fmt::Debug {
+    /// Whether signing this waits for a person: then nobody waits for the signature, a poll finds it.
+    fn asks_a_person(&self, slip: &Slip) -> bool;
+
     fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>>;
 }
 

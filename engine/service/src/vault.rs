@@ -214,6 +214,10 @@ impl Vault {
 }
 
 impl Signer for Vault {
+    fn asks_a_person(&self, _slip: &Slip) -> bool {
+        false
+    }
+
     fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>> {
         let signed = self.gate.sign(&slip);
         Box::pin(async move { signed })

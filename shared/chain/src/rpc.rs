@@ -128,13 +128,13 @@ fn bytes(raw: &RawValue) -> Result<Bytes, Unusable> {
 }
 
 fn timestamp(raw: &RawValue) -> Result<Utc, Unusable> {
+    // The year 9999: later ones are milliseconds by mistake, or a lie.
+    const SECONDS_MAX: u64 = 253_402_300_799;
     #[derive(Deserialize)]
     struct Block {
         timestamp: String,
     }
     let seconds = u64_of(&shape::<Block>(raw)?.timestamp)?;
-    // The year 9999: later ones are milliseconds by mistake, or a lie.
-    const SECONDS_MAX: u64 = 253_402_300_799;
     let seconds =
         Some(seconds).filter(|at| *at <= SECONDS_MAX).and_then(|at| i64::try_from(at).ok());
     seconds.map(Utc::from_seconds).ok_or(Unusable("a block of a year after 9999"))

@@ -130,4 +130,8 @@ fn a_broken_clock_is_no_reason_to_stop() {
             assert!(start.0 > i64::MIN && start.0 < i64::MAX && offset.abs() < 86_400);
         }
     }
+    let day_at = |utc| day_of(utc, &TimeZone::UTC).0;
+    assert_eq!(day_at(Utc(i64::MIN)), day(date(1, 1, 1)));
+    assert_eq!(day_at(Utc(i64::MAX)), day(date(9999, 1, 1)));
+    assert_eq!(day_at(Utc(-1)), LocalDay(-1));
 }

@@ -27,14 +27,16 @@ pub(super) async fn connect(path: &str) -> Result<Stream, Fault> {
 fn refused(error: io::Error) -> Fault {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            let message = "The engine's socket belongs to another user: run the command as that user.";
+            let message =
+                "The engine's socket belongs to another user: run the command as that user.";
             Fault::because(Code::DataFolder, message).with_detail(error)
         }
         _nobody_listens => Fault::new(Code::EngineDown).with_detail(error),
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -69,7 +69,8 @@ impl Sheet {
     /// A head and rows, each column as wide as its widest cell.
     pub(super) fn table<const N: usize>(&mut self, head: [&str; N], rows: &[[String; N]]) {
         let mut widths = head.map(|cell| cell.chars().count());
-        let safe: Vec<[String; N]> = rows.iter().map(|row| row.each_ref().map(|c| plain(c))).collect();
+        let safe: Vec<[String; N]> =
+            rows.iter().map(|row| row.each_ref().map(|c| plain(c))).collect();
         for row in &safe {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = cell.chars().count().max(*width);

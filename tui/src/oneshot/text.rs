@@ -13,7 +13,7 @@ use super::report::Handed;
 use super::sheet::Sheet;
 
 /// What an answer does not say about itself.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     /// `noun.verb`.
     pub(super) command: &'a str,

@@ -28,9 +28,7 @@ pub(super) fn whole(path: &Path, owner: Owner) -> Result<Zeroizing<Vec<u8>>, Fau
     let room = PASSWORD_BYTES.saturating_add(3);
     let mut bytes = Zeroizing::new(Vec::with_capacity(room));
     let limit = u64::try_from(room).unwrap_or(u64::MAX);
-    file.take(limit)
-        .read_to_end(&mut bytes)
-        .map_err(|error| super::unreadable(path, &error))?;
+    file.take(limit).read_to_end(&mut bytes).map_err(|error| super::unreadable(path, &error))?;
     super::strip_newline(&mut bytes);
     if bytes.len() > PASSWORD_BYTES {
         return Err(super::too_long());
@@ -66,7 +64,8 @@ fn closed_to_others(_path: &Path, _about: &Metadata, _owner: Owner) -> Result<()
     Ok(())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;

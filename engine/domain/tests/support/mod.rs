@@ -107,9 +107,18 @@ impl World {
     }
 
     fn record(&mut self, event: Event) {
+        let made_before_it_could_be_locked = matches!(event, Event::WalletCreated { .. });
+        assert!(
+            self.unlocked || made_before_it_could_be_locked || event.may_happen_while_locked(),
+            "no seal would cover {event:?}"
+        );
         // The journal's own time never goes back, whatever the clock does.
         let at = self.clock.utc.max(self.state.clock);
         let entry = Entry { seq: self.state.seq + 1, at, event };
+        self.keep(entry);
+    }
+
+    fn keep(&mut self, entry: Entry) {
         let touched = apply(&mut self.state, &entry);
         let found = check::check(&self.state);
         assert_eq!(found, Ok(()), "after {:?}", entry.event);
@@ -123,6 +132,20 @@ impl World {
             }
         }
         self.entries.push(entry);
+    }
+
+    /// The same world after a restart: state and indexes come from the journal alone.
+    pub(crate) fn restarted(&self) -> Self {
+        let mut next = Self {
+            unlocked: self.unlocked,
+            trusted: self.trusted,
+            drawn: self.drawn,
+            ..Self::empty(self.clock.clone())
+        };
+        for entry in &self.entries {
+            next.keep(entry.clone());
+        }
+        next
     }
 
     /// What the engine's indexes know of an ask.

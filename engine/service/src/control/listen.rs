@@ -31,7 +31,7 @@ pub struct ControlServer {
 
 impl ControlServer {
     /// Listens, then tells where in the owner-only file.
-    pub fn start(engine: &Arc<Shared>) -> Result<Self, Fault> {
+    pub(crate) fn start(engine: &Arc<Shared>) -> Result<Self, Fault> {
         let socket = socket_path(&engine.folder)?;
         let failed = |error: std::io::Error| {
             Fault::because(

@@ -156,10 +156,17 @@ fn run(
             }
         }
         batch.step(&mut core, publish, clock);
-        if let Some(message) = other {
-            if !control(message, &mut core, publish, clock) {
+        match other {
+            Some(Message::Stop(answer)) => {
+                core.flush(&clock.now());
+                publish.send_replace(Arc::new(core.view()));
+                // The journal is closed before anybody is told so.
+                drop(core);
+                let _gone = answer.send(Ok(()));
                 return;
             }
+            Some(message) => control(message, &mut core, publish, clock),
+            None => {}
         }
     }
     core.flush(&clock.now());
@@ -198,18 +205,19 @@ impl Batch {
     }
 }
 
-/// Everything that is no action. `false` ends the thread.
+/// Everything that is no action.
 fn control(
     message: Message,
     core: &mut Core,
     publish: &watch::Sender<Arc<View>>,
     clock: &dyn Clock,
-) -> bool {
+) {
     let damaged = |error: crate::journal::JournalError| {
         Fault::because(Code::JournalDamaged, error.to_string())
     };
     match message {
-        Message::Do(..) => {}
+        // Taken by the loop.
+        Message::Do(..) | Message::Stop(_) => {}
         Message::Look(id, answer) => {
             let _gone = answer.send(core.find(id).map_err(damaged));
         }
@@ -229,12 +237,5 @@ fn control(
             core.locked();
             let _gone = answer.send(Ok(()));
         }
-        Message::Stop(answer) => {
-            core.flush(&clock.now());
-            publish.send_replace(Arc::new(core.view()));
-            let _gone = answer.send(Ok(()));
-            return false;
-        }
     }
-    true
 }

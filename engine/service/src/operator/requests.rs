@@ -52,7 +52,7 @@ pub(super) async fn approve(
     confirm(&card, order.confirm, agreed, dialogue).await?;
     let nonce = engine.random()?;
     let approved = Action::Approve { id: card.id, shown: card.digest.clone(), nonce };
-    let outcome = act(engine, approved).await?;
+    let outcome = act(engine, approved).await.map_err(|fault| over(engine, card.id, fault))?;
     let Answered::Request(record) = outcome.answer else {
         return Err(Fault::new(Code::InternalError));
     };
@@ -118,7 +118,8 @@ pub(super) async fn deny(engine: &Arc<Shared>, order: &Deny) -> Result<Done, Fau
     }
     let card = card(engine, &request)?;
     let reason = Some(reason).filter(|reason| !reason.is_empty());
-    act(engine, Action::Deny { id: request.id, reason }).await?;
+    let denied = Action::Deny { id: request.id, reason };
+    act(engine, denied).await.map_err(|fault| over(engine, request.id, fault))?;
     Ok(decided(&card, "denied"))
 }
 
@@ -137,6 +138,18 @@ fn card(engine: &Shared, request: &Request) -> Result<Card, Fault> {
     cards::card(&view.state, request, &engine.core.now()).ok_or(Fault::new(Code::AlreadyDecided))
 }
 
+/// A request that waits no longer was decided or has expired: that, and not "unknown", is the answer.
+fn over(engine: &Shared, id: RequestId, fault: Fault) -> Fault {
+    if fault.code != Code::RequestNotFound {
+        return fault;
+    }
+    match engine.core.reader().request(id).ok().flatten().map(|request| request.status) {
+        Some(Status::Expired { .. }) => Fault::new(Code::RequestExpired),
+        Some(_decided) => Fault::new(Code::AlreadyDecided),
+        None => fault,
+    }
+}
+
 /// The waiting request whose id begins so; a decided one is told apart from none at all.
 fn find(engine: &Shared, prefix: &str) -> Result<Arc<Request>, Fault> {
     let view = engine.core.view();
@@ -145,18 +158,15 @@ fn find(engine: &Shared, prefix: &str) -> Result<Arc<Request>, Fault> {
     match fits.as_slice() {
         [only] if !prefix.is_empty() => Ok(Arc::clone(only)),
         [] => {
+            let unknown = Fault::because(
+                Code::RequestNotFound,
+                format!("No request begins with {prefix}: see `bursar requests`."),
+            );
             let recent = engine.core.reader().latest(RECENT).unwrap_or_default();
-            let whole = prefix.parse::<RequestId>().ok();
-            let known = recent.iter().any(|request| request.id.has_prefix(prefix))
-                || whole.is_some_and(|id| engine.core.reader().request(id).is_ok_and(|r| r.is_some()));
-            Err(if known && !prefix.is_empty() {
-                Fault::new(Code::AlreadyDecided)
-            } else {
-                Fault::because(
-                    Code::RequestNotFound,
-                    format!("No request begins with {prefix}: see `bursar requests`."),
-                )
-            })
+            let named = prefix.parse::<RequestId>().ok();
+            let recent = recent.iter().find(|request| request.id.has_prefix(prefix));
+            let id = named.or(recent.map(|request| request.id)).filter(|_id| !prefix.is_empty());
+            Err(id.map_or(unknown.clone(), |id| over(engine, id, unknown)))
         }
         several => {
             let ids: Vec<String> = several.iter().map(|request| request.id.short()).collect();

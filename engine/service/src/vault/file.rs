@@ -68,7 +68,7 @@ impl WalletFiles {
         kdf: KdfParams,
     ) -> Result<OpenWallet, WalletFileError> {
         let place = self.place(name)?;
-        if let Some(other) = self.names()?.first().filter(|n| self.place(n).is_ok_and(|p| p.current().exists())) {
+        if let Some(other) = self.names()?.first() {
             return Err(WalletFileError::AlreadyExists { file: self.place(other)?.current() });
         }
         place.make_folder()?;

@@ -16,12 +16,14 @@ const LOCALTIME: &str = "/etc/localtime";
 pub(super) struct ZoneSource {
     mark: Option<Mark>,
     zone: TimeZone,
+    /// Whether the last reading failed: it is told once, not with every look at the clock.
+    unreadable: bool,
 }
 
 impl ZoneSource {
     pub(super) fn open() -> Result<Self, ClockError> {
         let mark = Mark::of(Path::new(LOCALTIME));
-        Ok(Self { mark, zone: read()? })
+        Ok(Self { mark, zone: read()?, unreadable: false })
     }
 
     /// The zone as of now. The library keeps its answer for five minutes, which is long for a rule about
@@ -34,12 +36,15 @@ impl ZoneSource {
             reset_system_time_zone_cache();
             self.mark = mark;
         }
-        match read() {
+        let reading = read();
+        let was_unreadable = std::mem::replace(&mut self.unreadable, reading.is_err());
+        match reading {
             Ok(zone) if zone != self.zone => {
                 info!(zone = name_of(&zone), "time zone changed");
                 self.zone = zone;
             }
             Ok(_same) => {}
+            Err(_told_before) if was_unreadable => {}
             Err(error) => warn!(%error, kept = name_of(&self.zone), "time zone unreadable"),
         }
         self.zone.clone()

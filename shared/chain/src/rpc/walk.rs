@@ -84,15 +84,12 @@ impl RpcChain {
         step: &Step<'a, T>,
         budget: Pin<&mut Sleep>,
     ) -> Result<T, Setback> {
-        let outcome = if budget.is_elapsed() {
-            Err(Setback::OutOfTime)
-        } else {
-            // cancel-safe: an answer that comes too late is dropped with its connection.
-            tokio::select! {
-                biased;
-                outcome = step(endpoint) => outcome,
-                () = budget => Err(Setback::OutOfTime),
-            }
+        // cancel-safe: an answer that comes too late is dropped with its connection. The time is looked
+        // at first, so that nothing is begun when none is left.
+        let outcome = tokio::select! {
+            biased;
+            () = budget => Err(Setback::OutOfTime),
+            outcome = step(endpoint) => outcome,
         };
         let health = match &outcome {
             Ok(_) => Health::Well,

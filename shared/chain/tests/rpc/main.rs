@@ -6,3 +6,5 @@ mod answers;
 mod node;
 #[cfg(test)]
 mod order;
+#[cfg(test)]
+mod secrecy;

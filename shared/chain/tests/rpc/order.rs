@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::node::{
-    ACCOUNT, Answer, COOL_DOWN_MS, Node, RETRY_MS, chain, chain_with, clock, foreign, limits,
-    nobody, ours,
-};
 use alloy_primitives::U256;
 use bursar_chain::ports::{BlockTag, Chain, ChainFault};
 use bursar_chain::rpc::{ConfigError, ENDPOINTS_MAX, RpcChain, RpcConfig, RpcLimits};
 use serde_json::json;
+
+use crate::node::{
+    ACCOUNT, Answer, COOL_DOWN_MS, Node, RETRY_MS, chain, chain_with, clock, foreign, limits,
+    nobody, ours,
+};
 
 async fn balance(chain: &RpcChain) -> Result<U256, ChainFault> {
     chain.balance(ACCOUNT, BlockTag::Latest).await
@@ -130,6 +131,20 @@ async fn when_all_are_left_alone_the_one_that_failed_first_is_asked_anyway() {
     second.on("eth_getBalance", Answer::Result(json!("0x2")));
     let _failed = balance(&chain).await;
     assert_eq!(balance(&chain).await, wei(2), "and a good answer closes its breaker");
+}
+
+#[tokio::test]
+async fn an_endpoint_left_alone_stays_so_while_another_one_can_be_asked() {
+    let (first, second, clock) = (Node::rich(1).await, Node::rich(2).await, clock());
+    let chain = chain_with(&[first.url(), second.url()], limits(), &clock);
+    first.fail_all();
+    for _ in 0..2 {
+        assert_eq!(balance(&chain).await, wei(2));
+    }
+    second.on("eth_getBalance", Answer::Text(503, String::new()));
+    let why = reasons(balance(&chain).await.unwrap_err());
+    assert!(why[0].contains("left alone") && why[1].contains("503"), "{why:?}");
+    assert_eq!(first.asked().await.len(), 2);
 }
 
 #[tokio::test]

@@ -32,7 +32,10 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
             to.next("Put it to work with", &command);
         }
         "suspended" => {
-            to.next("Let it work again with", &format!("bursar agent resume {}", word(&agent.name)));
+            to.next(
+                "Let it work again with",
+                &format!("bursar agent resume {}", word(&agent.name)),
+            );
         }
         _working => {}
     }
@@ -70,7 +73,10 @@ fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
         }
         if agent.renewal_held {
             to.next(
-                &format!("{}: the clock jumped, so today's allowance is held back. Grant it with", agent.name),
+                &format!(
+                    "{}: the clock jumped, so today's allowance is held back. Grant it with",
+                    agent.name
+                ),
                 &format!("bursar agent renew {}", word(&agent.name)),
             );
         }

@@ -13,7 +13,10 @@ pub(super) fn server(to: &mut Sheet, server: &ServerAnswer, context: Context<'_>
     if server.running && server.locked {
         to.next("Agents are refused until you run", "bursar wallet open");
     } else if !server.running && context.command != "server.stop" {
-        to.next("Start it with", if context.engine_running { "bursar server start" } else { "bursar engine" });
+        to.next(
+            "Start it with",
+            if context.engine_running { "bursar server start" } else { "bursar engine" },
+        );
     }
 }
 
@@ -56,7 +59,11 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
             super::wallet::state(wallet),
             count(wallet.seeds, "seed"),
             // "address" does not take a plain s.
-            if wallet.addresses == 1 { "1 address".to_owned() } else { format!("{} addresses", wallet.addresses) }
+            if wallet.addresses == 1 {
+                "1 address".to_owned()
+            } else {
+                format!("{} addresses", wallet.addresses)
+            }
         )
     } else {
         "none yet".to_owned()
@@ -65,7 +72,14 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
         ("engine", if context.engine_running { "running" } else { "not running" }.to_owned()),
         ("wallet", about_wallet),
         ("server", serving(&status.server)),
-        ("agents", if status.frozen { format!("{}, frozen", status.agents) } else { status.agents.to_string() }),
+        (
+            "agents",
+            if status.frozen {
+                format!("{}, frozen", status.agents)
+            } else {
+                status.agents.to_string()
+            },
+        ),
         ("requests", format!("{} waiting", status.requests)),
         ("journal", count(usize::try_from(status.journal).unwrap_or(usize::MAX), "record")),
         ("head", status.head.clone()),
@@ -121,6 +135,8 @@ pub(super) fn audit(to: &mut Sheet, audit: &AuditAnswer) {
     ]);
     match &audit.untrusted {
         Some(why) => untrusted(to, why),
-        None => to.next("Note the head down; later compare with", "bursar audit verify --head <head>"),
+        None => {
+            to.next("Note the head down; later compare with", "bursar audit verify --head <head>")
+        }
     }
 }

@@ -30,7 +30,8 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     rows.extend(lending(&policy.lending));
     to.rows(&rows);
     if policy.agents == 0 {
-        let command = format!("bursar agent commission <agent_code> {} <label>", word(&policy.name));
+        let command =
+            format!("bursar agent commission <agent_code> {} <label>", word(&policy.name));
         to.next("Give it to an agent with", &command);
     }
 }

@@ -29,7 +29,8 @@ pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
 }
 
 fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
-    let RequestAnswer { lane, agent_id, status, amount, asset, payee, domain, created, .. } = request;
+    let RequestAnswer { lane, agent_id, status, amount, asset, payee, domain, created, .. } =
+        request;
     let domain = domain.as_ref().map_or(String::new(), |domain| format!("  {}", foreign(domain)));
     let expires = request
         .expires_in_seconds

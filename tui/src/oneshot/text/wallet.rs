@@ -39,7 +39,9 @@ pub(super) fn seed(to: &mut Sheet, seed: &SeedAnswer, context: Context<'_>) {
     let handed = context.handed.filter(|handed| handed.field == SecretField::Phrase);
     if let Some(phrase) = handed.and_then(|handed| handed.text.as_deref()) {
         to.blank();
-        to.line("Write these words down now, in this order, on paper. They are not shown again, and");
+        to.line(
+            "Write these words down now, in this order, on paper. They are not shown again, and",
+        );
         to.line("whoever has them has the money.");
         to.blank();
         to.words(phrase);

@@ -22,7 +22,7 @@ pub struct Execution {
     pub tasks: TaskTracker,
 }
 
-/// Signs a slip and has the signature recorded. Waits a while for a signer that asks a human; `None` says
+/// Signs a slip and has the signature recorded. Does not wait for a signer that asks a person; `None` says
 /// that it is still asked, and that a poll will find the answer.
 ///
 /// # Errors
@@ -30,6 +30,7 @@ pub struct Execution {
 pub async fn execute(run: &Execution, slip: Slip) -> Result<Option<Signature65>, SignFault> {
     let (signer, core) = (Arc::clone(&run.signer), run.core.clone());
     let (tell, told) = oneshot::channel();
+    let slow = signer.asks_a_person(&slip);
     run.tasks.spawn(async move {
         let id = slip.request();
         let signed = signer.sign(slip).await;
@@ -46,6 +47,9 @@ pub async fn execute(run: &Execution, slip: Slip) -> Result<Option<Signature65>,
             Err(refused) => tracing::warn!(request = %id.short(), %refused, "not signed"),
         }
     });
+    if slow {
+        return Ok(None);
+    }
     match tokio::time::timeout(Duration::from_millis(SIGNER_WAIT_MS), told).await {
         Ok(Ok(signed)) => signed.map(Some),
         Ok(Err(_stopping)) => Ok(None),

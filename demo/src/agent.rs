@@ -1,0 +1,132 @@
+//! An agent: signs its requests to the wallet, and pays a paywall with what it gets. Shares no code with
+//! the wallet: HMAC over a message that `serde_json` writes with sorted keys, which is canonical for the
+//! plain texts that are used here.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Map, Value, json};
+use sha2::Sha256;
+
+/// How often a held request is polled.
+const POLL: Duration = Duration::from_millis(300);
+
+/// An agent's credentials.
+#[derive(Debug, Clone)]
+pub struct Agent {
+    pub id: String,
+    /// `AT_` and 64 hex digits.
+    pub token: String,
+    pub bearer: bool,
+}
+
+/// What came of paying for a resource.
+#[derive(Debug, Clone)]
+pub struct Paid {
+    /// The status of the merchant's last answer.
+    pub status: u16,
+    pub body: Value,
+    /// Whether the request had to wait for the operator.
+    pub waited: bool,
+}
+
+impl Agent {
+    /// From the environment that the wallet printed for it.
+    pub fn from_environment() -> anyhow::Result<Self> {
+        let read = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
+        Ok(Self {
+            id: read("WALLET_AGENT_ID")?,
+            token: read("WALLET_AGENT_TOKEN")?,
+            bearer: read("WALLET_AUTH_MODE")? == "bearer",
+        })
+    }
+
+    /// The `signature` field over a message.
+    pub fn sign(&self, timestamp: i64, fields: &Map<String, Value>) -> String {
+        if self.bearer {
+            return self.token.clone();
+        }
+        let mut message = fields.clone();
+        message.insert("agent_id".into(), json!(self.id));
+        message.insert("timestamp".into(), json!(timestamp));
+        // serde_json's default map is sorted.
+        let text = Value::Object(message).to_string();
+        let key = self.token.strip_prefix("AT_").and_then(|digits| hex::decode(digits).ok());
+        let digest = Hmac::<Sha256>::new_from_slice(&key.unwrap_or_default())
+            .map(|mac| hex::encode(mac.chain_update(text).finalize().into_bytes()));
+        format!("SIG:{timestamp}:{}", digest.unwrap_or_default())
+    }
+
+    /// A `/sign` body.
+    pub fn ask(&self, timestamp: i64, header: &str, request_url: Option<&str>) -> Value {
+        let mut fields = Map::new();
+        fields.insert("payment_required".into(), json!(header));
+        if let Some(url) = request_url {
+            fields.insert("request_url".into(), json!(url));
+        }
+        self.body(timestamp, fields)
+    }
+
+    /// A body of a reading endpoint.
+    pub fn read(&self, timestamp: i64) -> Value {
+        let mut fields = Map::new();
+        fields.insert("action".into(), json!("agent_read"));
+        let mut body = self.body(timestamp, fields);
+        if let Value::Object(fields) = &mut body {
+            fields.remove("action");
+        }
+        body
+    }
+
+    fn body(&self, timestamp: i64, mut fields: Map<String, Value>) -> Value {
+        let signature = self.sign(timestamp, &fields);
+        fields.insert("agent_id".into(), json!(self.id));
+        fields.insert("signature".into(), json!(signature));
+        Value::Object(fields)
+    }
+
+    /// Gets a resource, pays for it through the wallet at `wallet`, and gets it again. `tell` hears each
+    /// step.
+    pub async fn buy(
+        &self,
+        wallet: &str,
+        url: &str,
+        tell: &(dyn Fn(&str) + Sync),
+    ) -> anyhow::Result<Paid> {
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        let first = client.get(url).send().await?;
+        if first.status() != 402 {
+            bail!("{url} answered {} and asks for no payment", first.status());
+        }
+        let header = first.headers().get("payment-required").context("no offer in the 402 answer")?;
+        let header = header.to_str()?.to_owned();
+        tell("402 Payment Required: forwarding the offer to the wallet");
+        let now = jiff::Timestamp::now().as_second();
+        let body = self.ask(now, &header, Some(url));
+        let mut answer = json_of(client.post(format!("{wallet}/sign")).json(&body)).await?;
+        let waited = answer.1["status"] == "pending";
+        if waited {
+            tell("the wallet holds it until the operator decides: polling");
+        }
+        while answer.0 == 202 {
+            let id = answer.1["request_id"].as_str().context("no request_id")?.to_owned();
+            tokio::time::sleep(POLL).await;
+            answer = json_of(client.get(format!("{wallet}/sign/status/{id}"))).await?;
+        }
+        let (name, value) = (answer.1["header_name"].as_str(), answer.1["header_value"].as_str());
+        let (Some(name), Some(value)) = (name, value) else {
+            bail!("the wallet refused: {}", answer.1);
+        };
+        tell("the wallet signed: asking again with the payment");
+        let paid = client.get(url).header(name, value).send().await?;
+        let status = paid.status().as_u16();
+        Ok(Paid { status, body: paid.json().await.unwrap_or(Value::Null), waited })
+    }
+}
+
+async fn json_of(request: reqwest::RequestBuilder) -> anyhow::Result<(u16, Value)> {
+    let response = request.send().await?;
+    let status = response.status().as_u16();
+    Ok((status, response.json().await.unwrap_or(Value::Null)))
+}

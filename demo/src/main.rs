@@ -1,0 +1,64 @@
+//! `bursar-demo`: a wallet, an agent, a merchant and a local chain in a throw-away folder. The agent pays a
+//! small amount at once and a larger one after you press a key. One command, no questions; `--yes` presses
+//! the key. The program starts itself again as engine, merchant and agent, so that what you see are real
+//! processes that share nothing but their sockets.
+
+mod director;
+mod roles;
+mod stage;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Shows the whole loop on this machine: an agent pays a paywall through your policy.
+#[derive(Debug, Parser)]
+#[command(name = "bursar-demo", version)]
+struct Cli {
+    /// Approve the larger payment without waiting for a key.
+    #[arg(long, short)]
+    yes: bool,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+/// What the program is when the director starts it again.
+#[derive(Debug, Subcommand)]
+enum Role {
+    #[command(hide = true)]
+    Engine { folder: std::path::PathBuf },
+    #[command(hide = true)]
+    Merchant {
+        pay_to: alloy_primitives::Address,
+        /// The local chain, if there is one.
+        #[arg(long)]
+        chain: Option<String>,
+    },
+    #[command(hide = true)]
+    Agent { url: String },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&anyhow::Error::from(error)),
+    };
+    let done = runtime.block_on(async {
+        match cli.role {
+            None => director::direct(cli.yes).await,
+            Some(Role::Engine { folder }) => roles::engine(&folder).await,
+            Some(Role::Merchant { pay_to, chain }) => roles::merchant(pay_to, chain).await,
+            Some(Role::Agent { url }) => roles::agent(&url).await,
+        }
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("bursar-demo: {error:#}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,87 @@
+//! What the program is when it was started again: the engine, the merchant, the agent.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use alloy_primitives::Address;
+use anyhow::{Context, bail};
+use bursar_core::networks::ChainId;
+use bursar_demo::agent::Agent;
+use bursar_demo::devnet::Devnet;
+use bursar_demo::merchant::{Merchant, MerchantConfig};
+use bursar_engine::edition::Edition;
+use bursar_engine::engine::{Engine, Mode, Options};
+use bursar_engine::service::data_dir::DataFolder;
+use bursar_engine::service::instance::{Instance, claim};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The network of the demonstration.
+pub(crate) const CHAIN: ChainId = ChainId(8453);
+/// Prices in smallest units of a six-decimal stablecoin.
+pub(crate) const SMALL: u128 = 12_000;
+pub(crate) const LARGE: u128 = 1_500_000;
+
+/// The engine that `bursar engine` runs, on a folder of the demonstration.
+pub(crate) async fn engine(folder: &Path) -> anyhow::Result<()> {
+    let folder = DataFolder::open(folder)?;
+    let Instance::Free(lock) = claim(&folder)? else { bail!("the folder is taken") };
+    let mut options = Options::new(folder, lock, Edition::full(), Mode::Full);
+    options.listen = Some("127.0.0.1:0".to_owned());
+    let engine = Engine::open(options).await?;
+    engine.serve_control().await?;
+    let address = engine.start_server().await?;
+    ready(&format!("http://{address}"))?;
+    end_asked().await?;
+    engine.stop().await;
+    Ok(())
+}
+
+/// A merchant with two priced resources.
+pub(crate) async fn merchant(pay_to: Address, chain: Option<String>) -> anyhow::Result<()> {
+    let mut config = MerchantConfig::new(CHAIN, pay_to).sell("/small", SMALL).sell("/large", LARGE);
+    if let Some(url) = chain {
+        config = config.settle_on(Devnet::attach(&url, CHAIN).await?);
+    }
+    let merchant = Merchant::serve(config).await?;
+    ready(merchant.url())?;
+    end_asked().await?;
+    merchant.stop().await;
+    Ok(())
+}
+
+/// An agent that buys one resource with the credentials of its environment.
+pub(crate) async fn agent(url: &str) -> anyhow::Result<()> {
+    let wallet = std::env::var("WALLET_URL").context("WALLET_URL is not set")?;
+    let agent = Agent::from_environment()?;
+    let paid = agent.buy(&wallet, url, &|step| eprintln!("    agent: {step}")).await?;
+    let answer = serde_json::json!({"status": paid.status, "body": paid.body, "waited": paid.waited});
+    writeln!(std::io::stdout(), "{answer}")?;
+    if paid.status != 200 { bail!("the merchant answered {}", paid.status) }
+    Ok(())
+}
+
+/// Tells the director where this process listens.
+fn ready(url: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    writeln!(out, "READY {url}")?;
+    Ok(out.flush()?)
+}
+
+/// Waits for SIGTERM, or for the director to be gone: its pipe to our standard input closes then.
+async fn end_asked() -> anyhow::Result<()> {
+    let mut term = signal(SignalKind::terminate())?;
+    let orphaned = async {
+        if std::io::stdin().is_terminal() {
+            std::future::pending::<()>().await;
+        }
+        let mut nothing = [0; 1];
+        let mut stdin = tokio::io::stdin();
+        // Nothing is ever sent: the read ends when the other end does.
+        let _closed = tokio::io::AsyncReadExt::read(&mut stdin, &mut nothing).await;
+    };
+    tokio::select! {
+        _signal = term.recv() => {}
+        () = orphaned => {}
+    }
+    Ok(())
+}

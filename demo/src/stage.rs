@@ -1,0 +1,71 @@
+//! The processes of the demonstration, and what it says to the person who watches.
+
+use std::io::{IsTerminal, Write};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+/// How long a process may take to say that it is ready; the wallet's key derivation is on purpose slow.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process that is asked to end when it is dropped: its standard input closes.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    pub(crate) url: String,
+    child: Child,
+}
+
+/// This program in another role.
+pub(crate) fn role(arguments: &[&str]) -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("where am I?")?);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    Ok(command)
+}
+
+impl Actor {
+    /// Starts a role and waits until it is ready.
+    pub(crate) async fn start(arguments: &[&str]) -> anyhow::Result<Self> {
+        let mut child = role(arguments)?.spawn()?;
+        let stdout = child.stdout.take().context("no standard output")?;
+        let mut lines = BufReader::new(stdout).lines();
+        let line = timeout(PATIENCE, lines.next_line()).await.context("it took too long")??;
+        let Some(url) = line.as_deref().and_then(|line| line.strip_prefix("READY ")) else {
+            bail!("{} did not start", arguments.first().unwrap_or(&"?"));
+        };
+        Ok(Self { url: url.to_owned(), child })
+    }
+
+    /// Asks the process to end and waits for it.
+    pub(crate) async fn end(mut self) -> anyhow::Result<()> {
+        drop(self.child.stdin.take());
+        timeout(PATIENCE, self.child.wait()).await.context("it did not end")??;
+        Ok(())
+    }
+}
+
+/// Says what happens.
+pub(crate) fn say(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+/// A numbered step.
+pub(crate) fn step(number: u32, text: &str) -> anyhow::Result<()> {
+    say(&format!("\n{number}. {text}"))
+}
+
+/// Waits for Enter; anybody who cannot press it is told how to go on without.
+pub(crate) async fn wait_for_key() -> anyhow::Result<()> {
+    if !std::io::stdin().is_terminal() {
+        bail!("nobody can press a key here: start with --yes");
+    }
+    let mut line = String::new();
+    let read = BufReader::new(tokio::io::stdin()).read_line(&mut line).await?;
+    if read == 0 { bail!("the terminal closed") }
+    Ok(())
+}

@@ -1,0 +1,527 @@
+//! What an ask gets: signed, held or refused.
+
+use alloy_primitives::{Address, U256};
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::money::{Atoms, Usd};
+use bursar_core::networks;
+use bursar_core::policy::{AllowedNetworks, Policy};
+use bursar_domain::agents::{AgentStatus, Credential};
+use bursar_domain::requests::Approver;
+use bursar_domain::{Action, PaymentAsk, Status};
+use serde_json::Value;
+
+use crate::support::clock::{Clock, DAY, HOUR, MINUTE};
+use crate::support::{Answer, World, build};
+use build::{ordinary, payment, policy};
+
+fn with(change: impl FnOnce(&mut Policy)) -> World {
+    let mut policy = policy();
+    change(&mut policy);
+    build::world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy)
+}
+
+fn hold_reason(answer: &Answer) -> Option<HoldReason> {
+    match answer {
+        Answer::Holds(_, reason) => Some(*reason),
+        Answer::Signs(_) | Answer::Refuses(..) | Answer::Unheard(_) | Answer::Earlier(_) => None,
+    }
+}
+
+mod threshold {
+    use super::*;
+
+    #[test]
+    fn below_it_a_payment_is_signed_at_once() {
+        let mut world = ordinary();
+        world.signs(payment(999_999));
+        world.signs(payment(1));
+        assert_eq!((world.spent(), world.reserved()), (Usd(1_000_000), Usd::ZERO));
+    }
+
+    #[test]
+    fn at_and_above_it_the_operator_is_asked() {
+        for micros in [1_000_000, 1_000_001, 10_000_000] {
+            let mut world = ordinary();
+            let answer = world.ask(payment(micros));
+            assert_eq!(hold_reason(&answer), Some(HoldReason::AboveThreshold), "{micros}");
+            assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd(micros)));
+        }
+    }
+
+    #[test]
+    fn zero_means_manual_only() {
+        let mut world = with(|policy| policy.payments.auto_below = Usd::ZERO);
+        let answer = world.ask(payment(1));
+        assert_eq!(hold_reason(&answer), Some(HoldReason::ManualOnly));
+    }
+
+    #[test]
+    fn one_micro_dollar_as_threshold_lets_nothing_through() {
+        let mut world = with(|policy| policy.payments.auto_below = Usd(1));
+        assert_eq!(hold_reason(&world.ask(payment(1))), Some(HoldReason::AboveThreshold));
+    }
+}
+
+mod limits {
+    use super::*;
+
+    #[test]
+    fn the_per_request_maximum_itself_passes_and_more_is_refused_outright() {
+        let mut world = with(|policy| policy.payments.auto_below = Usd::dollars(1000));
+        world.signs(payment(10_000_000));
+        let refusal = world.refuses(payment(10_000_001));
+        assert_eq!(refusal.code, Code::ExceedsPerRequestMax);
+        assert_eq!(refusal.requested, Some(Usd(10_000_001)));
+        assert_eq!(refusal.bound, Some(Usd::dollars(10)));
+    }
+
+    #[test]
+    fn the_daily_limit_counts_what_is_spent_and_what_is_reserved() {
+        let mut world = with(|policy| {
+            policy.payments.daily = Usd::dollars(10);
+            policy.payments.auto_below = Usd::dollars(3);
+        });
+        world.signs(payment(2_000_000));
+        world.holds(payment(5_000_000));
+        let refusal = world.refuses(payment(3_000_001));
+        assert_eq!(refusal.code, Code::ExceedsDailyLimit);
+        assert_eq!(refusal.requested, Some(Usd(3_000_001)));
+        assert_eq!(refusal.bound, Some(Usd::dollars(3)));
+        // To the last micro-dollar it fits, automatic and held alike.
+        world.signs(payment(1_000_000));
+        world.holds(payment(2_000_000 + 1_000_000 - 1_000_000).to_be_held());
+        assert_eq!((world.spent(), world.reserved()), (Usd::dollars(3), Usd::dollars(7)));
+        let refusal = world.refuses(payment(1));
+        assert_eq!((refusal.code, refusal.bound), (Code::ExceedsDailyLimit, Some(Usd::ZERO)));
+        // Reserved is not spent: the status says active.
+        assert_eq!(world.agent_status(), AgentStatus::Active);
+    }
+
+    #[test]
+    fn a_spent_allowance_is_limit_reached() {
+        let mut world = with(|policy| {
+            policy.payments.daily = Usd::dollars(2);
+            policy.payments.auto_below = Usd::dollars(2);
+        });
+        world.signs(payment(1_999_999));
+        assert_eq!(world.agent_status(), AgentStatus::Active);
+        assert_eq!(world.refuses(payment(2)).code, Code::ExceedsDailyLimit);
+        world.signs(payment(1));
+        assert_eq!(world.agent_status(), AgentStatus::LimitReached);
+        let refusal = world.refuses(payment(1));
+        assert_eq!((refusal.code, refusal.bound), (Code::LimitReached, Some(Usd::ZERO)));
+    }
+
+    #[test]
+    fn zero_means_none_and_never_no_limit() {
+        let mut world = with(|policy| policy.payments.daily = Usd::ZERO);
+        assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
+        assert_eq!(world.agent_status(), AgentStatus::LimitReached);
+        let mut world = with(|policy| policy.payments.per_request = Usd::ZERO);
+        assert_eq!(world.refuses(payment(1)).code, Code::ExceedsPerRequestMax);
+    }
+
+    #[test]
+    fn a_limit_lowered_below_what_is_spent_leaves_zero_and_no_debt() {
+        let mut world = with(|policy| policy.payments.auto_below = Usd::dollars(9));
+        world.signs(payment(5_000_000));
+        world.edit(|policy| policy.payments.daily = Usd::dollars(3)).expect("tightening is free");
+        let refusal = world.refuses(payment(1));
+        assert_eq!((refusal.code, refusal.bound), (Code::LimitReached, Some(Usd::ZERO)));
+        world.edit(|policy| policy.payments.daily = Usd::dollars(6)).expect("an open wallet");
+        assert_eq!(world.refuses(payment(1_000_001)).code, Code::ExceedsDailyLimit);
+        world.signs(payment(1_000_000));
+    }
+
+    #[test]
+    fn many_small_payments_stop_exactly_at_the_limit() {
+        let mut world = with(|policy| policy.payments.daily = Usd::dollars(10));
+        let signed = (0..200)
+            .filter(|_ask| matches!(world.ask(payment(70_000)), Answer::Signs(_)))
+            .count();
+        assert_eq!(signed, 142);
+        assert_eq!(world.spent(), Usd(142 * 70_000));
+        world.signs(payment(60_000));
+        assert_eq!(world.agent_status(), AgentStatus::LimitReached);
+    }
+
+    #[test]
+    fn each_agent_has_an_allowance_of_its_own() {
+        let mut world = with(|policy| {
+            policy.payments.daily = Usd::dollars(2);
+            policy.payments.auto_below = Usd::dollars(3);
+        });
+        build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
+        world.must(build::commission(1, "daily bread", "main"));
+        world.signs(payment(2_000_000));
+        let identity = build::bearer(&build::agent(1), b"report", None);
+        let other = world.ask_as(&build::agent(1), identity, payment(2_000_000));
+        assert!(matches!(other, Answer::Signs(_)), "{other:?}");
+        assert_eq!(world.spent(), Usd::dollars(2));
+    }
+
+    #[test]
+    fn a_payment_that_nobody_redeemed_gives_nothing_back() {
+        let mut world = ordinary();
+        world.signs(payment(900_000));
+        world.clock.pass(2 * MINUTE);
+        world.tick();
+        world.must(Action::Reissue);
+        world.signs(payment(1));
+        assert_eq!(world.spent(), Usd(900_001));
+    }
+
+    #[test]
+    fn twenty_of_an_agent_may_wait_and_no_more() {
+        let mut world = with(|policy| policy.payments.auto_below = Usd(10));
+        let held: Vec<_> = (0..20).map(|_ask| world.holds(payment(1_000))).collect();
+        assert_eq!(world.refuses(payment(1_000)).code, Code::TooManyPending);
+        // What needs no operator is not stopped by the queue, nor is another agent.
+        world.signs(payment(9));
+        build::register(&mut world, 1, Credential::Hmac);
+        world.must(build::commission(1, "daily bread", "main"));
+        let identity = build::signed(world.draw(), world.clock.utc);
+        let other = world.ask_as(&build::agent(1), identity, payment(1_000));
+        assert!(matches!(other, Answer::Holds(..)), "{other:?}");
+        world.deny(held[7]).expect("it waits");
+        world.holds(payment(1_000));
+        assert_eq!(world.refuses(payment(1_000)).code, Code::TooManyPending);
+        assert_eq!(world.reserved(), Usd(20_000));
+    }
+
+    #[test]
+    fn five_hundred_may_wait_in_all() {
+        let mut world = with(|policy| policy.payments.auto_below = Usd::ZERO);
+        for number in 0..26u32 {
+            let id = format!("ZZZ{number:03}").parse().expect("an agent code");
+            let action = Action::RegisterAgent {
+                id,
+                name: build::name(&format!("crowd {number}")),
+                credential: Credential::Hmac,
+            };
+            let Action::RegisterAgent { id, .. } = &action else { return };
+            let id = id.clone();
+            world.must(action);
+            world.must(Action::Commission {
+                agent: id.clone(),
+                policy: build::name("daily bread"),
+                label: build::name("main"),
+            });
+            for place in 0..20 {
+                let identity = build::signed(world.draw(), world.clock.utc);
+                let answer = world.ask_as(&id, identity, payment(1));
+                let room = number < 25;
+                assert_eq!(hold_reason(&answer).is_some(), room, "{number} {place} {answer:?}");
+                assert_eq!(answer.code(), (!room).then_some(Code::TooManyPending));
+            }
+        }
+        assert_eq!(world.state.held.len(), 500);
+    }
+}
+
+mod refusals {
+    use super::*;
+
+    /// The order that agents know (original-wallet.md 1.8), one obstacle taken away after the other.
+    #[test]
+    fn come_in_the_order_that_agents_know() {
+        let mut world = with(|policy| {
+            policy.payments.enabled = false;
+            policy.payments.per_request = Usd::dollars(5);
+            policy.payments.daily = Usd::dollars(4);
+            policy.payments.hosts = build::hosts(&["good.example"], &["bad.example"]);
+            policy.networks = AllowedNetworks::Only([].into());
+        });
+        let chain = build::base().chain;
+        world.must(Action::SetNetwork { chain, enabled: false });
+        let mut ask = PaymentAsk {
+            request_url: None,
+            resource_url: None,
+            amount: Atoms(U256::ZERO),
+            ..payment(6_000_000)
+        };
+        assert_eq!(world.refuses(ask.clone()).code, Code::X402Disabled);
+        world.edit(|policy| policy.payments.enabled = true).expect("an open wallet");
+        assert_eq!(world.refuses(ask.clone()).code, Code::InvalidX402Format);
+        ask.amount = Atoms(U256::from(6_000_000));
+        assert_eq!(world.refuses(ask.clone()).code, Code::NetworkDisabled);
+        world.must(Action::SetNetwork { chain, enabled: true });
+        assert_eq!(world.refuses(ask.clone()).code, Code::NetworkNotAllowed);
+        world.edit(|policy| policy.networks = AllowedNetworks::AllEnabled).expect("an open wallet");
+        assert_eq!(world.refuses(ask.clone()).code, Code::DomainUrlRequired);
+        ask.resource_url = Some("https://elsewhere.example/".to_owned());
+        assert_eq!(world.refuses(ask.clone()).code, Code::DomainNotAllowed);
+        ask.resource_url = Some("https://good.example/".to_owned());
+        assert_eq!(world.refuses(ask.clone()).code, Code::ExceedsPerRequestMax);
+        (ask.amount, ask.usd) = (Atoms(U256::from(4_500_000)), Usd(4_500_000));
+        assert_eq!(world.refuses(ask.clone()).code, Code::ExceedsDailyLimit);
+        (ask.amount, ask.usd) = (Atoms(U256::from(4_000_000)), Usd(4_000_000));
+        world.holds(ask);
+    }
+
+    /// There too: "Check order after auth: LIMIT_REACHED → …". An agent at its limit is told so, whatever
+    /// else is wrong with what it asks.
+    #[test]
+    fn an_agent_at_its_limit_hears_of_the_limit_first() {
+        let mut world = with(|policy| {
+            policy.payments.daily = Usd::dollars(1);
+            policy.payments.auto_below = Usd::dollars(2);
+        });
+        world.signs(payment(1_000_000));
+        assert_eq!(world.refuses(payment(11_000_000)).code, Code::LimitReached);
+        world.edit(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"])).expect("free");
+        assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
+        let chain = build::base().chain;
+        world.must(Action::SetNetwork { chain, enabled: false });
+        assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
+    }
+
+    #[test]
+    fn are_recorded_once_with_their_figures_and_cost_nothing() {
+        let mut world = ordinary();
+        let answer = world.ask(payment(10_000_001));
+        let Answer::Refuses(id, refusal) = answer else { panic!("{answer:?}") };
+        let at = world.clock.utc;
+        assert_eq!(*world.status(id), Status::Refused { refusal, at });
+        assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
+        assert!(world.state.held.is_empty() && world.state.authorized.is_empty());
+    }
+
+    #[test]
+    fn an_agent_that_may_not_work_is_refused_without_a_trace() {
+        let mut world = ordinary();
+        build::register(&mut world, 1, Credential::Hmac);
+        let entries = world.entries.len();
+        for (agent, code) in [(1, Code::AgentNotCommissioned), (2, Code::AuthFailed)] {
+            let identity = build::signed(world.draw(), world.clock.utc);
+            let answer = world.ask_as(&build::agent(agent), identity, payment(1));
+            assert_eq!(answer, Answer::Unheard(code.into()));
+        }
+        assert_eq!(world.entries.len(), entries);
+        world.must(Action::Suspend { agent: build::agent(0) });
+        assert_eq!(world.ask(payment(1)), Answer::Unheard(Code::AgentSuspended.into()));
+        world.must(Action::Resume { agent: build::agent(0) });
+        world.signs(payment(1));
+    }
+}
+
+mod offers {
+    use super::*;
+
+    #[test]
+    fn a_payment_to_nobody_is_refused() {
+        let mut world = ordinary();
+        for payee in [Address::ZERO, build::base().stablecoin.address, build::address("main")] {
+            let refusal = world.refuses(PaymentAsk { payee, ..payment(1) });
+            assert_eq!(refusal.code, Code::InvalidPaymentData, "{payee}");
+        }
+        // Another address of the wallet is somebody.
+        world.signs(PaymentAsk { payee: build::address("spare"), ..payment(1) });
+    }
+
+    #[test]
+    fn an_amount_is_above_zero_and_at_most_a_thousand_million_dollars() {
+        let mut world = with(|policy| {
+            let payments = &mut policy.payments;
+            payments.daily = Usd(u64::MAX);
+            (payments.per_request, payments.auto_below) = (Usd(u64::MAX), Usd(u64::MAX));
+        });
+        assert_eq!(world.refuses(payment(0)).code, Code::InvalidX402Format);
+        world.signs(payment(1_000_000_000_000_000));
+        assert_eq!(world.refuses(payment(1_000_000_000_000_001)).code, Code::InvalidX402Format);
+        assert_eq!(world.refuses(payment(u64::MAX)).code, Code::InvalidX402Format);
+    }
+
+    #[test]
+    fn a_network_that_is_off_pays_nothing_until_it_is_on() {
+        let mut world = ordinary();
+        let ethereum = networks::by_text("ethereum").expect("a row of the table");
+        let ask =
+            PaymentAsk { chain: ethereum.chain, asset: ethereum.stablecoin.address, ..payment(1) };
+        assert_eq!(world.refuses(ask.clone()).code, Code::NetworkDisabled);
+        world.must(Action::SetNetwork { chain: ethereum.chain, enabled: true });
+        world.signs(ask.clone());
+        world.must(Action::SetNetwork { chain: ethereum.chain, enabled: false });
+        assert_eq!(world.refuses(ask).code, Code::NetworkDisabled);
+        world.signs(payment(1));
+    }
+
+    #[test]
+    fn a_network_outside_the_policy_pays_nothing() {
+        let other = networks::by_text("robinhood").expect("a row of the table");
+        let mut world =
+            with(|policy| policy.networks = AllowedNetworks::Only([other.chain].into()));
+        assert_eq!(world.refuses(payment(1)).code, Code::NetworkNotAllowed);
+        world.signs(PaymentAsk { chain: other.chain, asset: other.stablecoin.address, ..payment(1) });
+    }
+
+    #[test]
+    fn what_is_unusual_asks_however_small_it_is() {
+        let mut world = ordinary();
+        let contradicted = PaymentAsk { domain_contradicted: true, ..payment(1) };
+        assert_eq!(hold_reason(&world.ask(contradicted)), Some(HoldReason::DomainContradicted));
+        world.signs(PaymentAsk { valid_seconds: 3600, ..payment(1) });
+        let long = PaymentAsk { valid_seconds: 3601, ..payment(1) };
+        assert_eq!(hold_reason(&world.ask(long)), Some(HoldReason::LongValidity));
+        world.trusted = false;
+        assert_eq!(hold_reason(&world.ask(payment(1))), Some(HoldReason::JournalUntrusted));
+        world.trusted = true;
+        world.signs(payment(1));
+    }
+
+    #[test]
+    fn what_is_unusual_is_still_refused_by_the_limits() {
+        let mut world = ordinary();
+        let dear = PaymentAsk { domain_contradicted: true, ..payment(10_000_001) };
+        assert_eq!(world.refuses(dear).code, Code::ExceedsPerRequestMax);
+    }
+
+    #[test]
+    fn what_is_signed_is_what_was_asked_for_and_lasts_as_long_as_offered() {
+        let mut world = ordinary();
+        world.clock.pass(999);
+        let now = world.clock.utc.seconds().unsigned_abs();
+        for (valid_seconds, lasts) in [(0, 30), (29, 30), (30, 30), (31, 31), (3600, 3600)] {
+            let ask = PaymentAsk { valid_seconds, ..payment(5) };
+            let id = world.signs(ask.clone());
+            let request = &world.records[&id];
+            let Status::Authorized { terms, by, at, signature } = &request.status else {
+                panic!("{:?}", request.status)
+            };
+            assert_eq!((terms.from, terms.to), (build::address("main"), build::payee()));
+            assert_eq!(terms.value, U256::from(5));
+            assert_eq!((terms.valid_after, terms.valid_before), (0, now + lasts));
+            assert_eq!((*by, *at, signature), (Approver::Policy, world.clock.utc, &None));
+            assert_eq!((&request.ask, &request.agent), (&ask, &build::agent(0)));
+            assert_eq!((request.from, &request.label), (build::address("main"), &build::name("main")));
+        }
+    }
+
+    #[test]
+    fn each_payment_has_a_nonce_of_its_own_and_the_one_it_was_given() {
+        let mut world = ordinary();
+        let digests: std::collections::BTreeSet<_> = (0..50)
+            .map(|_same| {
+                let id = world.signs(payment(1));
+                world.records[&id].digest().expect("authorized")
+            })
+            .collect();
+        assert_eq!(digests.len(), 50);
+        let identity = build::signed(world.draw(), world.clock.utc);
+        let action = world.ask_action(&build::agent(0), identity, payment(1));
+        let Action::Ask(ask) = &action else { panic!("{action:?}") };
+        let (id, nonce) = (ask.id, ask.nonce);
+        world.must(action);
+        let Status::Authorized { terms, .. } = world.status(id) else { panic!("not authorized") };
+        assert_eq!(terms.nonce.0, nonce);
+    }
+}
+
+mod domains {
+    use super::*;
+
+    fn urls(request: Option<&str>, resource: Option<&str>) -> PaymentAsk {
+        let own = |url: Option<&str>| url.map(str::to_owned);
+        PaymentAsk { request_url: own(request), resource_url: own(resource), ..payment(1) }
+    }
+
+    fn listed(allowed: &[&str], blocked: &[&str]) -> World {
+        with(|policy| policy.payments.hosts = build::hosts(allowed, blocked))
+    }
+
+    const INSIDE: Option<&str> = Some("https://api.good.example/x");
+    const OUTSIDE: Option<&str> = Some("https://else.example/x");
+    const BLOCKED: Option<&str> = Some("https://www.bad.example/x");
+
+    #[test]
+    fn a_blocked_domain_is_refused_at_every_amount_in_either_place() {
+        for mut world in [listed(&[], &["bad.example"]), listed(&["good.example"], &["bad.example"])] {
+            for (request, resource) in
+                [(BLOCKED, INSIDE), (INSIDE, BLOCKED), (BLOCKED, None), (None, BLOCKED)]
+            {
+                assert_eq!(world.refuses(urls(request, resource)).code, Code::DomainNotAllowed);
+            }
+            world.signs(urls(INSIDE, INSIDE));
+        }
+    }
+
+    #[test]
+    fn the_block_list_wins_over_the_allow_list() {
+        let mut world = listed(&["example"].map(|_tld| "bad.example"), &["www.bad.example"]);
+        assert_eq!(world.refuses(urls(BLOCKED, BLOCKED)).code, Code::DomainNotAllowed);
+        world.signs(urls(Some("https://bad.example/"), None));
+    }
+
+    #[test]
+    fn outside_the_allow_list_is_refused_at_every_amount() {
+        let mut world = listed(&["good.example"], &[]);
+        for (request, resource) in [(OUTSIDE, INSIDE), (OUTSIDE, OUTSIDE), (OUTSIDE, None), (None, OUTSIDE)]
+        {
+            assert_eq!(world.refuses(urls(request, resource)).code, Code::DomainNotAllowed);
+        }
+        world.signs(urls(INSIDE, None));
+        world.signs(urls(None, INSIDE));
+    }
+
+    #[test]
+    fn only_the_resource_outside_asks_the_operator_even_below_the_threshold() {
+        let mut world = listed(&["good.example"], &[]);
+        let answer = world.ask(urls(INSIDE, OUTSIDE));
+        assert_eq!(hold_reason(&answer), Some(HoldReason::ResourceOutsideAllowList));
+    }
+
+    #[test]
+    fn with_lists_a_url_is_required_and_without_lists_none() {
+        let mut world = listed(&[], &["bad.example"]);
+        for nothing in [None, Some("")] {
+            assert_eq!(world.refuses(urls(nothing, nothing)).code, Code::DomainUrlRequired);
+        }
+        ordinary().signs(urls(None, None));
+    }
+
+    #[test]
+    fn the_pairs_of_the_vectors_through_the_engine() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/domain-matching.json");
+        let text = std::fs::read_to_string(path).expect("the vectors are there");
+        let file: Value = serde_json::from_str(&text).expect("JSON");
+        let pairs = file["pairs"].as_array().expect("a list");
+        assert_eq!(pairs.len(), 10);
+        for (place, row) in pairs.iter().enumerate() {
+            let list = |key: &str| -> Vec<&str> {
+                row[key].as_array().expect("a list").iter().filter_map(Value::as_str).collect()
+            };
+            let mut world = listed(&list("allowed"), &list("blocked"));
+            let answer = world.ask(urls(row["request_url"].as_str(), row["resource_url"].as_str()));
+            let word = match &answer {
+                Answer::Signs(_) => "allow",
+                Answer::Holds(_, HoldReason::ResourceOutsideAllowList) => "hold",
+                Answer::Refuses(..) => "deny",
+                other => panic!("pair {place}: {other:?}"),
+            };
+            assert_eq!(Some(word), row["expect"].as_str(), "pair {place}");
+            let url_required = answer.code() == Some(Code::DomainUrlRequired);
+            let named = row["note"].as_str().is_some_and(|note| note.contains("DOMAIN_URL_REQUIRED"));
+            assert_eq!(url_required, named, "pair {place}");
+        }
+    }
+}
+
+#[test]
+fn an_untouched_day_costs_nothing_but_one_renewal() {
+    let mut world = ordinary();
+    world.clock.pass(10 * DAY + HOUR);
+    assert_eq!(world.tick().events.len(), 1);
+    assert_eq!(world.tick().events.len(), 0);
+}
+
+/// A payment that asks although it is small.
+trait ToBeHeld {
+    fn to_be_held(self) -> Self;
+}
+
+impl ToBeHeld for PaymentAsk {
+    fn to_be_held(self) -> Self {
+        Self { domain_contradicted: true, ..self }
+    }
+}

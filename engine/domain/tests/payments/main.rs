@@ -1,0 +1,13 @@
+//! The rules of payments by example, each test named by its promise. Written from the specification
+//! (wallet.md, decisions.md, reliability.md 3.2), through `decide` and `apply` alone.
+
+#![expect(clippy::expect_used, reason = "helpers stand outside #[test]")]
+
+mod approvals;
+mod asks;
+mod loosening;
+mod repeats;
+mod standstill;
+#[expect(dead_code, reason = "each test program uses a part of the harness")]
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,87 @@
+//! The product's engine with a key derivation that costs nothing, a clock that a test moves by a file, and
+//! the fault that a test wants. Never part of a release.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test program: whatever goes wrong here fails a test"
+)]
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bursar_chain::ports::{Chain, Clock};
+use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_core::fault::Fault;
+use bursar_core::networks::ChainId;
+use bursar_engine::engine::{Engine, Mode, Options};
+use bursar_engine::ports::{Faults, NoFaults, Ports, SystemDisk, SystemRandom};
+use bursar_engine::service::data_dir::DataFolder;
+use bursar_engine::service::instance::{Instance, claim};
+use bursar_tests::doubles::{FaultAt, SkewedClock};
+use bursar_tests::engine::test_edition;
+use secrecy::SecretString;
+
+#[tokio::main]
+async fn main() -> std::process::ExitCode {
+    match run().await {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("{}: {fault}", fault.code);
+            std::process::ExitCode::from(fault.code.exit())
+        }
+    }
+}
+
+async fn run() -> Result<(), Fault> {
+    let path = PathBuf::from(std::env::args_os().nth(1).expect("a folder"));
+    let folder = DataFolder::open(&path)?;
+    let lock = match claim(&folder)? {
+        Instance::Free(lock) => lock,
+        Instance::Running(_) => return Err(bursar_core::codes::Code::EngineRunning.into()),
+    };
+    let clock: Arc<dyn Clock> = match std::env::var_os("BURSAR_TEST_CLOCK") {
+        Some(file) => Arc::new(SkewedClock::new(file.into())),
+        None => panic!("BURSAR_TEST_CLOCK names the file that moves the clock"),
+    };
+    let mut options = Options::new(folder, lock, test_edition(), Mode::Full);
+    options.ports = Some(Ports {
+        chains: chains(&clock),
+        clock,
+        random: Arc::new(SystemRandom),
+        disk: Arc::new(SystemDisk),
+        faults: faults(),
+        signer: None,
+    });
+    let engine = Engine::open(options).await?;
+    if let Ok(password) = std::env::var("BURSAR_TEST_PASSWORD") {
+        engine.unlock(SecretString::from(password)).await?;
+    }
+    engine.serve_control().await?;
+    let address = engine.start_server().await?;
+    println!("READY http://{address}");
+    std::io::stdout().flush().expect("flushed");
+    let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        .expect("signals can be caught");
+    term.recv().await;
+    engine.stop().await;
+    Ok(())
+}
+
+fn faults() -> Arc<dyn Faults> {
+    match std::env::var("BURSAR_TEST_FAULT") {
+        Ok(text) => Arc::new(FaultAt::parse(&text).expect("how:point:n")),
+        Err(_none) => Arc::new(NoFaults),
+    }
+}
+
+fn chains(clock: &Arc<dyn Clock>) -> BTreeMap<ChainId, Arc<dyn Chain>> {
+    let base = ChainId(8453);
+    let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_RPC") else { return BTreeMap::new() };
+    let config = RpcConfig::new(base, [url]);
+    let chain = RpcChain::new(config, Arc::clone(clock)).expect("an endpoint");
+    BTreeMap::from([(base, Arc::new(chain) as Arc<dyn Chain>)])
+}

@@ -1,0 +1,190 @@
+//! Doubles of the engine's ports.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bursar_chain::clock::SystemClock;
+use bursar_chain::ports::{BoxFuture, Clock};
+use bursar_core::time::Moment;
+use bursar_engine::journal::Slip;
+use bursar_engine::ports::{Disk, Faults, Random, SignFault, Signer, SystemRandom};
+use bursar_x402::signature::Signature65;
+use tokio::sync::{mpsc, oneshot};
+
+/// The system's clock, moved by the milliseconds in a file: a test moves the time of another process.
+#[derive(Debug)]
+pub struct SkewedClock {
+    system: SystemClock,
+    file: PathBuf,
+}
+
+impl SkewedClock {
+    pub fn new(file: PathBuf) -> Self {
+        Self { system: SystemClock::new().expect("this machine has a time zone"), file }
+    }
+
+    fn skew_ms(&self) -> i64 {
+        std::fs::read_to_string(&self.file).ok().and_then(|t| t.trim().parse().ok()).unwrap_or(0)
+    }
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> Moment {
+        let mut moment = self.system.now();
+        let skew = self.skew_ms();
+        let forward = u64::try_from(skew).unwrap_or(0);
+        moment.utc = moment.utc.plus_ms(skew);
+        moment.mono_ms += forward;
+        moment.boottime_ms += forward;
+        let zone = jiff::tz::TimeZone::system();
+        let (day, start, offset) = bursar_chain::zone::day_of(moment.utc, &zone);
+        (moment.local_day, moment.day_start, moment.offset_s) = (day, start, offset);
+        moment
+    }
+
+    fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            while self.now().mono_ms < mono_ms {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        })
+    }
+}
+
+/// Ends the process, or fails the disk, when a named point is reached for the nth time.
+#[derive(Debug)]
+pub struct FaultAt {
+    point: String,
+    nth: usize,
+    fail: bool,
+    seen: AtomicUsize,
+}
+
+impl FaultAt {
+    /// From `kill:<point>:<n>` or `fail:<point>:<n>`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (how, rest) = text.split_once(':')?;
+        let (point, nth) = rest.rsplit_once(':')?;
+        Some(Self {
+            point: point.to_owned(),
+            nth: nth.parse().ok()?,
+            fail: how == "fail",
+            seen: AtomicUsize::new(0),
+        })
+    }
+}
+
+impl Faults for FaultAt {
+    fn reach(&self, point: &'static str) -> io::Result<()> {
+        if point != self.point || self.seen.fetch_add(1, Ordering::SeqCst) + 1 < self.nth {
+            return Ok(());
+        }
+        if self.fail {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "no space left on device"));
+        }
+        let me = rustix::process::getpid();
+        rustix::process::kill_process(me, rustix::process::Signal::KILL)?;
+        // The signal arrives while this thread waits for it.
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+/// A disk that says what the test wants it to say.
+#[derive(Debug, Default)]
+pub struct TestDisk {
+    pub free: AtomicU64,
+}
+
+impl Disk for TestDisk {
+    fn free_bytes(&self, _folder: &Path) -> io::Result<u64> {
+        Ok(self.free.load(Ordering::SeqCst))
+    }
+}
+
+/// A signer that asks a person, or a hand that holds a slip back on its way to the vault: each slip waits
+/// until the test answers it.
+#[derive(Debug)]
+pub struct SlowSigner {
+    asked: mpsc::UnboundedSender<Asked>,
+    /// Callers do not wait for a person, they do for a machine.
+    person: bool,
+}
+
+/// What a [`SlowSigner`] was asked, and the way to answer.
+#[derive(Debug)]
+pub struct Asked {
+    pub slip: Slip,
+    pub answer: oneshot::Sender<Result<Signature65, SignFault>>,
+}
+
+impl SlowSigner {
+    /// Like a hardware device: nobody waits for it.
+    pub fn person() -> (Arc<Self>, mpsc::UnboundedReceiver<Asked>) {
+        Self::new(true)
+    }
+
+    /// Like a vault on a busy machine: the caller waits.
+    pub fn machine() -> (Arc<Self>, mpsc::UnboundedReceiver<Asked>) {
+        Self::new(false)
+    }
+
+    fn new(person: bool) -> (Arc<Self>, mpsc::UnboundedReceiver<Asked>) {
+        let (asked, inbox) = mpsc::unbounded_channel();
+        (Arc::new(Self { asked, person }), inbox)
+    }
+}
+
+impl Signer for SlowSigner {
+    fn asks_a_person(&self, _slip: &Slip) -> bool {
+        self.person
+    }
+
+    fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>> {
+        Box::pin(async move {
+            let (answer, answered) = oneshot::channel();
+            let refused = || SignFault::Refused("the device went away".to_owned());
+            self.asked.send(Asked { slip, answer }).map_err(|_gone| refused())?;
+            answered.await.map_err(|_gone| refused())?
+        })
+    }
+}
+
+/// Entropy that a test has laid out: a request of as many bytes as the next piece gets that piece.
+#[derive(Debug, Default)]
+pub struct ScriptedRandom {
+    pieces: Mutex<VecDeque<Vec<u8>>>,
+}
+
+impl ScriptedRandom {
+    pub fn then(&self, bytes: &[u8]) {
+        self.pieces.lock().unwrap().push_back(bytes.to_vec());
+    }
+
+    /// The next agent to be registered has this code and this secret.
+    pub fn next_agent(&self, code: &str, secret: &[u8; 32]) {
+        let digit = |at: usize, first: u8| u64::from(code.as_bytes()[at] - first);
+        let number = [(5, 10, b'0'), (4, 10, b'0'), (3, 10, b'0'), (2, 26, b'A'), (1, 26, b'A'), (0, 26, b'A')]
+            .into_iter()
+            .fold(0u64, |rest, (at, size, first)| rest * size + digit(at, first));
+        self.then(&number.to_le_bytes());
+        self.then(secret);
+    }
+}
+
+impl Random for ScriptedRandom {
+    fn fill(&self, bytes: &mut [u8]) -> io::Result<()> {
+        let mut pieces = self.pieces.lock().unwrap();
+        match pieces.front() {
+            Some(next) if next.len() == bytes.len() => {
+                bytes.copy_from_slice(&pieces.pop_front().expect("it is there"));
+                Ok(())
+            }
+            _other => SystemRandom.fill(bytes),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! An engine in this process, with every port in the test's hand.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
+use axum::http::Request;
+use bursar_chain::clock::manual::ManualClock;
+use bursar_core::answers::Answer;
+use bursar_core::time::Utc;
+use bursar_engine::agent_api::router;
+use bursar_engine::edition::Edition;
+use bursar_engine::engine::{Engine, Mode, Options};
+use bursar_engine::journal::Store;
+use bursar_engine::ports::{Faults, NoFaults, Ports, Signer};
+use bursar_engine::service::data_dir::DataFolder;
+use bursar_engine::service::instance::{Instance, InstanceLock, claim};
+use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
+use bursar_tui::link::Link;
+use serde_json::Value;
+use tempfile::TempDir;
+use tower::ServiceExt;
+
+use crate::agent::Agent;
+use crate::doubles::{ScriptedRandom, TestDisk};
+use crate::operator::{Expect, Operator, PASSWORD};
+
+/// 2026-01-01T00:00:00Z, the clock of the request vectors.
+pub const NEW_YEAR_S: i64 = 1_767_225_600;
+
+/// The full edition with a key derivation that costs nothing: tests open hundreds of wallets.
+pub fn test_edition() -> Edition {
+    Edition {
+        kdf: KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 },
+        kdf_bounds: KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION },
+        ..Edition::full()
+    }
+}
+
+/// How an engine of a test is made.
+#[derive(Debug)]
+pub struct Setup {
+    pub mode: Mode,
+    pub store: Option<Box<dyn Store>>,
+    pub signer: Option<Arc<dyn Signer>>,
+    pub faults: Arc<dyn Faults>,
+    pub clock: Arc<ManualClock>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Full,
+            store: None,
+            signer: None,
+            faults: Arc::new(NoFaults),
+            clock: Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S))),
+        }
+    }
+}
+
+/// An engine and what the test holds of it.
+#[derive(Debug)]
+pub struct TestEngine {
+    pub engine: Engine,
+    pub clock: Arc<ManualClock>,
+    pub disk: Arc<TestDisk>,
+    pub random: Arc<ScriptedRandom>,
+    pub folder: PathBuf,
+    /// The agent server's routes, without a port.
+    pub http: Router,
+    /// Kept, so that the folder lives as long as the engine.
+    home: Option<TempDir>,
+}
+
+/// Takes a folder, which must be free.
+pub fn take(folder: &DataFolder) -> InstanceLock {
+    match claim(folder).expect("the folder can be used") {
+        Instance::Free(lock) => lock,
+        Instance::Running(other) => panic!("{other:?} holds the folder"),
+    }
+}
+
+impl TestEngine {
+    /// In a folder of its own.
+    pub async fn start(setup: Setup) -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let mut engine = Self::open(home.path().join("data"), setup).await;
+        engine.home = Some(home);
+        engine
+    }
+
+    /// In a given folder.
+    pub async fn open(path: PathBuf, setup: Setup) -> Self {
+        let folder = DataFolder::open(&path).expect("the folder can be used");
+        let lock = take(&folder);
+        let disk = Arc::new(TestDisk { free: AtomicU64::new(u64::MAX) });
+        let random = Arc::new(ScriptedRandom::default());
+        let mut options = Options::new(folder, lock, test_edition(), setup.mode);
+        options.store = setup.store;
+        options.ports = Some(Ports {
+            clock: Arc::clone(&setup.clock) as _,
+            random: Arc::clone(&random) as _,
+            disk: Arc::clone(&disk) as _,
+            faults: setup.faults,
+            chains: BTreeMap::new(),
+            signer: setup.signer,
+        });
+        let engine = Engine::open(options).await.unwrap_or_else(|fault| panic!("{fault}"));
+        let http = router(Arc::new(engine.api()));
+        Self { engine, clock: setup.clock, disk, random, folder: path, http, home: None }
+    }
+
+    /// Stops the engine and opens its folder again.
+    pub async fn restart(self, setup: Setup) -> Self {
+        let (path, home) = (self.folder.clone(), self.home);
+        drop(self.http);
+        self.engine.stop().await;
+        let mut again = Self::open(path, setup).await;
+        again.home = home;
+        again
+    }
+
+    pub fn operator(&self) -> Operator {
+        Operator::at(Link::over(self.engine.attach()), PASSWORD)
+    }
+
+    /// Wallet, seed, address `pay`, policy `p` with these options.
+    pub async fn furnish(&self, policy: &str) {
+        let mut operator = self.operator();
+        operator.must("wallet create main").await;
+        operator.must("seed create").await;
+        operator.must("address create pay 0 \"for tests\"").await;
+        operator.must(&format!("policy create p {policy}")).await;
+    }
+
+    /// A commissioned agent.
+    pub async fn hire(&self, name: &str, auth: &str) -> Agent {
+        let mut operator = self.operator();
+        let made = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
+        let Ok(Answer::Credentials(given)) = made.reply.result else {
+            panic!("{:?}", made.reply.result);
+        };
+        operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+        Agent {
+            id: given.agent_id,
+            token: made.secret.expect("a token"),
+            bearer: given.auth_mode == "bearer",
+        }
+    }
+
+    /// Seconds on the engine's clock.
+    pub fn now_s(&self) -> i64 {
+        use bursar_chain::ports::Clock;
+        self.clock.now().utc.seconds()
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.send("POST", path, body.to_string().into_bytes()).await
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        self.send("GET", path, Vec::new()).await
+    }
+
+    /// One request through the whole server but its socket.
+    pub async fn send(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Value) {
+        let (status, bytes) = self.raw(method, path, body).await;
+        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    /// The same, with the bytes of the answer.
+    pub async fn raw(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Vec<u8>) {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "127.0.0.1:9402")
+            .body(Body::from(body))
+            .expect("a request");
+        request.extensions_mut().insert(ConnectInfo(std::net::SocketAddr::from(([127, 0, 0, 1], 5))));
+        let response = self.http.clone().oneshot(request).await.expect("an answer");
+        let status = response.status().as_u16();
+        let bytes = to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+        (status, bytes.to_vec())
+    }
+}

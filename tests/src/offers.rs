@@ -1,0 +1,47 @@
+//! Payment offers as a merchant sends them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bursar_core::networks::{self, ChainId};
+use serde_json::{Value, json};
+
+/// Base's reference stablecoin is what most tests pay in.
+pub const BASE: ChainId = ChainId(8453);
+
+/// The receiving address of offers.
+pub const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+
+/// An x402 v2 challenge over `atoms` smallest units for `url`.
+pub fn challenge(chain: ChainId, atoms: u64, url: &str) -> Value {
+    let coin = networks::by_chain(chain).expect("a network of the table").stablecoin;
+    json!({
+        "x402Version": 2,
+        "error": "payment required",
+        "resource": {"url": url, "description": "a test", "mimeType": "application/json"},
+        "accepts": [{
+            "scheme": "exact",
+            "network": format!("eip155:{chain}"),
+            "amount": atoms.to_string(),
+            "asset": coin.address.to_checksum(None),
+            "payTo": PAY_TO,
+            "maxTimeoutSeconds": 60,
+            "extra": {"name": coin.domain_name, "version": coin.domain_version},
+        }],
+    })
+}
+
+/// The header's text.
+pub fn header(challenge: &Value) -> String {
+    STANDARD.encode(challenge.to_string())
+}
+
+/// A header that differs from every other `n`.
+pub fn offer(atoms: u64, n: u64) -> String {
+    header(&challenge(BASE, atoms, &format!("https://api.example.com/{n}")))
+}
+
+/// The JSON inside a payment header.
+pub fn opened(header_value: &str) -> Value {
+    let bytes = STANDARD.decode(header_value).expect("base64");
+    serde_json::from_slice(&bytes).expect("JSON")
+}

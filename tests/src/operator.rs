@@ -1,0 +1,38 @@
+//! The demonstration's operator, with what a test expects of it.
+
+use bursar_core::answers::Answer;
+use bursar_core::fault::Fault;
+pub use bursar_demo::operator::{Operator, Outcome};
+
+/// The password that tests use.
+pub const PASSWORD: &str = "correct horse battery";
+
+/// Command lines with an expected end.
+pub trait Expect {
+    /// Runs a command line to its end.
+    fn outcome(&mut self, line: &str) -> impl Future<Output = Outcome>;
+    /// Runs a command line that must succeed.
+    fn must(&mut self, line: &str) -> impl Future<Output = Answer>;
+    /// Runs a command line that must be refused.
+    fn refused(&mut self, line: &str) -> impl Future<Output = Fault>;
+}
+
+impl Expect for Operator {
+    async fn outcome(&mut self, line: &str) -> Outcome {
+        self.run(line).await.unwrap_or_else(|fault| panic!("{line}: {fault}"))
+    }
+
+    async fn must(&mut self, line: &str) -> Answer {
+        match self.outcome(line).await.reply.result {
+            Ok(answer) => answer,
+            Err(fault) => panic!("{line}: {}: {fault}", fault.code),
+        }
+    }
+
+    async fn refused(&mut self, line: &str) -> Fault {
+        match self.outcome(line).await.reply.result {
+            Ok(answer) => panic!("{line} succeeded: {answer:?}"),
+            Err(fault) => fault,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The engine as a process of its own, for what only a process can show: kill -9, signals, the lock.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use bursar_core::wire::ControlFile;
+use bursar_engine::service::data_dir::DataFolder;
+use bursar_engine::service::instance::{Instance, claim};
+use bursar_tui::link::Link;
+
+use crate::operator::{Operator, PASSWORD};
+
+/// A running `bursar-test-engine`: the product's engine with a small key derivation, the clock moved by a
+/// file, and the test's fault.
+#[derive(Debug)]
+pub struct EngineProcess {
+    child: Child,
+    pub folder: PathBuf,
+    /// Where agents reach it.
+    pub url: String,
+}
+
+/// What a process is started with.
+#[derive(Debug, Clone, Default)]
+pub struct Start {
+    /// `kill:<point>:<n>` or `fail:<point>:<n>`.
+    pub fault: Option<String>,
+    /// Give it the password at start.
+    pub unlock: bool,
+    /// Endpoint of the local chain, for Base.
+    pub rpc: Option<String>,
+}
+
+impl EngineProcess {
+    /// Starts the engine on `folder` and waits until it says READY.
+    pub fn start(folder: &Path, start: &Start) -> Self {
+        Self::try_start(folder, start).unwrap_or_else(|why| panic!("the engine did not start: {why}"))
+    }
+
+    /// The same, with what it said when it did not start.
+    pub fn try_start(folder: &Path, start: &Start) -> Result<Self, String> {
+        let mut command = Command::new(Self::program());
+        command
+            .arg(folder)
+            .env("BURSAR_TEST_CLOCK", Self::clock_file(folder))
+            .env("BURSAR_SERVER_LISTEN", "127.0.0.1:0")
+            .env("BURSAR_SERVER_RATE_PER_MINUTE", "1000000")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(fault) = &start.fault {
+            command.env("BURSAR_TEST_FAULT", fault);
+        }
+        if start.unlock {
+            command.env("BURSAR_TEST_PASSWORD", PASSWORD);
+        }
+        if let Some(rpc) = &start.rpc {
+            command.env("BURSAR_NETWORKS_8453_RPC", rpc);
+        }
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        let stdout = child.stdout.take().ok_or("no stdout")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
+        match line.trim().strip_prefix("READY ") {
+            Some(url) => Ok(Self { child, folder: folder.to_owned(), url: url.to_owned() }),
+            None => {
+                let output = child.wait_with_output().map_err(|error| error.to_string())?;
+                let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+                Err(format!("{} {stderr}", output.status))
+            }
+        }
+    }
+
+    /// Cargo builds this package's programs beside the folder of its test programs.
+    fn program() -> PathBuf {
+        let test = std::env::current_exe().expect("a test program");
+        let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
+        folder.join("bursar-test-engine")
+    }
+
+    fn clock_file(folder: &Path) -> PathBuf {
+        folder.with_extension("clock")
+    }
+
+    /// Moves the engine's clock by so much from the real one.
+    pub fn skew(&self, ms: i64) {
+        std::fs::write(Self::clock_file(&self.folder), ms.to_string()).expect("written");
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("gone");
+    }
+
+    /// Waits for its end; whether a signal ended it.
+    pub fn wait_killed(&mut self) -> bool {
+        use std::os::unix::process::ExitStatusExt;
+        self.child.wait().expect("gone").signal() == Some(9)
+    }
+
+    /// SIGTERM, and the exit code it ends with.
+    pub fn terminate(&mut self) -> Option<i32> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.expect("a pid"), rustix::process::Signal::TERM)
+            .expect("signalled");
+        self.child.wait().expect("gone").code()
+    }
+
+    /// An operator at the control socket.
+    pub async fn operator(&self) -> Operator {
+        let link = Link::connect(&self.control()).await.expect("the engine lets us in");
+        Operator::at(link, PASSWORD)
+    }
+
+    pub fn control(&self) -> ControlFile {
+        let folder = DataFolder::open(&self.folder).expect("the folder");
+        match claim(&folder).expect("the lock") {
+            Instance::Running(control) => control,
+            Instance::Free(_) => panic!("nobody holds the folder"),
+        }
+    }
+}
+
+impl Drop for EngineProcess {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}

@@ -1,0 +1,364 @@
+//! Payments from an agent's request to its header, through the whole engine but its socket.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_core::limits::{FREE_DISK_BYTES, HOLD_MS};
+use bursar_core::networks;
+use bursar_engine::journal::{FaultyStore, MemoryStore};
+use bursar_engine::ports::Signer;
+use bursar_tests::doubles::SlowSigner;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::{self, BASE, PAY_TO, offer, opened};
+use bursar_tests::operator::{Expect, Operator, PASSWORD};
+use bursar_x402::authorization::Authorization;
+use bursar_x402::signature::{Signature65, recover};
+use bursar_x402::typed_data::TokenDomain;
+use serde_json::{Value, json};
+
+/// Half a dollar is automatic, ten dollars are the limit of one payment and of a day.
+const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
+
+async fn furnished() -> TestEngine {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish(POLICY).await;
+    engine
+}
+
+async fn paying_address(operator: &mut Operator) -> String {
+    match operator.must("address list").await {
+        Answer::Addresses { addresses } => addresses[0].address.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The authorization inside a header, and who signed it.
+fn signed_terms(header: &str) -> (Authorization, String) {
+    let payload = opened(header);
+    let terms = &payload["payload"]["authorization"];
+    let text = |name: &str| terms[name].as_str().expect("a string").to_owned();
+    let authorization = Authorization {
+        from: text("from").parse().unwrap(),
+        to: text("to").parse().unwrap(),
+        value: text("value").parse().unwrap(),
+        valid_after: text("validAfter").parse().unwrap(),
+        valid_before: text("validBefore").parse().unwrap(),
+        nonce: text("nonce").parse().unwrap(),
+    };
+    let network = networks::by_chain(BASE).unwrap();
+    let digest = TokenDomain::of_stablecoin(network).digest(&authorization);
+    let signature: Signature65 = payload["payload"]["signature"].as_str().unwrap().parse().unwrap();
+    (authorization, recover(digest, &signature).unwrap().to_string())
+}
+
+#[tokio::test]
+async fn a_payment_below_the_threshold_is_signed_at_once() {
+    for auth in ["hmac", "bearer"] {
+        let engine = furnished().await;
+        let agent = engine.hire("bot", auth).await;
+        let body = agent.ask(engine.now_s(), &offer(12_000, 1), Some("https://api.example.com/1"));
+        let (status, answer) = engine.post("/sign", &body).await;
+        assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
+        assert_eq!(answer["x402_version"], 2);
+        assert_eq!(answer["header_name"], "PAYMENT-SIGNATURE");
+        let header = answer["header_value"].as_str().unwrap();
+        let (terms, signer) = signed_terms(header);
+        assert_eq!(signer, paying_address(&mut engine.operator()).await);
+        assert_eq!(terms.from.to_string(), signer);
+        assert_eq!(terms.to.to_string(), PAY_TO);
+        assert_eq!(terms.value.to_string(), "12000");
+        assert_eq!(terms.valid_after, 0);
+        assert_eq!(i64::try_from(terms.valid_before).unwrap(), engine.now_s() + 60);
+        let wanted = offers::challenge(BASE, 12_000, "https://api.example.com/1");
+        assert_eq!(opened(header)["accepted"], wanted["accepts"][0]);
+        assert_eq!(opened(header)["resource"], wanted["resource"]);
+        let polled = engine
+            .get(&format!("/sign/status/{}", answer["transaction_id"].as_str().unwrap()))
+            .await;
+        assert_eq!(polled, (200, answer.clone()));
+    }
+}
+
+/// Asks for two dollars, which the policy holds; answers the request's id.
+async fn hold(engine: &TestEngine, agent: &bursar_tests::agent::Agent, n: u64) -> String {
+    let (status, answer) =
+        engine.post("/sign", &agent.ask(engine.now_s(), &offer(2_000_000, n), None)).await;
+    assert_eq!((status, &answer["code"]), (202, &json!("APPROVAL_REQUIRED")), "{answer}");
+    answer["request_id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_approved_request_is_polled_as_the_header() {
+    let engine = furnished().await;
+    let agent = engine.hire("bot", "hmac").await;
+    let id = hold(&engine, &agent, 1).await;
+    let (status, waiting) = engine.get(&format!("/sign/status/{id}")).await;
+    assert_eq!((status, &waiting["status"]), (202, &json!("pending")));
+    let mut operator = engine.operator();
+    let Answer::Decided(decided) = operator.must(&format!("approve {}", &id[..8])).await else {
+        panic!()
+    };
+    assert_eq!((decided.id.as_str(), decided.status.as_str()), (id.as_str(), "signed"));
+    let (status, answer) = engine.get(&format!("/sign/status/{id}")).await;
+    assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
+    let (terms, _signer) = signed_terms(answer["header_value"].as_str().unwrap());
+    assert_eq!(terms.value.to_string(), "2000000");
+    // The terms are fixed when the operator approves, not when the agent asked.
+    assert_eq!(i64::try_from(terms.valid_before).unwrap(), engine.now_s() + 60);
+    assert_eq!(operator.refused(&format!("approve {id}")).await.code, Code::AlreadyDecided);
+}
+
+#[tokio::test]
+async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
+    let engine = furnished().await;
+    let agent = engine.hire("bot", "hmac").await;
+    let mut operator = engine.operator();
+    let denied = hold(&engine, &agent, 1).await;
+    operator.must(&format!("deny {denied} too dear")).await;
+    let (status, answer) = engine.get(&format!("/sign/status/{denied}")).await;
+    assert_eq!((status, &answer["status"], &answer["reason"]), (200, &json!("rejected"), &json!("too dear")));
+
+    let expired = hold(&engine, &agent, 2).await;
+    engine.clock.advance(u64::try_from(HOLD_MS).unwrap() - 1);
+    assert_eq!(engine.get(&format!("/sign/status/{expired}")).await.0, 202);
+    engine.clock.advance(1);
+    let (status, answer) = engine.get(&format!("/sign/status/{expired}")).await;
+    assert_eq!((status, &answer["code"]), (200, &json!("REQUEST_EXPIRED")), "{answer}");
+    let refused = operator.refused(&format!("approve {expired}")).await;
+    assert!(matches!(refused.code, Code::RequestExpired | Code::AlreadyDecided), "{refused:?}");
+
+    // Ten dollars a day: all of it is there again.
+    for n in 3..8 {
+        let id = hold(&engine, &agent, n).await;
+        operator.must(&format!("approve {id}")).await;
+    }
+    let body = agent.ask(engine.now_s(), &offer(10_000, 99), None);
+    let (status, answer) = engine.post("/sign", &body).await;
+    assert_eq!((status, &answer["code"]), (429, &json!("LIMIT_REACHED")), "{answer}");
+    let (status, answer) = engine.post("/ping", &json!({"agent_id": agent.id})).await;
+    assert_eq!((status, &answer["agent_status"]), (200, &json!("limit_reached")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sixteen_copies_of_one_body_are_one_authorization() {
+    for auth in ["hmac", "bearer"] {
+        let engine = Arc::new(furnished().await);
+        let agent = engine.hire("bot", auth).await;
+        let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+        let copies = (0..16).map(|_copy| {
+            let (engine, body) = (Arc::clone(&engine), body.clone());
+            tokio::spawn(async move { engine.post("/sign", &body).await })
+        });
+        let mut headers = BTreeSet::new();
+        for copy in copies.collect::<Vec<_>>() {
+            let (status, answer) = copy.await.unwrap();
+            assert_eq!(status, 200, "{answer}");
+            headers.insert(answer["header_value"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(headers.len(), 1, "{auth}");
+        assert_eq!(engine.engine.core().reader().latest(100).unwrap().len(), 1, "{auth}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn eight_operators_who_approve_at_once_approve_once() {
+    let engine = Arc::new(furnished().await);
+    let agent = engine.hire("bot", "hmac").await;
+    let id = hold(&engine, &agent, 1).await;
+    let approvals = (0..8).map(|_operator| {
+        let (mut operator, id) = (engine.operator(), id.clone());
+        tokio::spawn(async move { operator.outcome(&format!("approve {id}")).await.reply.result })
+    });
+    let mut approved = 0;
+    for approval in approvals.collect::<Vec<_>>() {
+        match approval.await.unwrap() {
+            Ok(_decided) => approved += 1,
+            Err(fault) => assert_eq!(fault.code, Code::AlreadyDecided),
+        }
+    }
+    assert_eq!(approved, 1);
+    let (_, answer) = engine.post("/status", &agent.read(engine.now_s())).await;
+    assert_eq!(answer["agent"]["spent_today_micro"], 2_000_000);
+}
+
+#[tokio::test]
+async fn the_same_ask_gives_the_same_header_after_a_restart() {
+    for auth in ["hmac", "bearer"] {
+        let engine = furnished().await;
+        let agent = engine.hire("bot", auth).await;
+        let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+        let before = engine.post("/sign", &body).await;
+        let clock = Arc::clone(&engine.clock);
+        let engine = engine.restart(Setup { clock, ..Setup::default() }).await;
+        let (status, locked) = engine.post("/sign", &body).await;
+        let wanted = if auth == "hmac" { (401, "AUTH_FAILED") } else { (503, "WALLET_LOCKED") };
+        assert_eq!((status, locked["code"].as_str().unwrap()), wanted);
+        engine.operator().must("wallet open").await;
+        assert_eq!(engine.post("/sign", &body).await, before, "{auth}");
+        assert_eq!(engine.engine.core().reader().latest(9).unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_freeze_between_commit_and_signature_lets_no_signature_out() {
+    let (signer, mut asked) = SlowSigner::machine();
+    let engine =
+        Arc::new(TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await);
+    engine.furnish(POLICY).await;
+    let agent = engine.hire("bot", "hmac").await;
+    let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+    let (asking, asked_body) = (Arc::clone(&engine), body.clone());
+    let ask = tokio::spawn(async move { asking.post("/sign", &asked_body).await });
+    let held_back = asked.recv().await.expect("the authorization is committed");
+
+    let mut operator = engine.operator();
+    operator.must("freeze").await;
+    let vault = engine.engine.vault();
+    let late = vault.sign(held_back.slip).await;
+    assert!(late.is_err(), "a signature left after the freeze was answered");
+    held_back.answer.send(late).unwrap();
+    let (status, answer) = ask.await.unwrap();
+    assert_eq!((status, &answer["status"]), (202, &json!("executing")), "{answer}");
+    assert_eq!(engine.post("/sign", &body).await.1["code"], "AGENTS_FROZEN");
+
+    // Thawed, the same terms are signed after all.
+    operator.must("thaw").await;
+    let again = asked.recv().await.expect("a new slip");
+    let signature = vault.sign(again.slip).await;
+    assert!(signature.is_ok(), "{signature:?}");
+    again.answer.send(signature).unwrap();
+    let path = format!("/sign/status/{}", answer["request_id"].as_str().unwrap());
+    let mut polled = engine.get(&path).await;
+    while polled.0 == 202 {
+        tokio::task::yield_now().await;
+        polled = engine.get(&path).await;
+    }
+    assert_eq!((polled.0, &polled.1["status"]), (200, &json!("success")));
+}
+
+#[tokio::test]
+async fn a_signer_that_asks_a_person_holds_up_nobody() {
+    let (signer, mut asked) = SlowSigner::person();
+    let engine = TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await;
+    engine.furnish(POLICY).await;
+    let agent = engine.hire("bot", "hmac").await;
+    let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+    let (status, answer) = engine.post("/sign", &body).await;
+    assert_eq!((status, &answer["status"]), (202, &json!("executing")), "{answer}");
+    let waiting = asked.recv().await.unwrap();
+    // While a person looks at the device, others are served, and freeze works.
+    let other = agent.ask(engine.now_s(), &offer(13_000, 2), None);
+    assert_eq!(engine.post("/sign", &other).await.0, 202);
+    let mut operator = engine.operator();
+    operator.must("freeze").await;
+    operator.must("thaw").await;
+    // The late answer is still the answer to these terms.
+    let slip = waiting.slip.clone();
+    let path = format!("/sign/status/{}", answer["request_id"].as_str().unwrap());
+    assert_eq!(engine.get(&path).await.1["status"], "executing");
+    drop(waiting);
+    assert_eq!(engine.get(&path).await.1["status"], "executing");
+    assert!(engine.engine.vault().sign(slip).await.is_err(), "the slip is of an earlier epoch");
+}
+
+#[tokio::test]
+async fn a_locked_wallet_looks_like_a_wrong_signature() {
+    let engine = furnished().await;
+    let agent = engine.hire("bot", "hmac").await;
+    let mut wrong = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+    wrong["signature"] = json!(format!("SIG:{}:{}", engine.now_s(), "0".repeat(64)));
+    let mut unknown = wrong.clone();
+    unknown["agent_id"] = json!("ZZZ999");
+    let right = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+    let bytes = |body: &Value| body.to_string().into_bytes();
+    let wrong_answer = engine.raw("POST", "/sign", bytes(&wrong)).await;
+    assert_eq!(wrong_answer.0, 401);
+    assert_eq!(engine.raw("POST", "/sign", bytes(&unknown)).await, wrong_answer);
+    engine.operator().must("wallet lock").await;
+    assert_eq!(engine.raw("POST", "/sign", bytes(&right)).await, wrong_answer);
+    assert!(engine.engine.core().reader().latest(9).unwrap().is_empty());
+    engine.operator().must("wallet open").await;
+    assert_eq!(engine.post("/sign", &right).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_before_it_fails() {
+    let engine = furnished().await;
+    let agent = engine.hire("bot", "hmac").await;
+    engine.disk.free.store(FREE_DISK_BYTES - 1, Ordering::SeqCst);
+    let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+    let (status, answer) = engine.post("/sign", &body).await;
+    assert_eq!((status, &answer["code"]), (503, &json!("DISK_FULL")));
+    engine.disk.free.store(FREE_DISK_BYTES, Ordering::SeqCst);
+    assert_eq!(engine.post("/sign", &body).await.0, 200);
+}
+
+#[tokio::test]
+async fn after_a_failed_commit_nothing_is_decided_and_reads_go_on() {
+    let memory = MemoryStore::default();
+    // Wallet, its seal, seed, address, policy, agent, commission, one payment and its record: then full.
+    let store = FaultyStore::new(memory.clone(), 9);
+    let engine = TestEngine::start(Setup { store: Some(Box::new(store)), ..Setup::default() }).await;
+    engine.furnish(POLICY).await;
+    let agent = engine.hire("bot", "hmac").await;
+    let ask = |n| agent.ask(engine.now_s(), &offer(12_000, n), None);
+    let mut paid = Vec::new();
+    let mut refused = None;
+    for n in 0..6 {
+        let (status, answer) = engine.post("/sign", &ask(n)).await;
+        match status {
+            200 => {
+                assert!(refused.is_none(), "something was decided after a failed commit");
+                paid.push(answer);
+            }
+            _refused => {
+                assert_eq!((status, &answer["code"]), (503, &json!("JOURNAL_FAILED")), "{answer}");
+                refused = Some(n);
+            }
+        }
+    }
+    assert!(refused.is_some() && !paid.is_empty(), "{} paid", paid.len());
+    assert_eq!(engine.get("/health").await.0, 200);
+    for answer in &paid {
+        let id = answer["transaction_id"].as_str().unwrap();
+        assert_eq!(engine.get(&format!("/sign/status/{id}")).await.0 / 100, 2, "{id}");
+    }
+    assert_eq!(engine.operator().refused("freeze").await.code, Code::JournalFailed);
+    // What was answered is what the disk holds.
+    let records = bursar_engine::journal::Store::reader(&memory).latest(100).unwrap();
+    assert_eq!(records.len(), paid.len());
+}
+
+#[tokio::test]
+async fn the_operator_is_asked_for_the_amount_that_matters() {
+    let engine = furnished().await;
+    let agent = engine.hire("bot", "hmac").await;
+    let body = agent.ask(engine.now_s(), &offer(6_000_000, 1), None);
+    let id = engine.post("/sign", &body).await.1["request_id"].as_str().unwrap().to_owned();
+    let mut operator = engine.operator();
+    operator.asking = bursar_core::wire::Asking::Agreed;
+    assert_eq!(operator.refused(&format!("approve {id}")).await.code, Code::ConfirmationNeeded);
+    assert_eq!(operator.refused(&format!("approve {id} --confirm 5")).await.code, Code::Declined);
+    let wrong = format!("approve {id} --confirm 6 --card {}", "0".repeat(64));
+    assert_eq!(operator.refused(&wrong).await.code, Code::CardChanged);
+    operator.must(&format!("approve {id} --confirm 6")).await;
+}
+
+#[tokio::test]
+async fn a_wrong_password_opens_nothing_and_a_new_one_everything() {
+    let engine = furnished().await;
+    let agent = engine.hire("bot", "hmac").await;
+    let mut operator = engine.operator();
+    operator.passwords.extend([PASSWORD.to_owned(), "another horse battery".to_owned()]);
+    operator.must("wallet passwd").await;
+    operator.must("wallet lock").await;
+    assert_eq!(operator.refused("wallet open").await.code, Code::WrongPassword);
+    operator.passwords.push_back("another horse battery".to_owned());
+    let opened = operator.outcome("wallet open").await.reply;
+    assert!(opened.result.is_ok() && opened.warnings.is_empty(), "{opened:?}");
+    let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+    assert_eq!(engine.post("/sign", &body).await.0, 200);
+}

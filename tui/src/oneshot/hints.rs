@@ -1,0 +1,23 @@
+//! The command that most likely helps after a refusal, for the envelope's `hint`.
+
+use bursar_core::codes::Code;
+
+const HINTS: &[(Code, &str)] = &[
+    (Code::EngineDown, "bursar engine"),
+    (Code::VersionMismatch, "bursar engine"),
+    (Code::WalletLocked, "bursar wallet open"),
+    (Code::NoWallet, "bursar wallet create <name>"),
+    (Code::AgentNotFound, "bursar agent list"),
+    (Code::AgentSuspended, "bursar agent resume <name>"),
+    (Code::AgentNotCommissioned, "bursar agent commission <agent_code> <policy> <label>"),
+    (Code::AgentsFrozen, "bursar thaw"),
+    (Code::NetworkDisabled, "bursar network enable <network>"),
+    (Code::RequestNotFound, "bursar requests"),
+    (Code::AlreadyDecided, "bursar requests --all"),
+    (Code::CardChanged, "bursar requests"),
+    (Code::JournalUntrusted, "bursar audit verify"),
+];
+
+pub(super) fn of(code: Code) -> Option<&'static str> {
+    HINTS.iter().find(|(known, _)| *known == code).map(|(_, hint)| *hint)
+}

@@ -1,0 +1,139 @@
+//! The envelope of `--json`: one object on one line, the same shape for success and failure. ASCII only, so
+//! that no foreign text in it can act on a terminal.
+
+use std::io::{self, Write};
+
+use bursar_core::answers::Warning;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_json::ser::Formatter;
+use zeroize::Zeroizing;
+
+use super::report::Failure;
+
+/// Enough for every envelope with a secret in it, so that growing leaves no copy of one behind.
+const ROOM: usize = 16 << 10;
+
+#[derive(Serialize)]
+pub(super) struct Envelope<'a> {
+    v: u8,
+    ok: bool,
+    command: Option<&'a str>,
+    data: Option<Data<'a>>,
+    warnings: &'a [Warning],
+    error: Option<Error<'a>>,
+}
+
+#[derive(Serialize)]
+struct Error<'a> {
+    code: &'static str,
+    message: &'a str,
+    hint: Option<&'a str>,
+    retryable: bool,
+    exit: u8,
+}
+
+/// The answer's fields and one more that came beside them.
+pub(super) struct Data<'a> {
+    pub(super) answer: &'a Value,
+    pub(super) extra: Option<Extra<'a>>,
+}
+
+/// A secret, or why it is not here. Borrowed: it is written out and copied nowhere.
+pub(super) struct Extra<'a> {
+    pub(super) field: &'static str,
+    pub(super) secret: Result<&'a str, &'static str>,
+}
+
+impl<'a> Envelope<'a> {
+    pub(super) fn success(command: &'a str, data: Data<'a>, warnings: &'a [Warning]) -> Self {
+        Self { v: 1, ok: true, command: Some(command), data: Some(data), warnings, error: None }
+    }
+
+    pub(super) fn failure(
+        command: Option<&'a str>,
+        failure: &'a Failure,
+        warnings: &'a [Warning],
+    ) -> Self {
+        let code = failure.fault.code;
+        let error = Error {
+            code: code.text(),
+            message: &failure.fault.message,
+            hint: failure.hint(),
+            retryable: failure.is_retryable(),
+            exit: code.exit(),
+        };
+        Self { v: 1, ok: false, command, data: None, warnings, error: Some(error) }
+    }
+
+    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut line = Zeroizing::new(Vec::with_capacity(ROOM));
+        let mut serializer = serde_json::Serializer::with_formatter(&mut *line, Ascii);
+        self.serialize(&mut serializer)?;
+        line.push(b'\n');
+        out.write_all(&line)?;
+        out.flush()
+    }
+}
+
+impl Serialize for Data<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (Value::Object(fields), Some(extra)) = (self.answer, &self.extra) else {
+            return self.answer.serialize(serializer);
+        };
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in fields {
+            map.serialize_entry(name, value)?;
+        }
+        match extra.secret {
+            Ok(secret) => map.serialize_entry(extra.field, secret)?,
+            Err(reason) => {
+                map.serialize_entry(extra.field, &None::<&str>)?;
+                map.serialize_entry(&format!("{}_unknown_reason", extra.field), reason)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// Compact, with everything beyond printable ASCII escaped.
+struct Ascii;
+
+impl Formatter for Ascii {
+    fn write_string_fragment<W: Write + ?Sized>(
+        &mut self,
+        to: &mut W,
+        text: &str,
+    ) -> io::Result<()> {
+        for ch in text.chars() {
+            if matches!(ch, ' '..='~') {
+                to.write_all(ch.encode_utf8(&mut [0; 4]).as_bytes())?;
+            } else {
+                for unit in ch.encode_utf16(&mut [0; 2]) {
+                    write!(to, "\\u{unit:04x}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_ascii_and_reads_back() {
+        let foreign = "a\x1b[2J\u{9b}\u{7f}\u{202e}grüße😀\"\\\n";
+        let answer = serde_json::json!({ "name": foreign });
+        let mut out = Vec::new();
+        let data = Data { answer: &answer, extra: None };
+        Envelope::success("x", data, &[]).write(&mut out).unwrap();
+        let (last, line) = out.split_last().unwrap();
+        assert_eq!(*last, b'\n');
+        assert!(line.iter().all(|b| (0x20..0x7f).contains(b)));
+        let read: Value = serde_json::from_slice(line).unwrap();
+        assert_eq!(read["data"]["name"], foreign);
+    }
+}

@@ -1,0 +1,216 @@
+//! How a command ends: the result on standard output, everything else on standard error, and the exit
+//! code. The one place that writes a result.
+
+use std::io::{self, Write};
+
+use bursar_core::answers::{Answer, SecretField, StatusAnswer, Warning};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use super::json::{Data, Envelope, Extra};
+use super::sheet::plain;
+use super::text::{self, Context};
+use super::{Options, hints};
+use crate::link::Secret;
+
+/// A fault, and the option or command that would have helped, if that is known here only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub fault: Fault,
+    pub hint: Option<String>,
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self { fault, hint: None }
+    }
+}
+
+impl Failure {
+    pub(super) fn hint(&self) -> Option<&str> {
+        self.hint.as_deref().or_else(|| hints::of(self.fault.code))
+    }
+
+    /// Whether the same command may succeed a little later without anybody doing anything.
+    pub(super) fn is_retryable(&self) -> bool {
+        use Code::{Busy, ChainUnavailable, RateLimitExceeded, TooManyPending};
+        matches!(self.fault.code, Busy | ChainUnavailable | RateLimitExceeded | TooManyPending)
+    }
+}
+
+/// A secret that a command hands out; without text if it was lost or may not be shown here.
+pub(super) struct Handed {
+    pub(super) field: SecretField,
+    pub(super) text: Option<Zeroizing<String>>,
+}
+
+impl Handed {
+    /// Only printable ASCII counts: tokens and seed phrases are nothing else.
+    pub(super) fn new(field: SecretField, secret: Option<Secret>) -> Self {
+        let printable = |bytes: &[u8]| bytes.iter().all(|byte| (0x20..0x7f).contains(byte));
+        let text = secret
+            .as_ref()
+            .filter(|secret| printable(&secret.0))
+            .and_then(|secret| std::str::from_utf8(&secret.0).ok())
+            .map(|text| Zeroizing::new(text.to_owned()));
+        Self { field, text }
+    }
+}
+
+/// The end of a command.
+pub(super) struct Outcome {
+    pub(super) result: Result<Answer, Failure>,
+    pub(super) warnings: Vec<Warning>,
+    pub(super) handed: Option<Handed>,
+}
+
+impl From<Failure> for Outcome {
+    fn from(failure: Failure) -> Self {
+        Self { result: Err(failure), warnings: Vec::new(), handed: None }
+    }
+}
+
+/// Writes the end of `command` and gives its exit code.
+pub(super) fn finish(
+    command: &str,
+    mut outcome: Outcome,
+    options: &Options,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    let answer = match outcome.result {
+        Ok(answer) => answer,
+        Err(failure) => {
+            return failed(Some(command), &failure, &outcome.warnings, options, out, err);
+        }
+    };
+    withhold(&mut outcome.handed, &mut outcome.warnings, options);
+    let handed = outcome.handed.as_ref();
+    let written = if options.json {
+        let data = answer.data();
+        let data = Data { answer: &data, extra: extra(&answer, handed) };
+        Envelope::success(command, data, &outcome.warnings).write(out)
+    } else {
+        let context = Context { command, handed, engine_running: options.engine_running };
+        let sheet = text::sheet(&answer, context);
+        warn(&outcome.warnings, err);
+        out.write_all(sheet.as_str().as_bytes()).and_then(|()| out.flush())
+    };
+    written_or(written, exit_code(&answer, options), err)
+}
+
+/// Ends a command that came to no engine. `command` is unknown where the arguments were not understood.
+pub fn fail(
+    command: Option<&str>,
+    failure: impl Into<Failure>,
+    options: &Options,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    failed(command, &failure.into(), &[], options, out, err)
+}
+
+/// Ends a command that needed no engine with a value of its own.
+pub fn succeed(command: &str, data: &Value, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let data = Data { answer: data, extra: None };
+    written_or(Envelope::success(command, data, &[]).write(out), 0, err)
+}
+
+fn failed(
+    command: Option<&str>,
+    failure: &Failure,
+    warnings: &[Warning],
+    options: &Options,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    let exit = failure.fault.code.exit();
+    if options.json {
+        return written_or(Envelope::failure(command, failure, warnings).write(out), exit, err);
+    }
+    warn(warnings, err);
+    let mut lines = failure.fault.message.lines().map(plain);
+    complain(err, &format!("bursar: {}", lines.next().unwrap_or_default()));
+    lines.for_each(|line| complain(err, &format!("  {line}")));
+    if let Some(hint) = failure.hint().filter(|hint| !failure.fault.message.contains(hint)) {
+        complain(err, &format!("  try: {}", plain(hint)));
+    }
+    if let Some(detail) = failure.fault.detail.as_deref().filter(|_| options.verbose) {
+        complain(err, &format!("  cause: {}", plain(detail)));
+    }
+    exit
+}
+
+/// A result that nobody got is no success.
+fn written_or(written: io::Result<()>, exit: u8, err: &mut dyn Write) -> u8 {
+    match written {
+        Ok(()) => exit,
+        Err(error) => {
+            complain(err, &format!("bursar: The result could not be written: {error}."));
+            if exit == 0 { Code::InternalError.exit() } else { exit }
+        }
+    }
+}
+
+fn warn(warnings: &[Warning], err: &mut dyn Write) {
+    for warning in warnings {
+        complain(err, &format!("warning: {}", plain(&warning.message)));
+    }
+}
+
+/// Writes to standard error; there is nowhere to tell that it is closed.
+fn complain(err: &mut dyn Write, line: &str) {
+    let _closed = writeln!(err, "{line}");
+}
+
+/// Takes a seed phrase back that may not be shown here. The engine is not asked for one in that case, so
+/// this only guards against a mistake.
+fn withhold(handed: &mut Option<Handed>, warnings: &mut Vec<Warning>, options: &Options) {
+    let Some(handed) = handed else { return };
+    if handed.field == SecretField::Phrase && !options.may_show_phrase() {
+        handed.text = None;
+        warnings.push(Warning {
+            code: "PHRASE_WITHHELD".to_owned(),
+            message: "The words are shown only with --reveal, or on a terminal.".to_owned(),
+        });
+    }
+}
+
+/// The secret beside the answer's fields. Credentials always have the field, so that a script sees why it
+/// is empty.
+fn extra<'a>(answer: &Answer, handed: Option<&'a Handed>) -> Option<Extra<'a>> {
+    let text = handed.and_then(|handed| handed.text.as_ref()).map(|text| text.as_str());
+    match (answer, handed.map(|handed| handed.field)) {
+        (_, Some(SecretField::Phrase)) => {
+            Some(Extra { field: "phrase", secret: text.ok_or("it is shown only with --reveal") })
+        }
+        (_, Some(SecretField::Token)) | (Answer::Credentials(_), None) => {
+            let reason =
+                "only its hash is kept: agent instructions <name> --regenerate issues a new one";
+            Some(Extra { field: "token", secret: text.ok_or(reason) })
+        }
+        (_, None) => None,
+    }
+}
+
+fn exit_code(answer: &Answer, options: &Options) -> u8 {
+    match answer {
+        Answer::Status(status) => status_exit(status, options),
+        _done => 0,
+    }
+}
+
+/// 0: unlocked and serving, 4: locked, 3: agents reach nothing (cli.md section 2).
+fn status_exit(status: &StatusAnswer, options: &Options) -> u8 {
+    if !options.engine_running {
+        Code::EngineDown.exit()
+    } else if status.wallet.locked {
+        Code::WalletLocked.exit()
+    } else if !status.server.running {
+        Code::EngineDown.exit()
+    } else {
+        0
+    }
+}

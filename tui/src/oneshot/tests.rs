@@ -1,0 +1,173 @@
+//! One-shots against an engine that a test plays: what is sent, asked, printed and returned.
+
+mod conversation;
+mod envelopes;
+mod fixtures;
+mod prompts;
+mod secrets;
+mod texts;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use bursar_core::answers::{Answer, Reply};
+use bursar_core::grammar::Order;
+use bursar_core::wire::{Asking, ToClient, ToEngine};
+use zeroize::Zeroizing;
+
+use super::*;
+use crate::test_engine::TestEngine;
+
+/// A terminal that answers from a list, and notes what it was asked.
+#[derive(Debug, Default)]
+struct FakeTerminal {
+    there: bool,
+    answers: Mutex<VecDeque<&'static str>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl FakeTerminal {
+    fn answering(answers: &[&'static str]) -> Arc<Self> {
+        let answers = Mutex::new(answers.iter().copied().collect());
+        Arc::new(Self { there: true, answers, ..Self::default() })
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    fn next(&self, question: &str) -> io::Result<String> {
+        self.asked.lock().unwrap().push(question.to_owned());
+        let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        self.answers.lock().unwrap().pop_front().map(str::to_owned).ok_or_else(ended)
+    }
+}
+
+impl Terminal for FakeTerminal {
+    fn is_there(&self) -> bool {
+        self.there
+    }
+
+    fn ask_secret(&self, question: &str) -> io::Result<Zeroizing<String>> {
+        self.next(question).map(Zeroizing::new)
+    }
+
+    fn ask_line(&self, question: &str) -> io::Result<String> {
+        self.next(question)
+    }
+
+    fn restore(&self) {}
+}
+
+/// What a one-shot left behind.
+#[derive(Debug)]
+struct Ran {
+    exit: u8,
+    out: String,
+    err: String,
+}
+
+/// One run: the line, how it runs, who is there.
+struct Scene {
+    line: &'static str,
+    options: Options,
+    terminal: Arc<FakeTerminal>,
+    stdin: &'static str,
+    interrupt: Interrupt,
+}
+
+impl Scene {
+    /// An engine runs, nobody is at the terminal, the result goes to one.
+    fn of(line: &'static str) -> Self {
+        let options = Options { engine_running: true, out_is_terminal: true, ..Options::default() };
+        Self {
+            line,
+            options,
+            terminal: Arc::default(),
+            stdin: "",
+            interrupt: Box::pin(std::future::pending()),
+        }
+    }
+
+    /// Somebody is there, and will answer this.
+    fn attended(line: &'static str, answers: &[&'static str]) -> Self {
+        let mut scene = Self::of(line);
+        scene.options.asking = Asking::Interactive;
+        scene.options.may_ask = true;
+        scene.terminal = FakeTerminal::answering(answers);
+        scene
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Options)) -> Self {
+        change(&mut self.options);
+        self
+    }
+
+    /// Plays the engine's side after it has received the order.
+    async fn against<F>(self, script: impl FnOnce(TestEngine) -> F) -> Ran
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let order = Order::parse_line(self.line).unwrap();
+        let (mut engine, link) = TestEngine::pair();
+        let asking = self.options.asking;
+        let sent = ToEngine::Run { id: 1, order: Box::new(order.clone()), asking };
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let playing = tokio::spawn(async move {
+            let received = engine.message().await;
+            let _not_waiting = begin.send((engine, received));
+        });
+        let script = async {
+            let (engine, received) = begun.await.unwrap();
+            if received.is_some() {
+                assert_eq!(received, Some(sent));
+            }
+            script(engine).await;
+        };
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let streams = Streams {
+            out: &mut out,
+            err: &mut err,
+            stdin: Box::new(self.stdin.as_bytes()),
+            terminal: self.terminal.clone(),
+            interrupt: self.interrupt,
+        };
+        let (exit, ()) = tokio::join!(run(link, order, &self.options, streams), script);
+        playing.await.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ran { exit, out: text(out), err: text(err) }
+    }
+
+    /// An engine that answers at once.
+    async fn answered(self, reply: Reply) -> Ran {
+        self.against(|mut engine| async move { done(&mut engine, reply).await }).await
+    }
+}
+
+async fn done(engine: &mut TestEngine, reply: Reply) {
+    engine.send(&ToClient::Done { id: 1, reply: Box::new(reply) }).await;
+}
+
+fn ok(answer: Answer) -> Reply {
+    Reply { result: Ok(answer), warnings: Vec::new(), secret: None }
+}
+
+/// Compares a whole run with its snapshot in the workspace's folder.
+fn assert_ran(name: &str, line: &str, ran: &Ran) {
+    let Ran { exit, out, err } = ran;
+    let out = if out.starts_with('{') { pretty(out) } else { out.clone() };
+    let shown = format!("$ bursar {line}\n{out}--- stderr\n{err}--- exit {exit}");
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../snapshots/tui"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, shown));
+}
+
+/// One JSON object on one line, laid out for reading.
+fn pretty(line: &str) -> String {
+    assert_eq!(line.find('\n'), Some(line.len() - 1), "more than one line: {line}");
+    let value: serde_json::Value = serde_json::from_str(line).unwrap();
+    format!("{}\n", serde_json::to_string_pretty(&value).unwrap())
+}

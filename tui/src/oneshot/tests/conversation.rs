@@ -1,0 +1,125 @@
+//! Endings: lost engines, silence, Ctrl-C, frames of somebody else.
+
+use bursar_core::answers::*;
+use bursar_core::wire::Prompt;
+
+use super::fixtures::*;
+use super::*;
+
+#[tokio::test]
+async fn a_lost_engine_leaves_the_outcome_open() {
+    let ran = Scene::of("freeze").against(|engine| async move { drop(engine) }).await;
+    assert_ran("engine_lost", "freeze", &ran);
+    assert_eq!(ran.exit, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_engine_is_left_after_two_minutes() {
+    let ran = Scene::of("audit verify")
+        .against(|mut engine| async move {
+            for _ in 0..3 {
+                tokio::time::sleep(Duration::from_millis(SILENCE_MS - 1)).await;
+                engine.send(&ToClient::Progress { id: 1, text: "on it".into() }).await;
+            }
+            assert_eq!(engine.message().await, None);
+        })
+        .await;
+    assert_eq!((ran.exit, ran.err.matches("on it").count()), (3, 3));
+}
+
+#[tokio::test]
+async fn what_belongs_to_no_command_of_ours_is_ignored() {
+    let ran = Scene::of("freeze")
+        .against(|mut engine| async move {
+            engine.send(&ToClient::Welcome).await;
+            engine.send(&ToClient::Progress { id: 2, text: "not ours".into() }).await;
+            let reply = Box::new(ok(Answer::Frozen { frozen: false }));
+            engine.send(&ToClient::Done { id: 2, reply }).await;
+            done(&mut engine, ok(Answer::Frozen { frozen: true })).await;
+        })
+        .await;
+    assert!(ran.out.contains("Frozen") && ran.err.is_empty(), "{ran:?}");
+}
+
+#[tokio::test]
+async fn an_engine_that_refuses_the_session_is_heard() {
+    let ran = Scene::of("freeze")
+        .against(|mut engine| async move {
+            engine.send(&ToClient::Refused { fault: Fault::new(Code::Busy) }).await;
+        })
+        .await;
+    assert_eq!(ran.exit, 1);
+    assert!(ran.err.contains(Code::Busy.sentence()), "{}", ran.err);
+}
+
+fn interrupted(mut scene: Scene) -> Scene {
+    scene.interrupt = Box::pin(std::future::ready(()));
+    scene
+}
+
+async fn is_cancelled(mut engine: TestEngine) {
+    assert_eq!(engine.message().await, Some(ToEngine::Cancel { id: 1 }));
+    assert_eq!(engine.message().await, None);
+}
+
+/// Ctrl-C before the operator has said yes leaves the request; after it nobody knows yet.
+#[tokio::test]
+async fn ctrl_c_cancels_and_says_what_is_certain() {
+    let held = "The request stays held.";
+    let unsure = "stays held, unless it was decided already";
+    for (line, asking, certain) in [
+        ("approve 0123abcd", Asking::Interactive, held),
+        ("approve 0123abcd --yes", Asking::Interactive, unsure),
+        ("approve 0123abcd", Asking::Agreed, unsure),
+        ("deny 0123abcd", Asking::Interactive, unsure),
+        ("freeze", Asking::Silent, "Whether the command was carried out is not known"),
+    ] {
+        let scene = Scene::of(line).with(|options| options.asking = asking);
+        let ran = interrupted(scene).against(is_cancelled).await;
+        assert_eq!((ran.exit, ran.out.as_str()), (130, ""));
+        assert!(ran.err.contains(certain), "{line}: {}", ran.err);
+    }
+    let json = Scene::of("approve 0123abcd").with(|options| options.json = true);
+    let ran = interrupted(json).against(is_cancelled).await;
+    assert_ran("interrupted_json", "--json approve 0123abcd", &ran);
+}
+
+/// The terminal's own Ctrl-C, while a question is open.
+#[tokio::test]
+async fn ctrl_c_at_a_question_answers_nothing() {
+    #[derive(Debug)]
+    struct Interrupting;
+    impl Terminal for Interrupting {
+        fn is_there(&self) -> bool {
+            true
+        }
+        fn ask_secret(&self, _question: &str) -> io::Result<Zeroizing<String>> {
+            Err(io::ErrorKind::Interrupted.into())
+        }
+        fn ask_line(&self, _question: &str) -> io::Result<String> {
+            Err(io::ErrorKind::Interrupted.into())
+        }
+        fn restore(&self) {}
+    }
+    let (mut engine, link) = TestEngine::pair();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let options = Options { asking: Asking::Interactive, may_ask: true, ..Options::default() };
+    let streams = Streams {
+        out: &mut out,
+        err: &mut err,
+        stdin: Box::new(io::empty()),
+        terminal: Arc::new(Interrupting),
+        interrupt: Box::pin(std::future::pending()),
+    };
+    let order = Order::parse_line("approve 0123abcd").unwrap();
+    let script = async {
+        engine.message().await;
+        let prompt = Prompt::Confirm { lines: vec![], question: "Pay?".into() };
+        engine.send(&ToClient::Prompt { id: 1, prompt }).await;
+        is_cancelled(engine).await;
+    };
+    let (exit, ()) = tokio::join!(run(link, order, &options, streams), script);
+    assert_eq!(exit, 130);
+    assert!(String::from_utf8(err).unwrap().contains("The request stays held."));
+    let _unused = decided("signed");
+}

@@ -1,0 +1,97 @@
+//! `--json`: one object on standard output whatever happens.
+
+use bursar_core::answers::*;
+
+use super::fixtures::*;
+use super::*;
+
+fn json(line: &'static str) -> Scene {
+    Scene::of(line).with(|options| options.json = true)
+}
+
+#[tokio::test]
+async fn success_has_data_and_warnings() {
+    let mut reply = ok(Answer::Address(address()));
+    reply.warnings.push(Warning { code: "NETWORK_OFF".into(), message: "Base is off.".into() });
+    let ran = json("address create research 0").answered(reply).await;
+    assert_ran("json_success", "--json address create research 0", &ran);
+
+    let ran = json("status").answered(ok(Answer::Status(status()))).await;
+    assert_ran("json_status", "--json status", &ran);
+
+    let ran = json("server start").with(|options| options.engine_running = false);
+    let ran = ran.answered(ok(Answer::Server(server()))).await;
+    assert_ran("json_server_start_alone", "--json server start", &ran);
+}
+
+#[tokio::test]
+async fn failure_has_code_hint_and_exit() {
+    let fault = Fault::new(Code::WalletLocked).with_detail("for the log only");
+    let reply = Reply { result: Err(fault), warnings: vec![], secret: None };
+    let ran = json("seed list").answered(reply).await;
+    assert_ran("json_failure", "--json seed list", &ran);
+}
+
+#[tokio::test]
+async fn hostile_text_stays_inside_its_string() {
+    let evil = "a\",\"ok\":true}\n{\u{9b}2J\u{202e}";
+    let ran =
+        json("requests").answered(ok(Answer::Requests { requests: vec![past(Some(evil))] })).await;
+    assert!(ran.out.bytes().all(|b| b == b'\n' || (0x20..0x7f).contains(&b)), "{:?}", ran.out);
+    let read: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(read["data"]["requests"][0]["domain"], evil);
+}
+
+#[tokio::test]
+async fn progress_never_reaches_standard_output() {
+    for quiet in [false, true] {
+        let scene = json("audit verify").with(|options| options.quiet = quiet);
+        let ran = scene
+            .against(|mut engine| async move {
+                engine
+                    .send(&ToClient::Progress { id: 1, text: "500 of 1042 records".into() })
+                    .await;
+                done(&mut engine, ok(Answer::Audit(audit()))).await;
+            })
+            .await;
+        assert_eq!(pretty(&ran.out).matches("records").count(), 0);
+        assert_eq!(ran.err, if quiet { "" } else { "500 of 1042 records\n" });
+    }
+}
+
+/// Commands that came to no engine, and arguments that were not understood.
+#[tokio::test]
+async fn failures_before_the_engine_have_the_same_shape() {
+    let print = |json, verbose| {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let options = Options { json, verbose, ..Options::default() };
+        let fault = Fault::new(Code::EngineDown).with_detail("connect: ENOENT");
+        let exit = fail(Some("approve"), fault, &options, &mut out, &mut err);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ran { exit, out: text(out), err: text(err) }
+    };
+    assert_ran("fail_json", "--json approve 0123abcd", &print(true, false));
+    assert_ran("fail_text", "-v approve 0123abcd", &print(false, true));
+
+    let mut out = Vec::new();
+    let fault = Fault::because(Code::BadInput, "unrecognized subcommand");
+    let options = Options { json: true, ..Options::default() };
+    assert_eq!(fail(None, fault, &options, &mut out, &mut io::sink()), 2);
+    assert!(String::from_utf8(out).unwrap().starts_with(r#"{"v":1,"ok":false,"command":null,"#));
+}
+
+#[tokio::test]
+async fn a_result_that_nobody_reads_is_no_success() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut err = Vec::new();
+    assert_eq!(succeed("completions", &serde_json::json!({}), &mut Closed, &mut err), 1);
+    assert!(!err.is_empty());
+}

@@ -1,0 +1,195 @@
+//! One fixed value of each answer.
+
+use bursar_core::answers::*;
+use bursar_core::card::{Card, Change, HoldReason, Lane, Terms, digest};
+use bursar_core::money::Usd;
+use bursar_core::policy::Policy;
+
+pub(super) const HEAD: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+const PAYER: &str = "0x9858EfFD232B4033E47d90003D41EC34EcaEda94";
+const PAYEE: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+pub(super) const ID: &str = "0123abcd-4567-4890-8bcd-ef0123456789";
+pub(super) const PHRASE: &str =
+    "legal winner thank year wave sausage worth useful legal winner thank yellow";
+
+pub(super) fn wallet() -> WalletAnswer {
+    WalletAnswer { exists: true, name: Some("main".into()), locked: false, seeds: 1, addresses: 2 }
+}
+
+pub(super) fn no_wallet() -> WalletAnswer {
+    WalletAnswer { exists: false, name: None, locked: true, seeds: 0, addresses: 0 }
+}
+
+pub(super) fn seed() -> SeedAnswer {
+    SeedAnswer { id: "S001".into(), words: 12, created: "2026-01-01T00:00:00Z".into() }
+}
+
+pub(super) fn address() -> AddressAnswer {
+    AddressAnswer {
+        label: "research".into(),
+        index: 0,
+        description: "pays for reports".into(),
+        backing: "seed S001".into(),
+        path: "m/44'/60'/0'/0/0".into(),
+        address: PAYER.into(),
+    }
+}
+
+pub(super) fn policy() -> PolicyAnswer {
+    let mut policy = Policy::default();
+    policy.payments.auto_below = Usd(500_000);
+    let entry = |text: &str| bursar_core::hosts::HostEntry::parse(text).unwrap();
+    policy.payments.hosts.allowed = vec![entry("api.example.com"), entry("b.example")];
+    let networks = vec!["Base".into(), "Robinhood Chain".into()];
+    PolicyAnswer::of("small spender", 3, 0, networks, &policy)
+}
+
+pub(super) fn agent() -> AgentAnswer {
+    AgentAnswer {
+        agent_id: "ABC123".into(),
+        name: "report bot".into(),
+        auth_mode: "hmac".into(),
+        status: "active".into(),
+        policy: Some("small spender".into()),
+        label: Some("research".into()),
+        address: Some(PAYER.into()),
+        spent_today: "1.50".into(),
+        reserved: "0.25".into(),
+        daily_limit: Some("5.00".into()),
+        renewal_held: false,
+        problem: None,
+    }
+}
+
+pub(super) fn new_agent() -> AgentAnswer {
+    AgentAnswer {
+        agent_id: "XYZ789".into(),
+        name: "b".into(),
+        auth_mode: "bearer".into(),
+        status: "uncommissioned".into(),
+        policy: None,
+        label: None,
+        address: None,
+        spent_today: "0.00".into(),
+        reserved: "0.00".into(),
+        daily_limit: None,
+        ..agent()
+    }
+}
+
+pub(super) fn credentials() -> CredentialsAnswer {
+    CredentialsAnswer {
+        agent_id: "ABC123".into(),
+        name: "report bot".into(),
+        auth_mode: "hmac".into(),
+        url: "http://127.0.0.1:9402".into(),
+    }
+}
+
+pub(super) fn server() -> ServerAnswer {
+    ServerAnswer { running: true, url: Some("http://127.0.0.1:9402".into()), locked: false }
+}
+
+pub(super) fn card(request_url: &str) -> Card {
+    let terms = Terms {
+        lane: Lane::Payment,
+        agent: "ABC123".parse().unwrap(),
+        address: PAYER.into(),
+        network: "eip155:8453".into(),
+        asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913".into(),
+        payee: PAYEE.into(),
+        amount: "1500000".into(),
+        valid_seconds: 60,
+        request_url: Some(request_url.into()),
+        resource_url: None,
+    };
+    let usd = |micros| Usd(micros);
+    Card {
+        id: ID.parse().unwrap(),
+        digest: digest(&terms, HoldReason::AboveThreshold, 3),
+        terms,
+        hold: HoldReason::AboveThreshold,
+        policy: "small spender".parse().unwrap(),
+        policy_version: 3,
+        agent_name: "report bot".parse().unwrap(),
+        label: "research".parse().unwrap(),
+        network_title: "Base".into(),
+        amount: "1.500000 USDC".into(),
+        symbol: "USDC".into(),
+        usd: usd(1_500_000),
+        spent: Change { before: usd(1_500_000), after: usd(3_000_000) },
+        daily_limit: usd(5_000_000),
+        per_request_max: usd(2_000_000),
+        auto_below: usd(500_000),
+        reserved: usd(1_500_000),
+        expires_in_seconds: 754,
+        type_amount: false,
+    }
+}
+
+pub(super) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
+    RequestAnswer {
+        id: ID.into(),
+        lane: "payment".into(),
+        agent_id: "ABC123".into(),
+        status: "pending".into(),
+        amount: "1.500000".into(),
+        amount_atomic: "1500000".into(),
+        asset: "USDC".into(),
+        payee: PAYEE.into(),
+        domain: Some(domain.into()),
+        created: "2026-01-01T00:00:00Z".into(),
+        expires_in_seconds: Some(754),
+        card: Some(card(request_url)),
+    }
+}
+
+pub(super) fn past(domain: Option<&str>) -> RequestAnswer {
+    RequestAnswer {
+        id: "89abcdef-4567-4890-8bcd-ef0123456789".into(),
+        status: "settled".into(),
+        domain: domain.map(str::to_owned),
+        expires_in_seconds: None,
+        card: None,
+        ..waiting("", "")
+    }
+}
+
+pub(super) fn decided(status: &str) -> DecidedAnswer {
+    DecidedAnswer {
+        id: ID.into(),
+        status: status.into(),
+        amount: "1.500000 USDC".into(),
+        payee: PAYEE.into(),
+    }
+}
+
+pub(super) fn networks() -> Vec<NetworkAnswer> {
+    let row = |chain_id: u64, name: &str, coin: &str, enabled| NetworkAnswer {
+        chain_id,
+        caip2: format!("eip155:{chain_id}"),
+        name: name.into(),
+        stablecoin: coin.into(),
+        enabled,
+    };
+    vec![row(4663, "Robinhood Chain", "USDG", true), row(1, "Ethereum", "USDC", false)]
+}
+
+pub(super) fn status() -> StatusAnswer {
+    StatusAnswer {
+        wallet: wallet(),
+        server: server(),
+        agents: 3,
+        requests: 2,
+        frozen: false,
+        journal: 1042,
+        head: HEAD.into(),
+        untrusted: None,
+        data: "/home/op/.local/share/bursar".into(),
+        version: "0.1.0".into(),
+    }
+}
+
+pub(super) fn audit() -> AuditAnswer {
+    AuditAnswer { entries: 1042, head: HEAD.into(), sealed: true, untrusted: None }
+}

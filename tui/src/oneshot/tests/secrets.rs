@@ -1,0 +1,110 @@
+//! Secrets that a command hands out: shown where they belong, and nowhere else.
+
+use bursar_core::answers::*;
+
+use super::fixtures::*;
+use super::*;
+
+const TOKEN: &str = "AT_9vQ2xYzKk3";
+
+fn with_secret(answer: Answer, field: SecretField) -> Reply {
+    Reply { secret: Some(field), ..ok(answer) }
+}
+
+async fn handed(scene: Scene, secret: &'static str, reply: Reply) -> Ran {
+    scene
+        .against(|mut engine| async move {
+            engine.send_secret(1, secret).await;
+            done(&mut engine, reply).await;
+        })
+        .await
+}
+
+#[tokio::test]
+async fn credentials_are_the_environment_of_the_agent() {
+    let line = "agent register 'report bot'";
+    let reply = || with_secret(Answer::Credentials(credentials()), SecretField::Token);
+    let ran = handed(Scene::of(line), TOKEN, reply()).await;
+    assert_ran("credentials", line, &ran);
+    let json = Scene::of(line).with(|options| options.json = true);
+    let ran = handed(json, TOKEN, reply()).await;
+    assert_ran("credentials_json", "--json agent register 'report bot'", &ran);
+
+    let line = "agent instructions 'report bot'";
+    let ran = Scene::of(line).answered(ok(Answer::Credentials(credentials()))).await;
+    assert_ran("credentials_without_token", line, &ran);
+    let json = Scene::of(line).with(|options| options.json = true);
+    let ran = json.answered(ok(Answer::Credentials(credentials()))).await;
+    assert_ran("credentials_without_token_json", "--json agent instructions 'report bot'", &ran);
+}
+
+#[tokio::test]
+async fn a_token_cannot_become_a_command() {
+    let reply = with_secret(Answer::Credentials(credentials()), SecretField::Token);
+    let ran = handed(Scene::of("agent register b"), "a'$(reboot)", reply).await;
+    assert!(ran.out.contains("\nexport WALLET_AGENT_TOKEN=\"a'\"'$(reboot)'\n"), "{}", ran.out);
+    let reply = with_secret(Answer::Credentials(credentials()), SecretField::Token);
+    let ran = handed(Scene::of("agent register b"), "a\nreboot", reply).await;
+    assert!(!ran.out.contains("reboot"), "{}", ran.out);
+}
+
+#[tokio::test]
+async fn a_seed_phrase_is_shown_on_a_terminal() {
+    let reply = with_secret(Answer::Seed(seed()), SecretField::Phrase);
+    let ran = handed(Scene::of("seed create"), PHRASE, reply).await;
+    assert_ran("seed_created", "seed create", &ran);
+}
+
+#[tokio::test]
+async fn a_seed_phrase_goes_elsewhere_only_when_revealed() {
+    let reveal = |json| {
+        Scene::of("seed create").with(|options| {
+            (options.reveal, options.json, options.out_is_terminal) = (true, json, false);
+        })
+    };
+    let reply = || with_secret(Answer::Seed(seed()), SecretField::Phrase);
+    let ran = handed(reveal(true), PHRASE, reply()).await;
+    assert_ran("seed_created_json", "--json --reveal seed create", &ran);
+    let ran = handed(reveal(false), PHRASE, reply()).await;
+    assert!(ran.out.contains("1  legal"), "{}", ran.out);
+}
+
+/// Refused before the engine hears of it: a phrase that nobody saw would be lost.
+#[tokio::test]
+async fn no_seed_is_created_whose_words_could_not_be_shown() {
+    for (name, json) in [("seed_unshowable_json", true), ("seed_unshowable", false)] {
+        let scene = Scene::of("seed create").with(|options| {
+            (options.json, options.out_is_terminal) = (json, false);
+        });
+        let ran =
+            scene.against(|mut engine| async move { assert_eq!(engine.message().await, None) });
+        let ran = ran.await;
+        assert_eq!(ran.exit, 8);
+        assert_ran(name, if json { "--json seed create" } else { "seed create > file" }, &ran);
+    }
+    let ran = Scene::of("seed create").with(|options| options.json = true);
+    let ran = ran.against(|mut engine| async move { assert_eq!(engine.message().await, None) });
+    assert_eq!(ran.await.exit, 8);
+}
+
+/// Another order whose reply carries a phrase, from an engine that is newer than this program.
+#[tokio::test]
+async fn a_phrase_that_was_not_asked_for_is_withheld() {
+    let scene = Scene::of("seed import").with(|options| options.json = true);
+    let reply = with_secret(Answer::Seed(seed()), SecretField::Phrase);
+    let ran = handed(scene, PHRASE, reply).await;
+    assert!(!ran.out.contains("legal") && !ran.err.contains("legal"), "{ran:?}");
+    assert_ran("phrase_withheld", "--json seed import", &ran);
+}
+
+#[tokio::test]
+async fn the_secret_of_another_command_is_not_shown() {
+    let reply = with_secret(Answer::Credentials(credentials()), SecretField::Token);
+    let ran = Scene::of("agent register b")
+        .against(|mut engine| async move {
+            engine.send_secret(2, TOKEN).await;
+            done(&mut engine, reply).await;
+        })
+        .await;
+    assert!(!ran.out.contains(TOKEN), "{}", ran.out);
+}

@@ -1,0 +1,146 @@
+//! The text of every answer.
+
+use bursar_core::answers::*;
+
+use super::fixtures::*;
+use super::*;
+
+async fn shown(name: &str, line: &'static str, answer: Answer) {
+    let ran = Scene::of(line).answered(ok(answer)).await;
+    assert_ran(name, line, &ran);
+}
+
+/// Where no engine goes on after the command.
+async fn shown_alone(name: &str, line: &'static str, answer: Answer) {
+    let scene = Scene::of(line).with(|options| options.engine_running = false);
+    let ran = scene.answered(ok(answer)).await;
+    assert_ran(name, line, &ran);
+}
+
+#[tokio::test]
+async fn wallets_and_seeds() {
+    shown("wallet_none", "wallet status", Answer::Wallet(no_wallet())).await;
+    let fresh = WalletAnswer { seeds: 0, addresses: 0, ..wallet() };
+    shown("wallet_created", "wallet create main", Answer::Wallet(fresh)).await;
+    let locked = WalletAnswer { locked: true, ..wallet() };
+    shown("wallet_locked", "wallet status", Answer::Wallet(locked.clone())).await;
+    shown("wallet_lock", "wallet lock", Answer::Wallet(locked)).await;
+    shown_alone("wallet_open_alone", "wallet open", Answer::Wallet(wallet())).await;
+    shown("seed_imported", "seed import", Answer::Seed(seed())).await;
+    shown("seeds_none", "seed list", Answer::Seeds { seeds: vec![] }).await;
+    let second = SeedAnswer { id: "S002".into(), words: 24, ..seed() };
+    shown("seeds", "seed list", Answer::Seeds { seeds: vec![seed(), second] }).await;
+}
+
+#[tokio::test]
+async fn addresses() {
+    shown("address", "address create research 0", Answer::Address(address())).await;
+    shown("addresses_none", "address list", Answer::Addresses { addresses: vec![] }).await;
+    let other =
+        AddressAnswer { label: "b".into(), index: 11, description: String::new(), ..address() };
+    let addresses = vec![address(), other];
+    shown("addresses", "address list", Answer::Addresses { addresses }).await;
+}
+
+#[tokio::test]
+async fn policies() {
+    shown("policy", "policy show 'small spender'", Answer::Policy(policy())).await;
+    let mut wide = policy();
+    wide.agents = 2;
+    wide.payments.auto_below = "0.00".into();
+    wide.payments.allowed_domains.clear();
+    wide.lending.max_share = Some("10%".into());
+    wide.lending.curated_only = false;
+    wide.networks.clear();
+    shown("policy_wide", "policy show wide", Answer::Policy(wide.clone())).await;
+    shown("policies_none", "policy list", Answer::Policies { policies: vec![] }).await;
+    let policies = vec![policy(), PolicyAnswer { name: "wide".into(), ..wide }];
+    shown("policies", "policy list", Answer::Policies { policies }).await;
+    shown("deleted", "policy delete wide", Answer::Deleted { name: "wide".into() }).await;
+}
+
+#[tokio::test]
+async fn agents() {
+    shown("agent", "agent show ABC123", Answer::Agent(agent())).await;
+    shown("agent_new", "agent show b", Answer::Agent(new_agent())).await;
+    let mut held = AgentAnswer { status: "suspended".into(), renewal_held: true, ..agent() };
+    held.problem =
+        Some("its secret is missing: agent instructions 'report bot' --regenerate".into());
+    shown("agent_troubled", "agent show ABC123", Answer::Agent(held.clone())).await;
+    shown("agents_none", "agent list", Answer::Agents { agents: vec![] }).await;
+    shown("agents", "agent list", Answer::Agents { agents: vec![agent(), new_agent(), held] })
+        .await;
+}
+
+#[tokio::test]
+async fn requests_and_decisions() {
+    shown("requests_none", "requests", Answer::Requests { requests: vec![] }).await;
+    let requests = vec![
+        waiting("https://api.example.com/report", "api.example.com"),
+        past(Some("b.example")),
+        past(None),
+    ];
+    shown("requests", "requests --all", Answer::Requests { requests }).await;
+    shown("decided_signed", "approve 0123abcd", Answer::Decided(decided("signed"))).await;
+    shown("decided_executing", "approve 0123abcd", Answer::Decided(decided("executing"))).await;
+    shown("decided_denied", "deny 0123abcd", Answer::Decided(decided("denied"))).await;
+}
+
+#[tokio::test]
+async fn the_engine_itself() {
+    shown("server", "server status", Answer::Server(server())).await;
+    let locked = ServerAnswer { locked: true, ..server() };
+    shown("server_locked", "server status", Answer::Server(locked.clone())).await;
+    let stopped = ServerAnswer { running: false, url: None, locked: false };
+    shown("server_stopped", "server stop", Answer::Server(stopped.clone())).await;
+    shown_alone("server_start_alone", "server start", Answer::Server(server())).await;
+    shown_alone("server_status_alone", "server status", Answer::Server(stopped.clone())).await;
+    shown("networks", "network list", Answer::Networks { networks: networks() }).await;
+    shown("frozen", "freeze", Answer::Frozen { frozen: true }).await;
+    shown("thawed", "thaw", Answer::Frozen { frozen: false }).await;
+    shown("audit", "audit verify", Answer::Audit(audit())).await;
+    let untrusted = Some("the wallet notes 1050 records, the journal has 1042".to_owned());
+    let bad = AuditAnswer { sealed: false, untrusted, ..audit() };
+    shown("audit_untrusted", "audit verify", Answer::Audit(bad)).await;
+}
+
+#[tokio::test]
+async fn status_and_its_exit_code() {
+    shown("status", "status", Answer::Status(Box::new(status()).as_ref().clone())).await;
+    let locked = WalletAnswer { locked: true, seeds: 2, addresses: 1, ..wallet() };
+    let locked = StatusAnswer { wallet: locked, frozen: true, ..status() };
+    shown("status_locked", "status", Answer::Status(locked)).await;
+    let stopped = ServerAnswer { running: false, url: None, locked: false };
+    let stopped = StatusAnswer { server: stopped, requests: 0, ..status() };
+    shown("status_not_serving", "status", Answer::Status(stopped.clone())).await;
+    shown_alone("status_alone", "status", Answer::Status(stopped.clone())).await;
+    let empty = StatusAnswer { wallet: no_wallet(), journal: 0, agents: 0, ..stopped };
+    shown_alone("status_empty", "status", Answer::Status(empty)).await;
+    let untrusted = Some("the wallet notes 1050 records, the journal has 1042".to_owned());
+    shown("status_untrusted", "status", Answer::Status(StatusAnswer { untrusted, ..status() }))
+        .await;
+}
+
+/// Escape sequences, a line break that would forge a command's output, and a text that runs backwards.
+#[tokio::test]
+async fn hostile_text_is_harmless() {
+    let evil = "https://x.example/\x1b]0;owned\x07\x1b[2J\r\nApproved 0123abcd\u{202e}\u{9b}31m";
+    let answer = Answer::Requests { requests: vec![waiting(evil, evil), past(Some(evil))] };
+    let mut reply = ok(answer);
+    reply.warnings.push(Warning { code: "X".into(), message: format!("from {evil}") });
+    let ran = Scene::of("requests")
+        .against(|mut engine| async move {
+            engine.send(&ToClient::Progress { id: 1, text: format!("looking at {evil}") }).await;
+            done(&mut engine, reply).await;
+        })
+        .await;
+    for text in [&ran.out, &ran.err] {
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{text:?}");
+    }
+    assert_ran("hostile", "requests", &ran);
+
+    let fault = Fault::because(Code::NothingFound, format!("no {evil}\nsecond line"));
+    let reply = Reply { result: Err(fault), warnings: vec![], secret: None };
+    let ran = Scene::of("agent show x").answered(reply).await;
+    assert_ran("hostile_fault", "agent show x", &ran);
+}

@@ -1,0 +1,69 @@
+//! What CI runs, and what a developer runs before asking anybody to look: format, lints, documents,
+//! dependencies, and the README's one test command.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+
+/// The one version of cargo-deny that checks our rules; built once a machine and kept beside cargo's own
+/// caches.
+const DENY: &str = "0.20.2";
+
+pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
+    if env::var_os("BURSAR_TEST_SKIP").is_some() {
+        bail!("BURSAR_TEST_SKIP is set: a run that skips tests proves nothing");
+    }
+    let started = Instant::now();
+    step("format", cargo(&["fmt", "--all", "--check"]))?;
+    step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    let mut documents = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+    documents.env("RUSTDOCFLAGS", "-D warnings");
+    step("documents", documents)?;
+    let mut deny = Command::new(deny()?);
+    deny.args(["--locked", "check", "bans", "licenses", "sources"]);
+    step("dependencies", deny)?;
+    step("tests", cargo(&["test", "--workspace", "--locked"]))?;
+    eprintln!("ci: all of it passed in {} s", started.elapsed().as_secs());
+    Ok(())
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+fn step(name: &str, mut command: Command) -> anyhow::Result<()> {
+    let started = Instant::now();
+    eprintln!("ci: {name}");
+    let status = command.status().with_context(|| format!("{command:?} did not start"))?;
+    if !status.success() {
+        bail!("{name} failed: {command:?} ended with {status}");
+    }
+    eprintln!("ci: {name} passed in {} s", started.elapsed().as_secs());
+    Ok(())
+}
+
+/// The path of cargo-deny at the pinned version, installed if this machine has it not.
+fn deny() -> anyhow::Result<PathBuf> {
+    let home = cargo_home()?;
+    let root = home.join("bursar-tools").join(format!("cargo-deny-{DENY}"));
+    let program = root.join("bin").join("cargo-deny");
+    if !program.is_file() {
+        let mut install = cargo(&["install", "--locked", "cargo-deny", "--version", DENY, "--root"]);
+        install.arg(&root);
+        step("install cargo-deny", install)?;
+    }
+    Ok(program)
+}
+
+fn cargo_home() -> anyhow::Result<PathBuf> {
+    if let Some(home) = env::var_os("CARGO_HOME").filter(|home| !home.is_empty()) {
+        return Ok(PathBuf::from(home));
+    }
+    let user = env::var_os("HOME").context("neither CARGO_HOME nor HOME is set")?;
+    Ok(Path::new(&user).join(".cargo"))
+}
