@@ -1,1 +1,66 @@
-fn main() {}
+//! `bursar`: one command, or the engine in the foreground. Composes engine and client; decides nothing.
+
+mod cli;
+mod companion;
+mod engine_command;
+mod process;
+mod run;
+mod signals;
+mod usage;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_tui::oneshot;
+
+use cli::{Cli, Command, Global};
+
+/// How long a thread that is stuck in a read, at a prompt for example, may hold up the end.
+const LINGER_MS: u64 = 100;
+
+fn main() -> ExitCode {
+    process::close_to_others();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    ExitCode::from(match Cli::read(arguments.iter().cloned()) {
+        Ok(Cli { global, command: Some(command) }) => dispatch(&global, command),
+        Ok(Cli { global, command: None }) => usage::nothing_asked(&global),
+        Err(error) => usage::not_understood(&error, &arguments),
+    })
+}
+
+fn dispatch(global: &Global, command: Command) -> u8 {
+    match command {
+        Command::Engine(engine) => {
+            process::log_to_stderr("info");
+            in_runtime("engine", global, engine_command::run(global, &engine))
+        }
+        Command::Demo(demo) => companion::demo(global, &demo.arguments),
+        Command::Completions { shell } => usage::completions(global, shell),
+        Command::Order(order) => {
+            // What goes wrong is in the answer; the log would say it twice.
+            process::log_to_stderr(if global.verbose { "warn" } else { "off" });
+            in_runtime(order.name(), global, run::one_shot(global, *order))
+        }
+    }
+}
+
+fn in_runtime(command: &str, global: &Global, work: impl Future<Output = u8>) -> u8 {
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let exit = runtime.block_on(work);
+            runtime.shutdown_timeout(Duration::from_millis(LINGER_MS));
+            exit
+        }
+        Err(error) => failed(command, global, Fault::new(Code::InternalError).with_detail(error)),
+    }
+}
+
+/// Ends a command that came to no engine.
+fn failed(command: &str, global: &Global, failure: impl Into<oneshot::Failure>) -> u8 {
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    oneshot::fail(Some(command), failure, &global.options(), &mut out, &mut err)
+}

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use bursar_core::wire::ControlFile;
 use bursar_engine::service::data_dir::DataFolder;
@@ -10,6 +11,10 @@ use bursar_engine::service::instance::{Instance, claim};
 use bursar_tui::link::Link;
 
 use crate::operator::{Operator, PASSWORD};
+
+/// Longest wait for an engine to end: twice what it gives to calls in progress, and more.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// A running `bursar-test-engine`: the product's engine with a small key derivation, the clock moved by a
 /// file, and the test's fault.
@@ -102,10 +107,27 @@ impl EngineProcess {
 
     /// SIGTERM, and the exit code it ends with.
     pub fn terminate(&mut self) -> Option<i32> {
+        self.ask_to_end();
+        self.wait_end()
+    }
+
+    /// SIGTERM, without waiting for what comes of it.
+    pub fn ask_to_end(&self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
         rustix::process::kill_process(pid.expect("a pid"), rustix::process::Signal::TERM)
             .expect("signalled");
-        self.child.wait().expect("gone").code()
+    }
+
+    /// Waits for its end; the exit code, `None` if a signal ended it.
+    pub fn wait_end(&mut self) -> Option<i32> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+                return status.code();
+            }
+            assert!(Instant::now() < end, "the engine does not end");
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// An operator at the control socket.

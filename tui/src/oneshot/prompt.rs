@@ -17,6 +17,7 @@ use super::report::Failure;
 use super::terminal::Terminal;
 use super::{Options, sheet};
 use crate::link::Secret;
+use crate::secret_source::SecretSource;
 
 /// How long an abandoned question may take to give the terminal its echo back by itself.
 const TERMINAL_RETURN_MS: u64 = 200;
@@ -109,6 +110,20 @@ impl<'a> Prompter<'a> {
                     )),
                 }
             }
+        }
+    }
+
+    /// Whether a password can come from anywhere at all.
+    pub(super) fn can_give_password(&self) -> bool {
+        self.options.password != SecretSource::Terminal
+            || (self.options.may_ask && self.terminal.is_there())
+    }
+
+    /// How far the command is.
+    pub(super) fn tell(&mut self, text: &str) {
+        if !self.options.quiet {
+            // A closed stderr is no reason to stop.
+            let _unseen = writeln!(self.err, "{}", sheet::plain(text));
         }
     }
 

@@ -8,15 +8,20 @@ mod secrets;
 mod texts;
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bursar_core::answers::{Answer, Reply};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
 use bursar_core::wire::{Asking, ToClient, ToEngine};
 use zeroize::Zeroizing;
 
+use super::talk::SILENCE_MS;
 use super::*;
+use crate::secret_source::SecretSource;
 use crate::test_engine::TestEngine;
 
 /// A terminal that answers from a list, and notes what it was asked.

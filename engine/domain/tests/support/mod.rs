@@ -136,12 +136,8 @@ impl World {
 
     /// The same world after a restart: state and indexes come from the journal alone.
     pub(crate) fn restarted(&self) -> Self {
-        let mut next = Self {
-            unlocked: self.unlocked,
-            trusted: self.trusted,
-            drawn: self.drawn,
-            ..Self::empty(self.clock.clone())
-        };
+        let mut next = Self::empty(self.clock.clone());
+        (next.unlocked, next.trusted, next.drawn) = (self.unlocked, self.trusted, self.drawn);
         for entry in &self.entries {
             next.keep(entry.clone());
         }
@@ -208,7 +204,10 @@ impl World {
         let id = match &decision.reply {
             Reply::Request(id) => *id,
             Reply::Earlier(first) => {
-                assert_eq!((&decision.events[..], &decision.effects[..]), (&[][..], &[][..]));
+                // What a crash left unsigned is signed now, the same terms again.
+                let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
+                let again = unsigned.then_some(Effect::Sign(first.id));
+                assert_eq!((&decision.events[..], &decision.effects[..]), (&[][..], again.as_slice()));
                 return Answer::Earlier(first.clone());
             }
             Reply::Done | Reply::Refused(_) => panic!("no answer to an agent: {:?}", decision.reply),

@@ -3,7 +3,6 @@
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize};
 use zeroize::{Zeroizing, zeroize_stack};
 
 /// Bytes of a key and of Argon2's output.
@@ -15,8 +14,7 @@ pub const SALT_BYTES: usize = 16;
 const STACK_BYTES: usize = 16 * 1024;
 
 /// What one guess costs. Stored with the wallet, so that it can be raised without losing old wallets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KdfParams {
     pub memory_kib: u32,
     pub iterations: u32,

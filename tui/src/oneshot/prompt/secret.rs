@@ -31,12 +31,19 @@ impl Prompter<'_> {
             Some(secret) => Ok(secret),
             None if options.may_ask && self.terminal.is_there() => {
                 let typed = self.ask(move |terminal| typed(terminal, what)).await??;
-                Ok(Secret(Zeroizing::new(typed.as_bytes().to_vec())))
+                let typed = Zeroizing::new(typed.as_bytes().to_vec());
+                if what == SecretPrompt::Password {
+                    self.password = Some(typed.clone());
+                    self.given = self.given.saturating_add(1);
+                }
+                Ok(Secret(typed))
             }
             None => Err(missing(what, self.password.is_some())),
         }
     }
 
+    /// A command that is its own engine opens the wallet and may then have to prove the operator: what
+    /// was given for the one is good for the other.
     async fn password_again(&mut self, source: &SecretSource) -> Result<Option<Secret>, Stop> {
         if self.password.is_none() {
             self.password = self.read(source).await?.map(|secret| secret.0);

@@ -8,6 +8,7 @@ use bursar_core::policy::Policy;
 pub(super) const HEAD: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 const PAYER: &str = "0x9858EfFD232B4033E47d90003D41EC34EcaEda94";
 const PAYEE: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 pub(super) const ID: &str = "0123abcd-4567-4890-8bcd-ef0123456789";
 pub(super) const PHRASE: &str =
     "legal winner thank year wave sausage worth useful legal winner thank yellow";
@@ -40,7 +41,7 @@ pub(super) fn policy() -> PolicyAnswer {
     policy.payments.auto_below = Usd(500_000);
     let entry = |text: &str| bursar_core::hosts::HostEntry::parse(text).unwrap();
     policy.payments.hosts.allowed = vec![entry("api.example.com"), entry("b.example")];
-    let networks = vec!["Base".into(), "Robinhood Chain".into()];
+    let networks = vec!["Base (8453)".into(), "Robinhood Chain (4663)".into()];
     PolicyAnswer::of("small spender", 3, 0, networks, &policy)
 }
 
@@ -96,7 +97,7 @@ pub(super) fn card(request_url: &str) -> Card {
         agent: "ABC123".parse().unwrap(),
         address: PAYER.into(),
         network: "eip155:8453".into(),
-        asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913".into(),
+        asset: USDC.into(),
         payee: PAYEE.into(),
         amount: "1500000".into(),
         valid_seconds: 60,
@@ -133,9 +134,9 @@ pub(super) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
         lane: "payment".into(),
         agent_id: "ABC123".into(),
         status: "pending".into(),
-        amount: "1.500000".into(),
+        amount: "1.500000 USDC".into(),
         amount_atomic: "1500000".into(),
-        asset: "USDC".into(),
+        asset: USDC.into(),
         payee: PAYEE.into(),
         domain: Some(domain.into()),
         created: "2026-01-01T00:00:00Z".into(),
@@ -147,7 +148,7 @@ pub(super) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
 pub(super) fn past(domain: Option<&str>) -> RequestAnswer {
     RequestAnswer {
         id: "89abcdef-4567-4890-8bcd-ef0123456789".into(),
-        status: "settled".into(),
+        status: "signed".into(),
         domain: domain.map(str::to_owned),
         expires_in_seconds: None,
         card: None,

@@ -92,7 +92,11 @@ pub(super) fn policies(to: &mut Sheet, policies: &[PolicyAnswer]) {
             switch(policy.payments.enabled),
             policy.payments.daily.clone(),
             policy.payments.per_request.clone(),
-            policy.payments.auto_below.clone(),
+            if is_zero(&policy.payments.auto_below) {
+                "never".to_owned()
+            } else {
+                format!("below {}", policy.payments.auto_below)
+            },
             switch(policy.trading.enabled),
             switch(policy.lending.enabled),
         ]
@@ -108,11 +112,11 @@ fn switch(on: bool) -> String {
 
 /// A threshold of zero is no threshold: nothing lies below it.
 fn automatic(below: &str) -> String {
-    if below.bytes().all(|b| matches!(b, b'0' | b'.')) {
-        "always asks".to_owned()
-    } else {
-        format!("automatic below {below}")
-    }
+    if is_zero(below) { "always asks".to_owned() } else { format!("automatic below {below}") }
+}
+
+fn is_zero(amount: &str) -> bool {
+    amount.bytes().all(|b| matches!(b, b'0' | b'.'))
 }
 
 fn list(entries: &[String], none: &str) -> String {

@@ -36,7 +36,16 @@ fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
         .expires_in_seconds
         .map_or(String::new(), |seconds| format!(", expires in {}", countdown(seconds)));
     to.line(&format!("{id}  {lane}  agent {agent_id}  {status}  {created}{expires}"));
-    to.line(&format!("          {amount} {asset} to {payee}{domain}"));
+    to.line(&format!("          {} to {payee}{domain}", what(amount, asset)));
+}
+
+/// An amount has its symbol with it, unless the token is unknown: then it is bare units of a contract.
+fn what(amount: &str, asset: &str) -> String {
+    if amount.bytes().all(|b| b.is_ascii_digit()) {
+        format!("{amount} units of {asset}")
+    } else {
+        amount.to_owned()
+    }
 }
 
 pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {

@@ -36,7 +36,7 @@ pub enum WalletFileError {
     )]
     KdfOutOfBounds { file: PathBuf, source: KdfError },
 
-    #[error("{} cannot be opened: {source}", .file.display())]
+    #[error("the key of {} cannot be derived: {source}", .file.display())]
     OutOfMemory { file: PathBuf, source: KdfError },
 
     #[error(

@@ -1,0 +1,249 @@
+//! The arguments of `bursar`: what holds for every command, and the commands. No option takes a secret.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use bursar_core::grammar::Order;
+use bursar_core::wire::Asking;
+use bursar_tui::oneshot::{self, Options};
+use bursar_tui::secret_source::SecretSource;
+use clap::{Args, Parser, Subcommand};
+
+/// A self-custodial wallet that pays for AI agents, within limits you set.
+#[derive(Debug, Parser)]
+#[command(name = "bursar", version = bursar_tui::VERSION)]
+#[command(max_term_width = 100, infer_subcommands = false, arg_required_else_help = false)]
+// `approve` has a `--yes` of its own in the shared grammar; here it gets the short form of ours.
+#[command(mut_subcommand("approve", |approve| approve.mut_arg("yes", |yes| yes.short('y'))))]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// Options that every command takes, before or after its name.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// The data folder [env: BURSAR_DATA_DIR; default: where your platform keeps such data].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// One JSON object on standard output, also on failure.
+    #[arg(long, short, global = true)]
+    pub(crate) json: bool,
+    /// Say yes to ordinary questions; a large amount still needs --confirm.
+    #[arg(long, short, global = true)]
+    pub(crate) yes: bool,
+    /// Never ask: fail with exit code 8 and name the option that would have answered.
+    #[arg(long, global = true)]
+    pub(crate) no_input: bool,
+    /// No progress.
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// Tell causes too.
+    #[arg(long, short, global = true)]
+    pub(crate) verbose: bool,
+    /// Read the password from a file that only you may read [env: BURSAR_PASSWORD_FILE].
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Read the password from an open file descriptor.
+    #[arg(long, global = true, value_name = "N", conflicts_with = "password_file")]
+    pub(crate) password_fd: Option<u32>,
+    /// Read the password from standard input; `wallet passwd` reads the new one from the next line.
+    #[arg(long, global = true, conflicts_with_all = ["password_file", "password_fd"])]
+    pub(crate) password_stdin: bool,
+    /// Read a seed phrase from a file that only you may read.
+    #[arg(long, global = true, value_name = "PATH")]
+    pub(crate) seed_file: Option<PathBuf>,
+    /// Read a seed phrase from standard input; after --password-stdin, from the next line.
+    #[arg(long, global = true, conflicts_with = "seed_file")]
+    pub(crate) seed_stdin: bool,
+    /// Show a new seed phrase also where the result goes to a file or a program.
+    #[arg(long, global = true)]
+    pub(crate) reveal: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the engine in the foreground, without a console: what a boot service runs.
+    Engine(EngineArgs),
+    /// The whole loop on this machine: a local chain, a merchant, an agent (a program of its own).
+    Demo(DemoArgs),
+    /// Print the completions of a shell.
+    Completions {
+        /// For which shell.
+        shell: clap_complete::Shell,
+    },
+    #[command(flatten)]
+    Order(Box<Order>),
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct EngineArgs {
+    /// Where agents call [default: the setting server.listen, 127.0.0.1:9402]; port 0 takes a free one.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<String>,
+    /// Start without the agent server; `bursar server start` starts it later.
+    #[arg(long, conflicts_with = "listen")]
+    pub(crate) no_server: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DemoArgs {
+    /// Passed on to `bursar-demo`.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+impl Cli {
+    /// Reads the arguments and lets both ways of saying yes mean the same.
+    pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut cli = Self::try_parse_from(arguments)?;
+        if let Some(Command::Order(order)) = &mut cli.command
+            && let Order::Approve(approve) = order.as_mut()
+        {
+            approve.yes |= cli.global.yes;
+            cli.global.yes |= approve.yes;
+        }
+        Ok(cli)
+    }
+}
+
+impl Global {
+    /// Where the password is; an option wins over the environment.
+    pub(crate) fn password(&self) -> SecretSource {
+        if self.password_stdin {
+            SecretSource::Stdin
+        } else if let Some(path) = &self.password_file {
+            SecretSource::File(path.clone())
+        } else if let Some(number) = self.password_fd {
+            SecretSource::Descriptor(number)
+        } else {
+            SecretSource::of_environment(|name| std::env::var_os(name))
+        }
+    }
+
+    fn seed(&self) -> SecretSource {
+        if self.seed_stdin {
+            SecretSource::Stdin
+        } else {
+            self.seed_file.clone().map_or(SecretSource::Terminal, SecretSource::File)
+        }
+    }
+
+    /// How a one-shot runs. A decision is asked for only if standard input is a terminal as well: a
+    /// script whose input is a pipe is not somebody who reads a card.
+    pub(crate) fn options(&self) -> Options {
+        let attended = !self.no_input && std::io::stdin().is_terminal();
+        Options {
+            json: self.json,
+            quiet: self.quiet,
+            verbose: self.verbose,
+            asking: match (self.yes, attended) {
+                (true, _) => Asking::Agreed,
+                (false, true) => Asking::Interactive,
+                (false, false) => Asking::Silent,
+            },
+            may_ask: !self.no_input,
+            password: self.password(),
+            seed: self.seed(),
+            reveal: self.reveal,
+            out_is_terminal: oneshot::out_is_terminal(),
+            engine_running: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn read(line: &str) -> Result<Cli, clap::Error> {
+        Cli::read(std::iter::once("bursar").chain(line.split_whitespace()).map(OsString::from))
+    }
+
+    fn order(line: &str) -> (Global, Order) {
+        match read(line).unwrap_or_else(|error| panic!("{line}: {error}")) {
+            Cli { global, command: Some(Command::Order(order)) } => (global, *order),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_tree_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_are_those_of_the_shared_grammar() {
+        for line in ["status", "pending", "agent register bot --auth bearer", "deny 0123 too dear"]
+        {
+            assert_eq!(order(line).1, Order::parse_line(line).unwrap(), "{line}");
+        }
+    }
+
+    #[test]
+    fn approve_agrees_wherever_the_yes_stands() {
+        for line in [
+            "approve 01 --yes",
+            "approve --yes 01",
+            "--yes approve 01",
+            "-y approve 01",
+            "approve 01 -y",
+        ] {
+            let (global, parsed) = order(line);
+            assert_eq!(parsed, Order::parse_line("approve 01 --yes").unwrap(), "{line}");
+            assert!(global.yes, "{line}");
+            assert_eq!(global.options().asking, Asking::Agreed);
+        }
+        let (global, parsed) = order("approve 01");
+        assert_eq!(parsed, Order::parse_line("approve 01").unwrap());
+        assert!(!global.yes);
+    }
+
+    #[test]
+    fn options_stand_before_or_after_the_command() {
+        for line in ["--json --data /d wallet create main", "wallet create main -j --data /d"] {
+            let (global, _) = order(line);
+            assert!(global.json, "{line}");
+            assert_eq!(global.data.as_deref(), Some(std::path::Path::new("/d")), "{line}");
+        }
+        let (global, _) = order("wallet passwd --password-fd 3");
+        assert_eq!(global.password(), SecretSource::Descriptor(3));
+        let (global, _) = order("--password-stdin seed import --seed-stdin --no-input");
+        assert_eq!((global.password(), global.seed()), (SecretSource::Stdin, SecretSource::Stdin));
+        assert!(!global.options().may_ask);
+    }
+
+    #[test]
+    fn one_secret_has_one_source_and_none_is_an_argument() {
+        for line in [
+            "wallet open --password-file a --password-stdin",
+            "wallet open --password-fd 3 --password-stdin",
+            "wallet open --password-fd 3 --password-file a",
+            "seed import --seed-file a --seed-stdin",
+            "wallet open --password hunter2!",
+            "wallet open hunter2!",
+            "seed import legal winner",
+        ] {
+            assert!(read(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn programs_of_their_own_are_understood() {
+        let Some(Command::Engine(engine)) = read("engine --listen 127.0.0.1:0").unwrap().command
+        else {
+            panic!()
+        };
+        assert_eq!((engine.listen.as_deref(), engine.no_server), (Some("127.0.0.1:0"), false));
+        assert!(read("engine --listen 127.0.0.1:0 --no-server").is_err());
+        let Some(Command::Demo(demo)) = read("demo --keep -x 1").unwrap().command else { panic!() };
+        assert_eq!(demo.arguments, ["--keep", "-x", "1"]);
+        assert!(read("completions fish").is_ok() && read("completions cmd").is_err());
+        assert!(read("").unwrap().command.is_none());
+    }
+}

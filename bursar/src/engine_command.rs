@@ -1,0 +1,113 @@
+//! `bursar engine`: the engine in the foreground until a signal ends it. Standard output carries one line,
+//! READY and where agents call, for the service manager or script that waits for it.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_engine::edition::Edition;
+use bursar_engine::engine::{self, Engine, Mode};
+use bursar_engine::service::data_dir::DataFolder;
+use bursar_engine::service::instance::{Instance, InstanceLock, claim};
+use bursar_tui::link::Secret;
+use bursar_tui::secret_source::{SecretSource, Stdin};
+use secrecy::SecretString;
+
+use crate::cli::{EngineArgs, Global};
+use crate::signals::{Signal, Signals};
+
+pub(crate) async fn run(global: &Global, args: &EngineArgs) -> u8 {
+    match until_signal(global, args).await {
+        Ok(exit) => exit,
+        Err(fault) => crate::failed("engine", global, fault),
+    }
+}
+
+async fn until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
+    // Before anything that a signal could interrupt half-way.
+    let mut signals = Signals::listen()?;
+    let folder = DataFolder::resolve(global.data.clone())?;
+    let shown = folder.path().display().to_string();
+    let lock = match claim(&folder)? {
+        Instance::Free(lock) => lock,
+        Instance::Running(file) => {
+            let message = format!(
+                "Another engine (process {}) holds the data folder {shown}: use it, or stop it first.",
+                file.pid
+            );
+            return Err(Fault::because(Code::EngineRunning, message));
+        }
+    };
+    let password = password(global.password()).await?;
+    let engine = open(folder, lock, args).await?;
+    // cancel-safe: whatever start-up had begun, stop() ends.
+    let ended = tokio::select! {
+        started = start(&engine, password, args) => match started {
+            Ok(server) => {
+                announce(server);
+                Ok(signals.next().await)
+            }
+            Err(fault) => Err(fault),
+        },
+        signal = signals.next() => Ok(signal),
+    };
+    // A second signal does not wait: what is committed survives a kill as well.
+    tokio::select! {
+        _stopped = engine.stop() => {}
+        _again = signals.next() => {}
+    }
+    ended.map(Signal::exit)
+}
+
+async fn open(folder: DataFolder, lock: InstanceLock, args: &EngineArgs) -> Result<Engine, Fault> {
+    let mut options = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
+    options.listen = args.listen.clone();
+    Engine::open(options).await
+}
+
+/// Unlocks if a password was given, and only then lets anybody in.
+async fn start(
+    engine: &Engine,
+    password: Option<SecretString>,
+    args: &EngineArgs,
+) -> Result<Option<SocketAddr>, Fault> {
+    match password {
+        Some(password) if engine.wallet_exists() => engine.unlock(password).await?,
+        Some(_unused) => tell("There is no wallet yet, so the given password is not used."),
+        None => {}
+    }
+    engine.serve_control().await?;
+    // Naming an address is asking for a server, whatever the setting says.
+    let wanted = !args.no_server && (args.listen.is_some() || engine.autostart());
+    if wanted { engine.start_server().await.map(Some) } else { Ok(None) }
+}
+
+/// The password of an option or of the environment; the engine never asks at a terminal.
+async fn password(source: SecretSource) -> Result<Option<SecretString>, Fault> {
+    let read = tokio::task::spawn_blocking(move || source.read(&mut Stdin)).await;
+    match read.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?? {
+        Some(Secret(bytes)) => {
+            let text = std::str::from_utf8(&bytes).map_err(|error| {
+                Fault::because(Code::BadInput, "The given password is not UTF-8.")
+                    .with_detail(error)
+            })?;
+            Ok(Some(SecretString::from(text)))
+        }
+        None => Ok(None),
+    }
+}
+
+/// The one line on standard output. Whoever waits for it may have gone: the engine goes on.
+fn announce(server: Option<SocketAddr>) {
+    let line = match server {
+        Some(address) => format!("READY http://{address}\n"),
+        None => "READY\n".to_owned(),
+    };
+    let mut out = io::stdout();
+    let _nobody_waits = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+}
+
+fn tell(message: &str) {
+    let _closed = writeln!(io::stderr(), "bursar: {message}");
+}

@@ -1,0 +1,62 @@
+//! One command: attaches to the engine of the data folder, or becomes the engine for as long as the
+//! command takes. Never stops an engine it did not start.
+
+use std::io;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::Order;
+use bursar_engine::edition::Edition;
+use bursar_engine::engine::{self, Engine, Mode};
+use bursar_engine::service::data_dir::DataFolder;
+use bursar_engine::service::instance::{Instance, InstanceLock, claim};
+use bursar_tui::link::Link;
+use bursar_tui::oneshot::{self, Options, Streams};
+
+use crate::cli::Global;
+
+pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
+    let command = order.name();
+    match attach_or_become(global, order).await {
+        Ok(exit) => exit,
+        Err(fault) => crate::failed(command, global, fault),
+    }
+}
+
+/// A fault only as long as there is no session: afterwards the session has told it.
+async fn attach_or_become(global: &Global, order: Order) -> Result<u8, Fault> {
+    let folder = DataFolder::resolve(global.data.clone())?;
+    match claim(&folder)? {
+        Instance::Running(file) => {
+            let link = Link::connect(&file).await?;
+            let options = Options { engine_running: true, ..global.options() };
+            Ok(session(link, order, &options).await)
+        }
+        Instance::Free(_lock) if order.needs_running_engine() => Err(Fault::new(Code::EngineDown)),
+        Instance::Free(lock) => alone(folder, lock, order, &global.options()).await,
+    }
+}
+
+/// The whole life of an engine for one command.
+async fn alone(
+    folder: DataFolder,
+    lock: InstanceLock,
+    order: Order,
+    options: &Options,
+) -> Result<u8, Fault> {
+    let settings = engine::Options::new(folder, lock, Edition::full(), Mode::Maintenance);
+    let engine = Engine::open(settings).await?;
+    let exit = session(Link::over(engine.attach()), order, options).await;
+    let again = oneshot::ctrl_c();
+    // A second Ctrl-C does not wait: what is committed survives a kill as well.
+    tokio::select! {
+        _stopped = engine.stop() => {}
+        () = again => {}
+    }
+    Ok(exit)
+}
+
+async fn session(link: Link, order: Order, options: &Options) -> u8 {
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    oneshot::run(link, order, options, Streams::of_process(&mut out, &mut err)).await
+}

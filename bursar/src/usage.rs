@@ -1,0 +1,124 @@
+//! Arguments that name no command, help, and completions.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_tui::oneshot::{self, Options};
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use crate::cli::{Cli, Global};
+
+const FIRST_STEPS: &str = "\
+bursar: a self-custodial wallet that pays for AI agents, within limits you set.
+
+Start with:
+  bursar wallet create <name>           an encrypted wallet in your data folder
+  bursar seed create                    its seed phrase, shown once
+  bursar address create <label> 0       an address that agents pay from
+  bursar policy create <name> --day 5   what an agent may spend
+  bursar agent register <name>          an agent and its credentials
+  bursar engine                         the engine that agents call; leave it running
+
+Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bursar --help
+";
+
+/// `bursar` alone: this version has no console to open.
+pub(crate) fn nothing_asked(global: &Global) -> u8 {
+    if global.json {
+        let fault = Fault::because(Code::BadInput, "No command was given: see `bursar --help`.");
+        return envelope(fault);
+    }
+    // Nowhere is left to say that standard error is closed.
+    let _closed = io::stderr().write_all(FIRST_STEPS.as_bytes());
+    Code::BadInput.exit()
+}
+
+/// Help and version are answers; all else is a usage error, in clap's words.
+pub(crate) fn not_understood(error: &clap::Error, arguments: &[OsString]) -> u8 {
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if !asked && wants_json(arguments) {
+        return envelope(Fault::because(Code::BadInput, words(error)));
+    }
+    let _closed = error.print();
+    if asked { 0 } else { Code::BadInput.exit() }
+}
+
+/// Whether JSON was asked for, as far as one can tell from arguments that were not understood.
+fn wants_json(arguments: &[OsString]) -> bool {
+    let own = arguments.iter().skip(1).take_while(|argument| *argument != "--");
+    own.filter_map(|argument| argument.to_str()).any(|argument| {
+        let short = argument.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        argument == "--json" || short.is_some_and(|flags| flags.contains('j'))
+    })
+}
+
+/// Without colour and without the label that the envelope says already.
+fn words(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
+}
+
+fn envelope(fault: Fault) -> u8 {
+    let options = Options { json: true, ..Options::default() };
+    oneshot::fail(None, fault, &options, &mut io::stdout(), &mut io::stderr())
+}
+
+pub(crate) fn completions(global: &Global, shell: clap_complete::Shell) -> u8 {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "bursar", &mut script);
+    if global.json {
+        let script = String::from_utf8_lossy(&script);
+        let data = serde_json::json!({ "shell": shell.to_string(), "script": script });
+        return oneshot::succeed("completions", &data, &mut io::stdout(), &mut io::stderr());
+    }
+    match io::stdout().write_all(&script) {
+        Ok(()) => 0,
+        Err(error) => {
+            let fault = Fault::because(Code::InternalError, "The script could not be written.");
+            crate::failed("completions", global, fault.with_detail(error))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_noticed_in_arguments_that_make_no_sense() {
+        let wants = |line: &str| {
+            let line = std::iter::once("bursar").chain(line.split_whitespace());
+            wants_json(&line.map(OsString::from).collect::<Vec<_>>())
+        };
+        for line in ["--json nonsense", "agnet list --json", "-j x", "-qj x", "x -yj"] {
+            assert!(wants(line), "{line}");
+        }
+        for line in ["nonsense", "deny 01 -- --json", "--jsonx", "--project", "-q x", "json"] {
+            assert!(!wants(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_first_steps_are_commands_that_exist() {
+        let steps = FIRST_STEPS.lines().filter(|line| line.starts_with("  bursar "));
+        let mut count = 0;
+        for step in steps {
+            let words: Vec<&str> =
+                step.split_whitespace().take_while(|w| !w.starts_with('<')).collect();
+            let mut command = &Cli::command();
+            for word in words.iter().skip(1).take(2) {
+                let found = command.find_subcommand(word);
+                match found {
+                    Some(found) => command = Box::leak(Box::new(found.clone())),
+                    None => break,
+                }
+            }
+            assert_ne!(command.get_name(), "bursar", "{step}");
+            count += 1;
+        }
+        assert_eq!(count, 6);
+    }
+}

@@ -1,0 +1,412 @@
+//! Same ask, same answer: the table of decisions.md, row by row, for signed and for bearer agents, before
+//! and after a restart.
+
+use bursar_core::codes::Code;
+use bursar_core::ids::{AgentId, RequestId};
+use bursar_core::money::Usd;
+use bursar_core::time::Utc;
+use bursar_domain::agents::Credential;
+use bursar_domain::idempotency::{Identity, is_fresh};
+use bursar_domain::{Action, PaymentAsk, Status};
+
+use crate::support::clock::{DAY, HOUR, MINUTE, SECOND};
+use crate::support::{Answer, World, build};
+use build::{ordinary, payment};
+
+const QUARTER: i64 = 15 * MINUTE;
+
+/// An agent and how it names its asks.
+#[derive(Clone)]
+struct Asker {
+    agent: AgentId,
+    identity: Identity,
+}
+
+impl Asker {
+    /// One signed body.
+    fn signed(world: &mut World) -> Self {
+        let identity = build::signed(world.draw(), world.clock.utc);
+        Self { agent: build::agent(0), identity }
+    }
+
+    /// One content, with a key or without.
+    fn bearer(content: &str, key: Option<&str>) -> Self {
+        let agent = build::agent(1);
+        Self { identity: build::bearer(&agent, content.as_bytes(), key), agent }
+    }
+
+    #[track_caller]
+    fn asks(&self, world: &mut World, payment: PaymentAsk) -> Answer {
+        world.ask_as(&self.agent, self.identity.clone(), payment)
+    }
+
+    /// Asks again, with the process as it is and after a restart, and gets the record of `id` both times.
+    #[track_caller]
+    fn gets_again(&self, world: &mut World, id: RequestId, payment: &PaymentAsk) {
+        let record = world.records[&id].clone();
+        let before = world.state.clone();
+        let mut restarted = world.restarted();
+        for world in [world, &mut restarted] {
+            let answer = self.asks(world, payment.clone());
+            assert_eq!(answer, Answer::Earlier(Box::new(record.clone())));
+            assert_eq!(world.state, before, "a repeat changes nothing");
+        }
+    }
+}
+
+/// Agent 0 signs, agent 1 bears a token.
+fn world() -> World {
+    let mut world = ordinary();
+    build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
+    world.must(build::commission(1, "daily bread", "spare"));
+    world
+}
+
+/// A world with one asker of each kind.
+fn each(test: impl Fn(&mut World, Asker)) {
+    let mut signing = world();
+    let asker = Asker::signed(&mut signing);
+    test(&mut signing, asker);
+    let mut bearing = world();
+    test(&mut bearing, Asker::bearer("report", None));
+    test(&mut world(), Asker::bearer("report", Some("key 1")));
+}
+
+#[track_caller]
+fn id_of(answer: &Answer) -> RequestId {
+    match answer {
+        Answer::Signs(id) | Answer::Holds(id, _) | Answer::Refuses(id, _) => *id,
+        Answer::Unheard(_) | Answer::Earlier(_) => panic!("no new request: {answer:?}"),
+    }
+}
+
+fn spent_and_reserved(world: &World) -> u64 {
+    let agents = world.state.agents.values();
+    let spent = |agent: &bursar_domain::agents::Agent| world.state.spent(agent, &world.now()).0;
+    agents.map(|agent| spent(agent) + agent.reserved.0).sum()
+}
+
+mod signed_payments {
+    use super::*;
+
+    #[test]
+    fn are_answered_with_the_same_authorization_while_it_is_good() {
+        each(|world, asker| {
+            let ask = payment(500_000);
+            let id = id_of(&asker.asks(world, ask.clone()));
+            asker.gets_again(world, id, &ask);
+            world.must(Action::Signed { id, signature: build::signature() });
+            asker.gets_again(world, id, &ask);
+            assert!(matches!(world.status(id), Status::Authorized { signature: Some(_), .. }));
+            world.clock.pass(60 * SECOND - 1);
+            asker.gets_again(world, id, &ask);
+            assert_eq!(spent_and_reserved(world), 500_000);
+        });
+    }
+
+    #[test]
+    fn are_expired_for_good_for_a_signature_whose_time_is_over() {
+        let mut world = world();
+        let asker = Asker::signed(&mut world);
+        asker.asks(&mut world, payment(500_000));
+        for wait in [60 * SECOND, 1, HOUR, 40 * DAY] {
+            world.clock.pass(wait);
+            world.tick();
+            let mut restarted = world.restarted();
+            for world in [&mut world, &mut restarted] {
+                let answer = asker.asks(world, payment(500_000));
+                assert_eq!(answer, Answer::Unheard(Code::PaymentExpired.into()));
+            }
+        }
+    }
+
+    #[test]
+    fn make_room_for_a_new_ask_of_a_bearer_when_their_time_is_over() {
+        for key in [None, Some("key 1")] {
+            let mut world = world();
+            let asker = Asker::bearer("report", key);
+            let first = id_of(&asker.asks(&mut world, payment(500_000)));
+            world.clock.pass(60 * SECOND);
+            let second = id_of(&asker.asks(&mut world, payment(500_000)));
+            assert_ne!(first, second);
+            assert_eq!(spent_and_reserved(&world), 1_000_000);
+            // From now on the second is the first of its kind.
+            asker.gets_again(&mut world, second, &payment(500_000));
+        }
+    }
+
+    #[test]
+    fn are_the_same_for_sixteen_copies_at_once() {
+        each(|world, asker| {
+            let answers: Vec<_> =
+                (0..16).map(|_copy| asker.asks(world, payment(500_000))).collect();
+            let id = id_of(&answers[0]);
+            let record = Box::new(world.records[&id].clone());
+            assert!(answers[1..].iter().all(|answer| *answer == Answer::Earlier(record.clone())));
+            assert_eq!((world.records.len(), spent_and_reserved(world)), (1, 500_000));
+        });
+    }
+
+    #[test]
+    fn are_repeated_although_the_limit_is_reached_since() {
+        each(|world, asker| {
+            let ask = payment(500_000);
+            let id = id_of(&asker.asks(world, ask.clone()));
+            world.edit(|policy| policy.payments.daily = Usd(500_000)).expect("tightening is free");
+            asker.gets_again(world, id, &ask);
+            world.edit(|policy| policy.payments.per_request = Usd(1)).expect("tightening is free");
+            asker.gets_again(world, id, &ask);
+        });
+    }
+}
+
+mod held {
+    use super::*;
+
+    #[test]
+    fn gets_the_same_request_and_reserves_once() {
+        each(|world, asker| {
+            let ask = payment(2_000_000);
+            let id = id_of(&asker.asks(world, ask.clone()));
+            asker.gets_again(world, id, &ask);
+            world.clock.pass(QUARTER - 1);
+            asker.gets_again(world, id, &ask);
+            assert_eq!((world.state.held.len(), spent_and_reserved(world)), (1, 2_000_000));
+        });
+    }
+
+    #[test]
+    fn and_approved_gets_the_authorization() {
+        each(|world, asker| {
+            let ask = payment(2_000_000);
+            let id = id_of(&asker.asks(world, ask.clone()));
+            world.approves(id);
+            asker.gets_again(world, id, &ask);
+            assert_eq!(spent_and_reserved(world), 2_000_000);
+        });
+    }
+}
+
+mod turned_down {
+    use super::*;
+
+    /// A request that the operator has denied, or that nobody approved.
+    fn ended(world: &mut World, asker: &Asker, denied: bool) -> RequestId {
+        let id = id_of(&asker.asks(world, payment(2_000_000)));
+        if denied {
+            world.deny(id).expect("it waits");
+        } else {
+            world.clock.pass(QUARTER);
+            world.tick();
+        }
+        id
+    }
+
+    #[test]
+    fn stays_so_for_a_signature_for_good() {
+        for denied in [true, false] {
+            let mut world = world();
+            let asker = Asker::signed(&mut world);
+            let id = ended(&mut world, &asker, denied);
+            for wait in [0, QUARTER, 29 * DAY] {
+                world.clock.pass(wait);
+                asker.gets_again(&mut world, id, &payment(2_000_000));
+            }
+        }
+    }
+
+    #[test]
+    fn stays_so_for_a_bearer_for_fifteen_minutes() {
+        for (denied, key) in [(true, None), (false, None), (true, Some("k")), (false, Some("k"))] {
+            let mut world = world();
+            let asker = Asker::bearer("report", key);
+            let id = ended(&mut world, &asker, denied);
+            asker.gets_again(&mut world, id, &payment(2_000_000));
+            world.clock.pass(QUARTER - 1);
+            asker.gets_again(&mut world, id, &payment(2_000_000));
+            world.clock.pass(1);
+            let again = asker.asks(&mut world, payment(2_000_000));
+            assert!(matches!(again, Answer::Holds(new, _) if new != id), "{again:?}");
+        }
+    }
+}
+
+mod refused {
+    use super::*;
+
+    #[test]
+    fn stays_so_for_a_signature_whatever_changes() {
+        let mut world = world();
+        let asker = Asker::signed(&mut world);
+        let ask = payment(10_000_001);
+        let id = id_of(&asker.asks(&mut world, ask.clone()));
+        asker.gets_again(&mut world, id, &ask);
+        world.edit(|policy| policy.payments.per_request = Usd::dollars(50)).expect("open");
+        world.clock.pass(3 * DAY);
+        asker.gets_again(&mut world, id, &ask);
+        assert_eq!(world.records.len(), 1);
+    }
+
+    #[test]
+    fn is_never_remembered_for_a_bearer() {
+        for key in [None, Some("key 1")] {
+            let mut world = world();
+            let asker = Asker::bearer("report", key);
+            let ask = payment(10_000_001);
+            let first = id_of(&asker.asks(&mut world, ask.clone()));
+            let second = id_of(&asker.asks(&mut world, ask.clone()));
+            assert_ne!(first, second);
+            world.edit(|policy| policy.payments.per_request = Usd::dollars(50)).expect("open");
+            let third = asker.asks(&mut world, ask);
+            assert!(matches!(third, Answer::Holds(..)), "{third:?}");
+        }
+    }
+
+    /// Approved and turned down by the policy in force: the same rules.
+    #[test]
+    fn at_the_second_look_is_refused_alike() {
+        each(|world, asker| {
+            let ask = payment(2_000_000);
+            let id = id_of(&asker.asks(world, ask.clone()));
+            world.edit(|policy| policy.payments.per_request = Usd::dollars(1)).expect("free");
+            world.rejects(id);
+            let again = asker.asks(world, ask.clone());
+            match &asker.identity {
+                Identity::Hmac { .. } => asker.gets_again(world, id, &ask),
+                Identity::Bearer { .. } => {
+                    assert_eq!(again.code(), Some(Code::ExceedsPerRequestMax));
+                    assert_ne!(id_of(&again), id);
+                }
+            }
+        });
+    }
+
+    /// The refusal that was given stays, although another rule would refuse by now, or would have refused
+    /// as well.
+    #[test]
+    fn for_one_reason_is_not_refused_for_another_later() {
+        let mut world = world();
+        world.edit(|policy| policy.payments.hosts = build::hosts(&["good.example"], &[])).expect("free");
+        let chain = build::base().chain;
+        world.must(Action::SetNetwork { chain, enabled: false });
+        let asker = Asker::signed(&mut world);
+        let answer = asker.asks(&mut world, payment(1));
+        assert_eq!(answer.code(), Some(Code::NetworkDisabled));
+        asker.gets_again(&mut world, id_of(&answer), &payment(1));
+    }
+}
+
+mod idempotency_keys {
+    use super::*;
+
+    #[test]
+    fn let_the_same_content_be_paid_for_more_than_once() {
+        let mut world = world();
+        let ids: Vec<_> = [None, Some("key 1"), Some("key 2")]
+            .map(|key| id_of(&Asker::bearer("report", key).asks(&mut world, payment(500_000))))
+            .to_vec();
+        assert_eq!(world.records.len(), 3);
+        assert_eq!(spent_and_reserved(&world), 1_500_000);
+        Asker::bearer("report", Some("key 1")).gets_again(&mut world, ids[1], &payment(500_000));
+    }
+
+    #[test]
+    fn belong_to_the_content_they_first_came_with() {
+        let mut world = world();
+        let first = Asker::bearer("report", Some("key 1"));
+        first.asks(&mut world, payment(500_000));
+        let other = Asker::bearer("another", Some("key 1"));
+        for wait in [0, 2 * MINUTE, 20 * DAY] {
+            world.clock.pass(wait);
+            let mut restarted = world.restarted();
+            for world in [&mut world, &mut restarted] {
+                let entries = world.entries.len();
+                let answer = other.asks(world, payment(1));
+                assert_eq!(answer, Answer::Unheard(Code::IdempotencyConflict.into()));
+                assert_eq!(world.entries.len(), entries);
+            }
+        }
+        // Another key is free.
+        let free = Asker::bearer("another", Some("key 2")).asks(&mut world, payment(1));
+        assert!(matches!(free, Answer::Signs(_)), "{free:?}");
+    }
+}
+
+/// The URL is no part of a bearer's identity, and no way around the lists either.
+mod another_url {
+    use super::*;
+
+    fn at(url: &str, micros: u64) -> PaymentAsk {
+        PaymentAsk { request_url: Some(url.to_owned()), ..payment(micros) }
+    }
+
+    const OWN: &str = "https://api.example/report";
+    const INSIDE: &str = "https://www.api.example/other";
+    const OUTSIDE: &str = "https://else.example/";
+
+    #[test]
+    fn passes_the_domain_rule_before_the_stored_answer_is_given() {
+        for micros in [1, 2_000_000, 10_000_001] {
+            let mut world = world();
+            world.edit(|policy| policy.payments.hosts = build::hosts(&["api.example"], &[])).expect("free");
+            let asker = Asker::bearer("report", None);
+            let id = id_of(&asker.asks(&mut world, at(OWN, micros)));
+            let before = spent_and_reserved(&world);
+            let answer = asker.asks(&mut world, at(OUTSIDE, micros));
+            assert_eq!(answer.code(), Some(Code::DomainNotAllowed));
+            assert_eq!(spent_and_reserved(&world), before);
+            if micros < 10_000_001 {
+                assert!(matches!(answer, Answer::Unheard(_)), "{answer:?}");
+                asker.gets_again(&mut world, id, &at(INSIDE, micros));
+            }
+        }
+    }
+
+    #[test]
+    fn that_is_blocked_gets_nothing() {
+        let mut world = world();
+        let asker = Asker::bearer("report", None);
+        let id = id_of(&asker.asks(&mut world, at(OWN, 1)));
+        world.edit(|policy| policy.payments.hosts = build::hosts(&[], &["else.example"])).expect("free");
+        let answer = asker.asks(&mut world, at(OUTSIDE, 1));
+        assert_eq!(answer.code(), Some(Code::DomainNotAllowed));
+        asker.gets_again(&mut world, id, &at(OWN, 1));
+    }
+
+    /// "a different one passes the domain rule": the same one has passed it, and the payment is out.
+    #[test]
+    fn is_asked_for_and_not_the_same_url_again() {
+        each(|world, asker| {
+            let id = id_of(&asker.asks(world, at(OWN, 1)));
+            world
+                .edit(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"]))
+                .expect("tightening is free");
+            asker.gets_again(world, id, &at(OWN, 1));
+        });
+    }
+}
+
+#[test]
+fn an_agent_that_may_not_work_gets_no_stored_answer() {
+    each(|world, asker| {
+        asker.asks(world, payment(1));
+        world.must(Action::Freeze);
+        let frozen = asker.asks(world, payment(1));
+        assert_eq!(frozen, Answer::Unheard(Code::AgentsFrozen.into()));
+        world.must(Action::Thaw);
+        world.must(Action::Suspend { agent: asker.agent.clone() });
+        let suspended = asker.asks(world, payment(1));
+        assert_eq!(suspended, Answer::Unheard(Code::AgentSuspended.into()));
+    });
+}
+
+#[test]
+fn a_signed_timestamp_is_fresh_for_five_minutes_either_way() {
+    let now = Utc::from_seconds(1_770_000_000).plus_ms(999);
+    for (apart, fresh) in
+        [(-301, false), (-300, true), (0, true), (300, true), (301, false), (i64::MIN / 2, false)]
+    {
+        assert_eq!(is_fresh(1_770_000_000 + apart, now), fresh, "{apart}");
+    }
+    assert!(!is_fresh(i64::MAX, now) && !is_fresh(i64::MIN, now));
+}

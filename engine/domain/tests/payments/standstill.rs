@@ -1,0 +1,245 @@
+//! Frozen, locked, suspended: nothing is signed, and what was authorized before may be signed after.
+
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::money::Usd;
+use bursar_domain::agents::Credential;
+use bursar_domain::{Action, Effect, Status};
+
+use crate::support::clock::{DAY, HOUR, MINUTE, SECOND};
+use crate::support::{Answer, World, build};
+use build::{ordinary, payment};
+
+fn signature_of(world: &World, id: RequestId) -> bool {
+    matches!(world.status(id), Status::Authorized { signature: Some(_), .. })
+}
+
+fn sign(id: RequestId) -> Action {
+    Action::Signed { id, signature: build::signature() }
+}
+
+fn reissued(world: &mut World) -> Vec<RequestId> {
+    let decision = world.must(Action::Reissue);
+    assert_eq!(decision.events, [], "a slip is no news");
+    decision.effects.into_iter().map(|Effect::Sign(id)| id).collect()
+}
+
+fn in_order<const N: usize>(mut ids: [RequestId; N]) -> [RequestId; N] {
+    ids.sort();
+    ids
+}
+
+mod frozen {
+    use super::*;
+
+    #[test]
+    fn an_ask_is_refused_without_an_id_and_reserves_nothing() {
+        let mut world = ordinary();
+        world.must(Action::Freeze);
+        let before = world.state.clone();
+        for micros in [1, 2_000_000, 20_000_000] {
+            assert_eq!(world.ask(payment(micros)), Answer::Unheard(Code::AgentsFrozen.into()));
+        }
+        assert_eq!(world.state, before);
+    }
+
+    #[test]
+    fn an_approval_is_refused_and_the_request_waits_on() {
+        let mut world = ordinary();
+        let id = world.holds(payment(2_000_000));
+        world.must(Action::Freeze);
+        let action = world.approval(id, &world.card(id).expect("a card").digest);
+        assert_eq!(world.refused(action).code, Code::AgentsFrozen);
+        assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(2)));
+        world.must(Action::Thaw);
+        world.approves(id);
+    }
+
+    #[test]
+    fn what_waits_goes_on_expiring() {
+        let mut world = ordinary();
+        world.holds(payment(2_000_000));
+        world.must(Action::Freeze);
+        world.clock.pass(15 * MINUTE);
+        world.tick();
+        assert_eq!((world.reserved(), world.state.held.len()), (Usd::ZERO, 0));
+    }
+
+    #[test]
+    fn it_lasts_through_a_restart_and_until_the_wallet_is_open() {
+        let mut world = ordinary();
+        world.must(Action::Freeze);
+        let since = world.state.frozen;
+        assert_eq!(since, Some(world.clock.utc));
+        world.clock.pass(DAY);
+        assert_eq!(world.must(Action::Freeze).events, []);
+        let mut world = world.restarted();
+        assert_eq!(world.state.frozen, since);
+        assert_eq!(world.ask(payment(1)), Answer::Unheard(Code::AgentsFrozen.into()));
+        world.unlocked = false;
+        assert_eq!(world.refused(Action::Thaw).code, Code::WalletLocked);
+        world.unlocked = true;
+        world.must(Action::Thaw);
+        assert_eq!(world.must(Action::Thaw).events, []);
+        world.signs(payment(1));
+    }
+
+    #[test]
+    fn a_signature_that_was_made_in_time_is_still_recorded() {
+        let mut world = ordinary();
+        let id = world.signs(payment(1));
+        world.must(Action::Freeze);
+        world.must(sign(id));
+        assert!(signature_of(&world, id));
+    }
+}
+
+mod locked {
+    use super::*;
+
+    /// Every authenticated endpoint is rejected then. The server asks first, but between its question and
+    /// the decision the operator may lock: what would be recorded then, no seal covers.
+    #[test]
+    fn an_ask_is_refused_without_a_trace() {
+        let mut world = ordinary();
+        world.unlocked = false;
+        for micros in [1, 2_000_000, 20_000_000] {
+            let identity = build::signed(world.draw(), world.clock.utc);
+            let action = world.ask_action(&build::agent(0), identity, payment(micros));
+            world.refused(action);
+        }
+    }
+
+    #[test]
+    fn a_bearer_agent_is_refused_too() {
+        let mut world = ordinary();
+        build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
+        world.must(build::commission(1, "daily bread", "main"));
+        world.unlocked = false;
+        let identity = build::bearer(&build::agent(1), b"report", None);
+        let action = world.ask_action(&build::agent(1), identity, payment(1));
+        world.refused(action);
+    }
+
+    #[test]
+    fn nothing_is_reissued() {
+        let mut world = ordinary();
+        let id = world.signs(payment(1));
+        world.unlocked = false;
+        assert_eq!(reissued(&mut world), []);
+        world.unlocked = true;
+        assert_eq!(reissued(&mut world), [id]);
+    }
+}
+
+mod reissue {
+    use super::*;
+
+    #[test]
+    fn is_for_what_is_authorized_and_unsigned_and_nothing_else() {
+        let mut world = ordinary();
+        let automatic = world.signs(payment(1));
+        let approved = world.holds(payment(2_000_000));
+        world.approves(approved);
+        let signed = world.signs(payment(2));
+        world.must(sign(signed));
+        world.holds(payment(3_000_000));
+        let denied = world.holds(payment(3_000_000));
+        world.deny(denied).expect("it waits");
+        world.refuses(payment(11_000_000));
+        let wanted = in_order([automatic, approved]);
+        assert_eq!(reissued(&mut world), wanted);
+        // As often as it is asked for, and after a restart.
+        assert_eq!(reissued(&mut world.restarted()), wanted);
+        assert_eq!(reissued(&mut world), wanted);
+        assert_eq!(world.spent(), Usd(2_000_003));
+    }
+
+    #[test]
+    fn ends_with_the_validity() {
+        let mut world = ordinary();
+        let id = world.signs(payment(1));
+        world.clock.pass(60 * SECOND - 1);
+        assert_eq!(reissued(&mut world), [id]);
+        world.clock.pass(1);
+        assert_eq!(reissued(&mut world), []);
+    }
+
+    #[test]
+    fn waits_for_the_thaw() {
+        let mut world = ordinary();
+        let id = world.signs(payment(1));
+        world.must(Action::Freeze);
+        assert_eq!(reissued(&mut world), []);
+        world.must(Action::Thaw);
+        assert_eq!(reissued(&mut world), [id]);
+    }
+
+    /// I-g (freeze, global or per agent) and I-i: a suspended agent never signs.
+    #[test]
+    fn waits_for_the_agent_to_be_resumed() {
+        let mut world = ordinary();
+        let id = world.signs(payment(1));
+        world.must(Action::Suspend { agent: build::agent(0) });
+        assert_eq!(reissued(&mut world), []);
+        world.must(Action::Resume { agent: build::agent(0) });
+        assert_eq!(reissued(&mut world), [id]);
+    }
+}
+
+mod signature {
+    use super::*;
+
+    #[test]
+    fn is_recorded_once() {
+        let mut world = ordinary();
+        let id = world.signs(payment(1));
+        assert_eq!(world.must(sign(id)).events.len(), 1);
+        assert!(signature_of(&world, id));
+        assert_eq!(world.must(sign(id)).events, []);
+        assert_eq!(world.spent(), Usd(1));
+    }
+
+    #[test]
+    fn of_what_is_not_authorized_changes_nothing() {
+        let mut world = ordinary();
+        let held = world.holds(payment(2_000_000));
+        let denied = world.holds(payment(2_000_000));
+        world.deny(denied).expect("it waits");
+        for id in [held, denied, RequestId::from_entropy([3; 16])] {
+            assert_eq!(world.must(sign(id)).events, []);
+        }
+    }
+
+    /// A clock that ran ahead and was put right: the journal's time stands still until the wall has
+    /// caught up, but payments are good for a minute of the wall, and must not be lost to that.
+    #[test]
+    fn can_be_made_for_what_is_authorized_after_the_clock_was_set_back() {
+        let mut world = ordinary();
+        world.clock.set_by(HOUR);
+        let ahead = world.signs(payment(1));
+        world.must(sign(ahead));
+        world.clock.set_by(-HOUR);
+        let id = world.signs(payment(2));
+        let held = world.holds(payment(2_000_000));
+        world.approves(held);
+        // The writer takes its slips from here.
+        assert!(world.state.authorized.contains_key(&id) && world.state.authorized.contains_key(&held));
+        assert_eq!(reissued(&mut world), in_order([id, held]));
+        assert_eq!(world.must(sign(id)).events.len(), 1);
+        assert!(signature_of(&world, id));
+        world.clock.pass(60 * SECOND);
+        assert_eq!(reissued(&mut world), []);
+    }
+
+    #[test]
+    fn what_nobody_can_redeem_any_more_leaves_the_state_and_keeps_its_record() {
+        let mut world = ordinary();
+        let id = world.signs(payment(1));
+        world.clock.pass(60 * SECOND);
+        world.holds(payment(2_000_000));
+        assert!(world.state.authorized.is_empty() && world.state.lapses.is_empty());
+        assert!(matches!(world.status(id), Status::Authorized { .. }));
+        assert_eq!(world.must(sign(id)).events, []);
+    }
+}

@@ -1,0 +1,119 @@
+//! What left the wallet. Adds up every authorization once, at the first order to sign it, and knows nothing
+//! of what the rules say they allowed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy_primitives::B256;
+use bursar_core::ids::{AgentId, RequestId};
+use bursar_core::time::{LocalDay, Moment};
+use bursar_domain::requests::Request;
+use bursar_domain::{Effect, Status};
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// The digest that each request was ordered to sign.
+    orders: BTreeMap<RequestId, B256>,
+    digests: BTreeSet<B256>,
+    nonces: BTreeSet<B256>,
+    /// What left by agent and allowance.
+    by_allowance: BTreeMap<(AgentId, usize), u64>,
+    /// What left by agent and local date, and the largest limit in force on that date.
+    by_date: BTreeMap<(AgentId, LocalDay), (u64, u64)>,
+    /// How each request stood when it was last seen.
+    stood: BTreeMap<RequestId, Status>,
+}
+
+/// The circumstances of a step, from outside the rules.
+#[derive(Debug)]
+pub(crate) struct Scene<'a> {
+    pub(crate) now: &'a Moment,
+    pub(crate) frozen: bool,
+    pub(crate) unlocked: bool,
+    /// Suspended, or without a commission.
+    pub(crate) idle: bool,
+    /// The number of the agent's allowance, what waits of its requests, and its daily limit now.
+    pub(crate) allowance: usize,
+    pub(crate) waiting: u64,
+    pub(crate) limit: u64,
+}
+
+impl Ledger {
+    /// An order to sign, with the request as it stands.
+    pub(crate) fn sign(&mut self, effect: Effect, request: &Request, scene: &Scene<'_>) {
+        let Effect::Sign(id) = effect;
+        assert_eq!(id, request.id);
+        assert!(!scene.frozen, "I-g: signed while frozen");
+        assert!(scene.unlocked, "I-f: signed while locked");
+        assert!(!scene.idle, "I-i: signed for an agent that may not work");
+        let Status::Authorized { terms, .. } = &request.status else {
+            panic!("an order to sign {:?}", request.status)
+        };
+        assert!(terms.valid_before > scene.now.utc.seconds().unsigned_abs(), "signed for nothing");
+        assert_eq!((terms.from, terms.to), (request.from, request.ask.payee));
+        assert_eq!((terms.value, terms.valid_after), (request.ask.amount.0, 0));
+        let digest = request.digest().expect("authorized");
+        if let Some(first) = self.orders.insert(id, digest) {
+            assert_eq!(first, digest, "I-b: two authorizations of one request");
+            return;
+        }
+        assert!(self.digests.insert(digest), "I-b: one digest for two requests");
+        assert!(self.nonces.insert(terms.nonce), "I-b: one nonce for two requests");
+        let key = (request.agent.clone(), scene.allowance);
+        let left = self.by_allowance.entry(key).or_default();
+        *left += request.ask.usd.0;
+        assert!(
+            *left + scene.waiting <= scene.limit,
+            "I-a: {left} left and {} waits under a limit of {}",
+            scene.waiting,
+            scene.limit
+        );
+        self.see_limit(&request.agent, scene);
+        let key = (request.agent.clone(), scene.now.local_day);
+        self.by_date.entry(key).or_default().0 += request.ask.usd.0;
+    }
+
+    /// A reservation: what has left and what waits now fit together.
+    pub(crate) fn hold(&mut self, request: &Request, scene: &Scene<'_>) {
+        let left = self.left(&request.agent, scene.allowance);
+        assert!(left + scene.waiting <= scene.limit, "I-a: reserved beyond the limit");
+        self.see_limit(&request.agent, scene);
+    }
+
+    pub(crate) fn left(&self, agent: &AgentId, allowance: usize) -> u64 {
+        self.by_allowance.get(&(agent.clone(), allowance)).copied().unwrap_or(0)
+    }
+
+    fn see_limit(&mut self, agent: &AgentId, scene: &Scene<'_>) {
+        let date = self.by_date.entry((agent.clone(), scene.now.local_day)).or_default();
+        date.1 = date.1.max(scene.limit);
+    }
+
+    /// I-p: a request only ever goes on, and what is over stays as it is.
+    pub(crate) fn stands(&mut self, request: &Request) {
+        let Some(before) = self.stood.insert(request.id, request.status.clone()) else { return };
+        let goes_on = match (&before, &request.status) {
+            (Status::Held { .. }, _) => true,
+            (
+                Status::Authorized { terms, at, by, signature: None },
+                Status::Authorized { terms: same_terms, at: same_at, by: same_by, .. },
+            ) => (terms, at, by) == (same_terms, same_at, same_by),
+            (over, now) => over == now,
+        };
+        assert!(goes_on, "I-p: {before:?} became {:?}", request.status);
+    }
+
+    /// Every request that was ordered to be signed stands as authorized, and no other was authorized.
+    pub(crate) fn assert_complete(&self) {
+        for (id, status) in &self.stood {
+            let authorized = matches!(status, Status::Authorized { .. });
+            assert_eq!(authorized, self.orders.contains_key(id), "{status:?}");
+        }
+    }
+
+    /// I-a over the local dates.
+    pub(crate) fn assert_dates(&self) {
+        for ((agent, day), (left, limit)) in &self.by_date {
+            assert!(left <= limit, "{agent} let {left} go on {day:?} under at most {limit}");
+        }
+    }
+}

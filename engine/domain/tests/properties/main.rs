@@ -1,0 +1,137 @@
+//! No sequence of commands breaks a promise. Random histories run through `decide` and `apply`; a model
+//! written from the specification says what each command may do, and a ledger adds up what left the
+//! wallet. Neither asks the rules that are tested.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers stand outside #[test]")]
+
+mod ledger;
+mod model;
+mod rules;
+mod run;
+#[expect(dead_code, reason = "each test program uses a part of the harness")]
+#[path = "../support/mod.rs"]
+mod support;
+mod workload;
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{FileFailurePersistence, TestRunner};
+
+use run::Run;
+use workload::{any_history, honest_history};
+
+/// 256 cases, or what `PROPTEST_CASES` says; a failing seed is kept beside this file and tried first.
+fn config() -> ProptestConfig {
+    let kept = FileFailurePersistence::WithSource("regressions");
+    ProptestConfig { failure_persistence: Some(Box::new(kept)), ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// I-a, I-b, I-d, I-e, I-g to I-k and I-p of reliability.md 3.2, whatever the agents, the operator and
+    /// the clocks do.
+    #[test]
+    fn no_history_breaks_a_promise(history in any_history()) {
+        let mut run = Run::start(&history);
+        for step in &history.steps {
+            run.step(step);
+        }
+        run.finish();
+    }
+
+    /// Where nobody sets the clock and the first allowance begins at midnight, what leaves on a date stays
+    /// within the largest limit of that date.
+    #[test]
+    fn with_honest_clocks_no_date_exceeds_its_limit(history in honest_history()) {
+        let mut run = Run::start(&history);
+        for step in &history.steps {
+            run.step(step);
+        }
+        run.ledger.assert_dates();
+        run.finish();
+    }
+}
+
+/// What the workload never reaches, the properties do not test.
+#[test]
+fn the_workload_reaches_every_answer() {
+    let mut runner = TestRunner::deterministic();
+    let mut seen = BTreeSet::new();
+    for _case in 0..96 {
+        let history = any_history().new_tree(&mut runner).unwrap().current();
+        let mut run = Run::start(&history);
+        for step in &history.steps {
+            run.step(step);
+        }
+        run.finish();
+        seen.append(&mut run.seen);
+    }
+    let missing: Vec<_> = WANTED.iter().filter(|what| !seen.contains(**what)).collect();
+    assert!(missing.is_empty(), "never reached: {missing:?}\nreached: {seen:?}");
+}
+
+/// Events, answers and codes, as [`Run`] notes them.
+const WANTED: &[&str] = &[
+    "AgentCommissioned",
+    "AgentResumed",
+    "AgentSuspended",
+    "AllowanceRenewed",
+    "Frozen",
+    "NetworkSet",
+    "PaymentApproved",
+    "PaymentAuthorized",
+    "PaymentDenied",
+    "PaymentExpired",
+    "PaymentHeld",
+    "PaymentRefused",
+    "PaymentRejected",
+    "PaymentSigned",
+    "PolicySet",
+    "Thawed",
+    "asked: AGENTS_FROZEN",
+    "asked: AGENT_NOT_COMMISSIONED",
+    "asked: AGENT_SUSPENDED",
+    "asked: DOMAIN_NOT_ALLOWED",
+    "asked: DOMAIN_URL_REQUIRED",
+    "asked: EXCEEDS_DAILY_LIMIT",
+    "asked: EXCEEDS_PER_REQUEST_MAX",
+    "asked: IDEMPOTENCY_CONFLICT",
+    "asked: INVALID_PAYMENT_DATA",
+    "asked: INVALID_X402_FORMAT",
+    "asked: LIMIT_REACHED",
+    "asked: NETWORK_DISABLED",
+    "asked: NETWORK_NOT_ALLOWED_BY_POLICY",
+    "asked: PAYMENT_EXPIRED",
+    "asked: TOO_MANY_PENDING",
+    "asked: X402_DISABLED",
+    "asked: while locked",
+    "approved: AGENTS_FROZEN",
+    "approved: CARD_CHANGED",
+    "approved: REQUEST_ALREADY_PROCESSED",
+    "approved: REQUEST_NOT_FOUND",
+    "approved: WALLET_LOCKED",
+    "approved: too late",
+    "denied: too late",
+    "held: above_threshold",
+    "held: domain_contradicted",
+    "held: journal_untrusted",
+    "held: long_validity",
+    "held: manual_only",
+    "held: resource_outside_allow_list",
+    "rejected: AGENT_SUSPENDED",
+    "rejected: EXCEEDS_DAILY_LIMIT",
+    "rejected: EXCEEDS_PER_REQUEST_MAX",
+    "rejected: LIMIT_REACHED",
+    "rejected: X402_DISABLED",
+    "reissued",
+    "renewed by the operator",
+    "repeated: denied",
+    "repeated: expired",
+    "repeated: held",
+    "repeated: refused",
+    "repeated: signed",
+    "repeated: unsigned",
+];

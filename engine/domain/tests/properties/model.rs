@@ -1,0 +1,298 @@
+//! What the wallet should know at each moment, by the specification: who works under what, what waits, what
+//! is authorized. It follows the events, and objects to those that may not happen.
+
+use std::collections::BTreeMap;
+
+use bursar_core::codes::Code;
+use bursar_core::ids::{AgentId, RequestId};
+use bursar_core::time::{Moment, Utc};
+use bursar_domain::PaymentAsk;
+use bursar_domain::allowance::WindowStart;
+use bursar_domain::idempotency::Identity;
+
+use crate::rules::{Allowance, Around, Due, Rules, VARIANTS};
+use crate::support::build;
+use crate::support::clock::MINUTE;
+
+const QUARTER: i64 = 15 * MINUTE;
+
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) rules: [Rules; 2],
+    pub(crate) versions: [u64; 2],
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) network_on: bool,
+    pub(crate) frozen: bool,
+    pub(crate) requests: BTreeMap<RequestId, Known>,
+    latest: BTreeMap<Identity, RequestId>,
+    /// The content that each idempotency key first came with.
+    keys: BTreeMap<[u8; 32], [u8; 32]>,
+    /// I-d: what was ever reserved, and what became of it.
+    pub(crate) reserved: u64,
+    pub(crate) returned: u64,
+    pub(crate) used: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub(crate) id: AgentId,
+    pub(crate) bears_token: bool,
+    pub(crate) suspended: bool,
+    pub(crate) work: Option<Work>,
+    /// How many allowances it has been given.
+    pub(crate) allowances: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) policy: usize,
+    pub(crate) label: &'static str,
+    pub(crate) allowance: Allowance,
+}
+
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) agent: usize,
+    pub(crate) label: &'static str,
+    pub(crate) ask: PaymentAsk,
+    pub(crate) standing: Standing,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Waits { since: Moment },
+    /// `lapsed` once the wall clock has shown the end of the validity.
+    Authorized { before: u64, signed: bool, lapsed: bool },
+    Refused,
+    Denied { at: Utc },
+    Expired { at: Utc },
+}
+
+/// What an ask meets before the rules of payments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Hearing {
+    New,
+    /// Refused without a trace, by any of these.
+    Unheard(Vec<Code>),
+    Locked,
+    /// The stored answer; where the lists have changed since, their refusal is no surprise either.
+    Earlier(RequestId, Option<Code>),
+}
+
+impl Standing {
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self, Standing::Waits { .. })
+    }
+}
+
+impl Known {
+    /// Whether the 15 minutes are over, by the wall clock or by the clock of the same boot.
+    pub(crate) fn is_over(&self, now: &Moment) -> bool {
+        let Standing::Waits { since } = &self.standing else { return false };
+        let boot = |moment: &Moment| i64::try_from(moment.boottime_ms).unwrap();
+        now.utc.0 - since.utc.0 >= QUARTER
+            || (now.boot_id == since.boot_id && boot(now) - boot(since) >= QUARTER)
+    }
+
+    pub(crate) fn usd(&self) -> u64 {
+        self.ask.usd.0
+    }
+}
+
+impl Model {
+    pub(crate) fn new(agents: usize) -> Self {
+        let agent = |index: usize| Agent {
+            id: build::agent(index),
+            bears_token: index == 1,
+            suspended: false,
+            work: None,
+            allowances: 0,
+        };
+        Self {
+            rules: [VARIANTS[0], VARIANTS[1]],
+            versions: [1, 2],
+            agents: (0..agents).map(agent).collect(),
+            network_on: true,
+            frozen: false,
+            requests: BTreeMap::new(),
+            latest: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            reserved: 0,
+            returned: 0,
+            used: 0,
+        }
+    }
+
+    pub(crate) fn index(&self, id: &AgentId) -> usize {
+        self.agents.iter().position(|agent| agent.id == *id).expect("a registered agent")
+    }
+
+    pub(crate) fn commission(&mut self, agent: usize, policy: usize, label: &'static str, now: &Moment) {
+        let agent = &mut self.agents[agent];
+        // Another policy does not give another day.
+        let allowance = match agent.work.take() {
+            Some(work) => work.allowance,
+            None => {
+                agent.allowances += 1;
+                Allowance::first(now)
+            }
+        };
+        agent.work = Some(Work { policy, label, allowance });
+    }
+
+    pub(crate) fn edited(&mut self, policy: usize, rules: Rules) {
+        let newest = self.versions.into_iter().max().expect("two policies");
+        (self.rules[policy], self.versions[policy]) = (rules, newest + 1);
+    }
+
+    /// The version of the policy that an agent works under.
+    pub(crate) fn version(&self, agent: usize) -> Option<u64> {
+        self.agents[agent].work.as_ref().map(|work| self.versions[work.policy])
+    }
+
+    pub(crate) fn rules_of(&self, agent: usize) -> Option<Rules> {
+        self.agents[agent].work.as_ref().map(|work| self.rules[work.policy])
+    }
+
+    pub(crate) fn due(&self, agent: usize, now: &Moment) -> Due {
+        let work = self.agents[agent].work.as_ref();
+        work.map_or(Due::Nothing, |work| work.allowance.due(now))
+    }
+
+    /// An allowance was renewed, by the engine itself or by the operator.
+    pub(crate) fn renewed(&mut self, agent: usize, start: &WindowStart, now: &Moment, operator: bool) {
+        let next = match (self.due(agent, now), operator) {
+            (Due::Renewal(next), _) | (Due::Grant(next), true) => next,
+            (not, _) => panic!("renewed although {not:?}"),
+        };
+        assert_eq!((start.day, start.utc.0), (next.day, next.start_ms), "another start");
+        let agent = &mut self.agents[agent];
+        agent.allowances += 1;
+        let work = agent.work.as_mut().expect("a commissioned agent");
+        assert!(work.allowance.day < next.day, "I-a: two allowances of one date");
+        work.allowance = next;
+    }
+
+    pub(crate) fn waiting(&self, agent: usize) -> impl Iterator<Item = (&RequestId, &Known)> {
+        self.requests.iter().filter(move |(_, known)| known.agent == agent && known.standing.waits())
+    }
+
+    pub(crate) fn all_waiting(&self) -> Vec<RequestId> {
+        let waiting = self.requests.iter().filter(|(_, known)| known.standing.waits());
+        waiting.map(|(id, _)| *id).collect()
+    }
+
+    pub(crate) fn reserved_by(&self, agent: usize) -> u64 {
+        self.waiting(agent).map(|(_, known)| known.usd()).sum()
+    }
+
+    pub(crate) fn spent_by(&self, agent: usize) -> u64 {
+        self.agents[agent].work.as_ref().map_or(0, |work| work.allowance.spent)
+    }
+
+    /// What the rules see of an ask that does not wait (any more).
+    pub(crate) fn around(&self, agent: usize, label: &'static str, trusted: bool) -> Around {
+        Around {
+            rules: self.rules_of(agent).expect("a commissioned agent"),
+            from: build::address(label),
+            network_on: self.network_on,
+            trusted,
+            spent: self.spent_by(agent),
+            reserved: self.reserved_by(agent),
+        }
+    }
+
+    pub(crate) fn spend(&mut self, agent: usize, usd: u64) {
+        let work = self.agents[agent].work.as_mut().expect("a commissioned agent");
+        work.allowance.spent += usd;
+    }
+
+    /// A new request has its record.
+    pub(crate) fn enter(&mut self, id: RequestId, known: Known, identity: &Identity) {
+        if known.standing.waits() {
+            self.reserved += known.usd();
+        }
+        if let Some(claim) = identity.claim() {
+            self.keys.entry(claim.name).or_insert(claim.content);
+        }
+        self.latest.insert(identity.clone(), id);
+        assert!(self.requests.insert(id, known).is_none(), "an id was used twice");
+    }
+
+    /// A waiting request ends; what it held back is used or returned, once.
+    pub(crate) fn end(&mut self, id: RequestId, standing: Standing) {
+        let known = self.requests.get_mut(&id).expect("a known request");
+        assert!(known.standing.waits(), "I-d: ended twice");
+        let usd = known.usd();
+        match standing {
+            Standing::Authorized { .. } => self.used += usd,
+            Standing::Waits { .. } => panic!("no end"),
+            Standing::Refused | Standing::Denied { .. } | Standing::Expired { .. } => {
+                self.returned += usd;
+            }
+        }
+        known.standing = standing;
+    }
+
+    /// The clock shows another time.
+    pub(crate) fn clock_shows(&mut self, now: &Moment) {
+        for known in self.requests.values_mut() {
+            if let Standing::Authorized { before, lapsed, .. } = &mut known.standing {
+                *lapsed |= now.utc.seconds().unsigned_abs() >= *before;
+            }
+        }
+    }
+
+    /// The table "Same ask, same answer", and what comes before it.
+    pub(crate) fn hears(
+        &self,
+        agent: usize,
+        identity: &Identity,
+        ask: &PaymentAsk,
+        unlocked: bool,
+        now: &Moment,
+    ) -> Hearing {
+        let who = &self.agents[agent];
+        let idle = [
+            (who.work.is_none(), Code::AgentNotCommissioned),
+            (who.suspended, Code::AgentSuspended),
+            (self.frozen, Code::AgentsFrozen),
+        ];
+        let idle: Vec<_> = idle.into_iter().filter_map(|(so, code)| so.then_some(code)).collect();
+        if !unlocked {
+            return Hearing::Locked;
+        }
+        if !idle.is_empty() {
+            return Hearing::Unheard(idle);
+        }
+        if let Some(claim) = identity.claim() {
+            if self.keys.get(&claim.name).is_some_and(|content| *content != claim.content) {
+                return Hearing::Unheard(vec![Code::IdempotencyConflict]);
+            }
+        }
+        let Some(id) = self.latest.get(identity) else { return Hearing::New };
+        let first = &self.requests[id];
+        let signature = !who.bears_token;
+        let remembered = match first.standing {
+            Standing::Waits { .. } => true,
+            Standing::Authorized { before, .. } if now.utc.seconds().unsigned_abs() < before => true,
+            Standing::Authorized { .. } if signature => {
+                return Hearing::Unheard(vec![Code::PaymentExpired]);
+            }
+            Standing::Authorized { .. } => false,
+            Standing::Denied { at } | Standing::Expired { at } => {
+                signature || now.utc.0 - at.0 < QUARTER
+            }
+            Standing::Refused => signature,
+        };
+        if !remembered {
+            return Hearing::New;
+        }
+        let rules = self.rules_of(agent).expect("a commissioned agent");
+        let refusal = rules.domains(ask.request_url.as_deref(), first.ask.resource_url.as_deref()).err();
+        match refusal {
+            Some(code) if ask.request_url != first.ask.request_url => Hearing::Unheard(vec![code]),
+            lists_now => Hearing::Earlier(*id, lists_now),
+        }
+    }
+}

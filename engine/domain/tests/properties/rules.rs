@@ -1,0 +1,233 @@
+//! The specification's rules of payments in their shortest form: what a policy says, and which promises an
+//! ask would break. Knows neither `assess` nor `allowance`.
+
+use alloy_primitives::Address;
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::money::Usd;
+use bursar_core::networks;
+use bursar_core::policy::{AllowedNetworks, Policy};
+use bursar_core::time::{LocalDay, Moment};
+use bursar_domain::PaymentAsk;
+
+use crate::support::build;
+use crate::support::clock::{HOUR, MINUTE};
+
+/// A policy, as far as payments go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rules {
+    pub(crate) enabled: bool,
+    pub(crate) daily: u64,
+    pub(crate) at_once: u64,
+    pub(crate) alone_below: u64,
+    allowed: &'static [&'static str],
+    blocked: &'static [&'static str],
+    /// Only a network that nobody asks for.
+    elsewhere: bool,
+}
+
+const DOLLAR: u64 = 1_000_000;
+
+const BASE: Rules = Rules {
+    enabled: true,
+    daily: 20 * DOLLAR,
+    at_once: 8 * DOLLAR,
+    alone_below: 3 * DOLLAR,
+    allowed: &[],
+    blocked: &[],
+    elsewhere: false,
+};
+
+/// The policies that histories switch between; the first two stand at their beginning.
+pub(crate) const VARIANTS: [Rules; 13] = [
+    BASE,
+    Rules { alone_below: 0, ..BASE },
+    Rules { daily: 60 * DOLLAR, at_once: 30 * DOLLAR, alone_below: 10 * DOLLAR, ..BASE },
+    Rules { daily: 5 * DOLLAR, at_once: 2 * DOLLAR, alone_below: DOLLAR, ..BASE },
+    Rules { daily: 8 * DOLLAR, alone_below: 9 * DOLLAR, ..BASE },
+    Rules { daily: 0, ..BASE },
+    Rules { at_once: 0, ..BASE },
+    Rules { enabled: false, ..BASE },
+    Rules { alone_below: 1, ..BASE },
+    Rules { allowed: &["good.example"], ..BASE },
+    Rules { blocked: &["bad.good.example"], ..BASE },
+    Rules { allowed: &["good.example"], blocked: &["bad.good.example"], ..BASE },
+    Rules { elsewhere: true, ..BASE },
+];
+
+/// URLs that asks name, with their hosts.
+pub(crate) const URLS: [(&str, &str); 4] = [
+    ("https://good.example/a", "good.example"),
+    ("https://api.good.example/b", "api.good.example"),
+    ("https://bad.good.example/c", "bad.good.example"),
+    ("https://else.example/d", "else.example"),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Inside,
+    Outside,
+    Blocked,
+}
+
+impl Rules {
+    pub(crate) fn policy(&self) -> Policy {
+        let mut policy = Policy::default();
+        if self.elsewhere {
+            let other = networks::by_text("sepolia").expect("a row of the table").chain;
+            policy.networks = AllowedNetworks::Only([other].into());
+        }
+        let payments = &mut policy.payments;
+        payments.enabled = self.enabled;
+        payments.daily = Usd(self.daily);
+        payments.per_request = Usd(self.at_once);
+        payments.auto_below = Usd(self.alone_below);
+        payments.hosts = build::hosts(self.allowed, self.blocked);
+        policy
+    }
+
+    /// Whether anything is possible under `self` that was not under `old`.
+    pub(crate) fn loosens(&self, old: &Self) -> bool {
+        let dropped = |new: &[&str], old: &[&str]| old.iter().any(|entry| !new.contains(entry));
+        let opened = !old.allowed.is_empty()
+            && (self.allowed.is_empty() || dropped(old.allowed, self.allowed));
+        (self.enabled && !old.enabled)
+            || self.daily > old.daily
+            || self.at_once > old.at_once
+            || self.alone_below > old.alone_below
+            || (old.elsewhere && !self.elsewhere)
+            || dropped(self.blocked, old.blocked)
+            || opened
+    }
+
+    fn place(&self, url: &str) -> Place {
+        let (_, host) = URLS.iter().find(|(known, _)| *known == url).expect("a URL of the table");
+        let covers = |entry: &&str| *host == *entry || host.ends_with(&format!(".{entry}"));
+        if self.blocked.iter().any(covers) {
+            Place::Blocked
+        } else if self.allowed.is_empty() || self.allowed.iter().any(covers) {
+            Place::Inside
+        } else {
+            Place::Outside
+        }
+    }
+
+    /// "Either URL on the block list refuses; the agent's `request_url` outside the allow list refuses,
+    /// and so does `resource.url` when the agent sent no `request_url`; only when `request_url` is inside
+    /// and `resource.url` is not is the payment held." `Ok(true)` is that hold.
+    pub(crate) fn domains(&self, request: Option<&str>, resource: Option<&str>) -> Result<bool, Code> {
+        if self.allowed.is_empty() && self.blocked.is_empty() {
+            return Ok(false);
+        }
+        let place = |url: Option<&str>| url.map(|url| self.place(url));
+        let (request, resource) = (place(request), place(resource));
+        let own = request.or(resource).ok_or(Code::DomainUrlRequired)?;
+        if [request, resource].contains(&Some(Place::Blocked)) || own == Place::Outside {
+            return Err(Code::DomainNotAllowed);
+        }
+        Ok(resource == Some(Place::Outside))
+    }
+}
+
+/// What stands around an ask.
+#[derive(Debug)]
+pub(crate) struct Around {
+    pub(crate) rules: Rules,
+    pub(crate) from: Address,
+    pub(crate) network_on: bool,
+    pub(crate) trusted: bool,
+    pub(crate) spent: u64,
+    /// Without the ask itself, if that waits already.
+    pub(crate) reserved: u64,
+}
+
+impl Around {
+    /// Every code by which a rule would refuse the ask.
+    pub(crate) fn refusals(&self, ask: &PaymentAsk) -> Vec<Code> {
+        let rules = &self.rules;
+        let usd = ask.usd.0;
+        let nobody = [Address::ZERO, ask.asset, self.from].contains(&ask.payee);
+        let domains = rules.domains(ask.request_url.as_deref(), ask.resource_url.as_deref());
+        let broken = [
+            (!rules.enabled, Code::X402Disabled),
+            (usd == 0 || usd > 1_000_000_000 * DOLLAR, Code::InvalidX402Format),
+            (nobody, Code::InvalidPaymentData),
+            (!self.network_on, Code::NetworkDisabled),
+            (rules.elsewhere, Code::NetworkNotAllowed),
+            (usd > rules.at_once, Code::ExceedsPerRequestMax),
+            (self.spent >= rules.daily, Code::LimitReached),
+            (self.spent + self.reserved + usd > rules.daily, Code::ExceedsDailyLimit),
+        ];
+        let mut codes: Vec<_> =
+            broken.into_iter().filter_map(|(broken, code)| broken.then_some(code)).collect();
+        codes.extend(domains.err());
+        codes
+    }
+
+    /// Every reason for which the operator must be asked.
+    pub(crate) fn holds(&self, ask: &PaymentAsk) -> Vec<HoldReason> {
+        let rules = &self.rules;
+        let outside =
+            rules.domains(ask.request_url.as_deref(), ask.resource_url.as_deref()) == Ok(true);
+        let zero = rules.alone_below == 0;
+        let reasons = [
+            (!self.trusted, HoldReason::JournalUntrusted),
+            (ask.domain_contradicted, HoldReason::DomainContradicted),
+            (ask.valid_seconds > 3600, HoldReason::LongValidity),
+            (outside, HoldReason::ResourceOutsideAllowList),
+            (zero, HoldReason::ManualOnly),
+            (!zero && ask.usd.0 >= rules.alone_below, HoldReason::AboveThreshold),
+        ];
+        reasons.into_iter().filter_map(|(so, reason)| so.then_some(reason)).collect()
+    }
+}
+
+/// The running allowance of an agent, by the text of reliability.md section 4.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    pub(crate) day: LocalDay,
+    pub(crate) start_ms: i64,
+    pub(crate) spent: u64,
+    boot_id: String,
+    /// What the boot clock showed at the start.
+    boot_ms: i64,
+}
+
+/// What is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Due {
+    Nothing,
+    Renewal(Allowance),
+    /// Only the operator may give it.
+    Grant(Allowance),
+}
+
+const TWENTY_HOURS: i64 = 20 * HOUR;
+
+impl Allowance {
+    pub(crate) fn first(now: &Moment) -> Self {
+        Self::begun(now, now.utc.0)
+    }
+
+    fn begun(now: &Moment, start_ms: i64) -> Self {
+        let boot_ms = i64::try_from(now.boottime_ms).unwrap() - (now.utc.0 - start_ms);
+        let (day, boot_id) = (now.local_day, now.boot_id.clone());
+        Self { day, start_ms, spent: 0, boot_id, boot_ms }
+    }
+
+    pub(crate) fn due(&self, now: &Moment) -> Due {
+        if now.local_day <= self.day || now.utc.0 - self.start_ms < TWENTY_HOURS {
+            return Due::Nothing;
+        }
+        let mut next = Self::begun(now, now.day_start.0.max(self.start_ms + TWENTY_HOURS));
+        let least = TWENTY_HOURS - 5 * MINUTE;
+        let same_boot = self.boot_id == now.boot_id;
+        let counted = i64::try_from(now.boottime_ms).unwrap() - self.boot_ms;
+        if same_boot {
+            // A start that the wall clock puts into the past is no second one within the 20 hours.
+            next.boot_ms = next.boot_ms.max(self.boot_ms + least);
+        }
+        let ahead = now.chain_hint.is_some_and(|block| now.utc.0 - block.0 > HOUR);
+        if (same_boot && counted < least) || ahead { Due::Grant(next) } else { Due::Renewal(next) }
+    }
+}

@@ -1,0 +1,624 @@
+//! What a wallet file promises: it opens with its password alone, an altered byte is noticed, a wrong
+//! password is not taken for damage, and others cannot read it.
+#![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bursar_core::ids::{AgentId, Name, SeedId};
+use bursar_engine::ports::NoFaults;
+use bursar_engine::vault::file::{
+    Fallback, JournalNote, OpenWallet, OpenedFrom, WalletFileError, WalletFiles,
+};
+use bursar_engine::vault::kdf::{KdfBounds, KdfError, KdfParams};
+use bursar_engine::vault::seed::Seed;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+
+/// As weak as Argon2 allows: thousands of openings take seconds.
+const TINY: KdfParams = KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 };
+const TINY_BOUNDS: KdfBounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
+const NOTE: JournalNote = JournalNote { seq: 41, head: [0xab; 32] };
+
+/// A data folder with wallet files.
+struct Bench {
+    data: tempfile::TempDir,
+    files: WalletFiles,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let files = WalletFiles::new(data.path(), TINY_BOUNDS, Arc::new(NoFaults));
+        Self { data, files }
+    }
+
+    /// One save with contents, and before it one without.
+    fn saved() -> Self {
+        let bench = Self::new();
+        let mut wallet = bench.files.create(&name("main"), &right(), TINY).unwrap();
+        fill(&mut wallet);
+        wallet.save().unwrap();
+        bench
+    }
+
+    fn current(&self) -> PathBuf {
+        self.data.path().join("wallets/main.wallet")
+    }
+
+    fn previous(&self) -> PathBuf {
+        self.data.path().join("wallets/main.wallet.previous")
+    }
+
+    fn open(&self, password: &SecretString) -> Result<(OpenWallet, OpenedFrom), WalletFileError> {
+        self.files.open(&name("main"), password)
+    }
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn agent(text: &str) -> AgentId {
+    text.parse().unwrap()
+}
+
+fn right() -> SecretString {
+    SecretString::from("the right password")
+}
+
+fn wrong() -> SecretString {
+    SecretString::from("the wrong password")
+}
+
+fn fill(wallet: &mut OpenWallet) {
+    wallet.add_seed(SeedId(1), Seed::from_entropy(&[0x51; 16]).unwrap()).unwrap();
+    wallet.add_seed(SeedId(2), Seed::from_entropy(&[0x52; 32]).unwrap()).unwrap();
+    wallet.set_agent_secret(agent("ABC123"), &[0x61; 32]);
+    wallet.set_agent_secret(agent("XYZ789"), &[0x62; 32]);
+    wallet.set_journal_note(NOTE);
+}
+
+fn assert_filled(wallet: &OpenWallet) {
+    let seeds: Vec<(u16, &[u8])> =
+        wallet.seeds().iter().map(|(id, seed)| (id.0, seed.expose_entropy())).collect();
+    assert_eq!(seeds, [(1, &[0x51; 16][..]), (2, &[0x52; 32][..])]);
+    let secret = |id: &str| wallet.agent_secret(&agent(id)).map(|kept| *kept.expose_secret());
+    assert_eq!(secret("ABC123"), Some([0x61; 32]));
+    assert_eq!(secret("XYZ789"), Some([0x62; 32]));
+    assert_eq!(secret("NOT000"), None);
+    assert_eq!(wallet.journal_note(), Some(NOTE));
+}
+
+/// The text with the checksum that belongs to it: what an attacker would write.
+fn forged(text: &str) -> String {
+    let (body, _old) = text.split_once("\"checksum\": \"").unwrap();
+    let unsigned = format!("{body}\"checksum\": \"\"\n}}\n");
+    let checksum = hex::encode(Sha256::digest(&unsigned));
+    unsigned.replace("\"checksum\": \"\"", &format!("\"checksum\": \"{checksum}\""))
+}
+
+/// Every place in the text where the hex digits of a field other than the checksum are.
+fn hex_digits(text: &str) -> Vec<usize> {
+    let mut places = Vec::new();
+    for field in ["\"wallet_id\": \"", "\"salt\": \"", "\"nonce\": \"", "\"ciphertext\": \""] {
+        for (at, found) in text.match_indices(field) {
+            let start = at + found.len();
+            let length = text.split_at(start).1.find('"').unwrap();
+            places.extend(start..start + length);
+        }
+    }
+    places
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn what_was_saved_is_there_after_opening() {
+    let bench = Bench::saved();
+    let (mut wallet, from) = bench.open(&right()).unwrap();
+    assert_eq!((from, wallet.generation(), wallet.name()), (OpenedFrom::Current, 2, "main"));
+    assert_filled(&wallet);
+
+    assert!(wallet.add_seed(SeedId(1), Seed::from_entropy(&[9; 16]).unwrap()).is_err());
+    assert!(wallet.remove_agent_secret(&agent("XYZ789")));
+    assert!(!wallet.remove_agent_secret(&agent("XYZ789")));
+    wallet.set_agent_secret(agent("ABC123"), &[0x77; 32]);
+    assert!(!wallet.retain(|_| true, |_| true));
+    assert!(wallet.retain(|id| id == SeedId(2), |_| true));
+    wallet.save().unwrap();
+
+    let (wallet, _) = bench.open(&right()).unwrap();
+    assert_eq!(wallet.generation(), 3);
+    assert_eq!(wallet.seeds().keys().copied().collect::<Vec<_>>(), [SeedId(2)]);
+    assert!(wallet.agent_secret(&agent("XYZ789")).is_none());
+    assert_eq!(wallet.agent_secret(&agent("ABC123")).unwrap().expose_secret(), &[0x77; 32]);
+}
+
+#[test]
+fn a_wrong_password_is_called_that_and_nothing_else() {
+    let bench = Bench::saved();
+    assert!(matches!(bench.open(&wrong()), Err(WalletFileError::WrongPassword { .. })));
+    let (wallet, _) = bench.open(&right()).unwrap();
+    assert!(wallet.verify_password(&right()).is_ok());
+    let refusal = wallet.verify_password(&wrong()).unwrap_err();
+    assert!(matches!(refusal, WalletFileError::WrongPassword { .. }));
+
+    // With the current save damaged, the previous one still tells a right password from a wrong one.
+    fs::write(bench.current(), "{").unwrap();
+    assert!(matches!(bench.open(&wrong()), Err(WalletFileError::WrongPassword { .. })));
+    fs::remove_file(bench.current()).unwrap();
+    assert!(matches!(bench.open(&wrong()), Err(WalletFileError::WrongPassword { .. })));
+    fs::remove_file(bench.previous()).unwrap();
+    assert!(matches!(bench.open(&wrong()), Err(WalletFileError::NotFound { .. })));
+}
+
+#[test]
+fn a_missing_or_damaged_save_is_replaced_by_the_one_before_and_said_so() {
+    let bench = Bench::saved();
+    let good = fs::read_to_string(bench.current()).unwrap();
+    let cases = [
+        (None, Fallback::CurrentMissing),
+        (Some(good.split_at(good.len() / 2).0.to_owned()), {
+            Fallback::CurrentDamaged { reason: "it is not the text of a wallet file" }
+        }),
+        (Some(good.replace("\"generation\": 2", "\"generation\": 3")), {
+            Fallback::CurrentDamaged { reason: "its checksum does not match its text" }
+        }),
+        (Some(forged(&good.replace("\"generation\": 2", "\"generation\": 3"))), {
+            Fallback::CurrentDamaged {
+                reason: "the password is right, but its contents are not intact",
+            }
+        }),
+        (Some(forged(&good.replace("\"iterations\": 1", "\"iterations\": 2"))), {
+            Fallback::CurrentLockedOtherwise
+        }),
+    ];
+    for (text, expected) in cases {
+        fs::remove_file(bench.current()).ok();
+        if let Some(text) = text {
+            fs::write(bench.current(), text).unwrap();
+            set_mode(&bench.current(), 0o600);
+        }
+        let (mut wallet, from) = bench.open(&right()).unwrap();
+        assert_eq!(from, OpenedFrom::Previous { why: expected.clone() });
+        assert!(wallet.seeds().is_empty());
+        assert!(expected.to_string().contains("The save before it was opened"));
+
+        // The next save mends the current one and keeps the previous one whole.
+        fill(&mut wallet);
+        wallet.save().unwrap();
+        let (wallet, from) = bench.open(&right()).unwrap();
+        assert_eq!(from, OpenedFrom::Current);
+        assert_filled(&wallet);
+        fs::remove_file(bench.current()).unwrap();
+        assert!(bench.open(&right()).unwrap().0.seeds().is_empty());
+        fs::write(bench.current(), &good).unwrap();
+        set_mode(&bench.current(), 0o600);
+    }
+}
+
+#[test]
+fn two_damaged_copies_are_reported_as_damage_of_the_current_one() {
+    let bench = Bench::saved();
+    fs::write(bench.current(), "{").unwrap();
+    fs::write(bench.previous(), "").unwrap();
+    for password in [right(), wrong()] {
+        match bench.open(&password) {
+            Err(WalletFileError::Damaged { file, .. }) => assert_eq!(file, bench.current()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// T-26: as the bytes lie on the disk, in each place.
+#[test]
+fn every_altered_byte_is_refused_or_answered_by_the_previous_save() {
+    let bench = Bench::saved();
+    let good = fs::read(bench.current()).unwrap();
+    let spare = fs::read(bench.previous()).unwrap();
+    for with_previous in [true, false] {
+        if !with_previous {
+            fs::remove_file(bench.previous()).unwrap();
+        }
+        for place in 0..good.len() {
+            for mask in [0x01, 0x20, 0x80] {
+                let mut bad = good.clone();
+                bad[place] ^= mask;
+                fs::write(bench.current(), &bad).unwrap();
+                match (bench.open(&right()), with_previous) {
+                    (Ok((wallet, OpenedFrom::Previous { .. })), true) => {
+                        assert!(wallet.seeds().is_empty());
+                    }
+                    // Only the digit of the version: a later version is not ours to judge.
+                    (Err(WalletFileError::UnsupportedVersion { version: 0, .. }), _) => {}
+                    (Err(WalletFileError::Damaged { .. }), false) => {}
+                    (other, _) => panic!("byte {place} ^ {mask:#x}: {other:?}"),
+                }
+            }
+        }
+    }
+    // A file that was cut off, at every length, and one with something behind it.
+    for length in 0..good.len() {
+        fs::write(bench.current(), &good[..length]).unwrap();
+        assert!(matches!(bench.open(&right()), Err(WalletFileError::Damaged { .. })), "{length}");
+    }
+    fs::write(bench.current(), [&good[..], b"\n"].concat()).unwrap();
+    assert!(matches!(bench.open(&right()), Err(WalletFileError::Damaged { .. })));
+    fs::write(bench.current(), &spare).unwrap();
+    assert!(bench.open(&right()).is_ok());
+}
+
+/// T-26 again, by somebody who also corrects the checksum: here only the tags stand guard.
+#[test]
+fn every_altered_digit_is_refused_even_with_the_checksum_corrected() {
+    let bench = Bench::saved();
+    fs::remove_file(bench.previous()).unwrap();
+    let good = fs::read_to_string(bench.current()).unwrap();
+    assert_eq!(forged(&good), good);
+    let places = hex_digits(&good);
+    let payload = good.find("\"payload\"").unwrap();
+    // wallet_id, salt, two nonces, wrapped key with tag, and the payload.
+    assert_eq!(places.len(), 2 * (16 + 16 + 12 + 12 + 48 + 199));
+    for place in places {
+        let digit = u32::from_str_radix(&good.chars().nth(place).unwrap().to_string(), 16).unwrap();
+        for bit in [1, 2, 4, 8] {
+            let mut bad = good.clone();
+            bad.replace_range(place..=place, &format!("{:x}", digit ^ bit));
+            fs::write(bench.current(), forged(&bad)).unwrap();
+            // Two tags, each over its own part: what is before the payload locks the key.
+            match (bench.open(&right()), place < payload) {
+                (Err(WalletFileError::WrongPassword { .. }), true)
+                | (Err(WalletFileError::Damaged { .. }), false) => {}
+                (other, _) => panic!("digit {place} ^ {bit}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn no_field_of_the_header_can_be_exchanged() {
+    let bench = Bench::saved();
+    let good = fs::read_to_string(bench.current()).unwrap();
+    let older = fs::read_to_string(bench.previous()).unwrap();
+    fs::remove_file(bench.previous()).unwrap();
+    let line = |text: &str, field: &str, nth: usize| -> String {
+        text.lines().filter(|line| line.contains(field)).nth(nth).unwrap().to_owned()
+    };
+    let mut altered = vec![
+        good.replace("\"format\": \"bursar-wallet\"", "\"format\": \"bursar-vallet\""),
+        good.replace("\"algorithm\": \"argon2id\"", "\"algorithm\": \"argon2i\""),
+        good.replace("\"memory_kib\": 8", "\"memory_kib\": 9"),
+        good.replace("\"memory_kib\": 8", "\"memory_kib\": 7"),
+        good.replace("\"memory_kib\": 8", "\"memory_kib\": 16"),
+        good.replace("\"iterations\": 1", "\"iterations\": 0"),
+        good.replace("\"iterations\": 1", "\"iterations\": 2"),
+        good.replace("\"iterations\": 1", "\"iterations\": 17"),
+        good.replace("\"iterations\": 1", "\"iterations\": 4294967296"),
+        good.replace("\"iterations\": 1", "\"iterations\": -1"),
+        good.replace("\"parallelism\": 1", "\"parallelism\": 0"),
+        good.replace("\"parallelism\": 1", "\"parallelism\": 17"),
+        good.replace("\"generation\": 2", "\"generation\": 1"),
+        good.replace("\"generation\": 2", "\"generation\": 18446744073709551615"),
+        good.replace("\"name\": \"main\"", "\"name\": \"mine\""),
+        good.replace("\"version\": 1", "\"version\": 1, \"more\": 1"),
+        good.replace("\"version\": 1,", "\"version\": 1,\n  \"version\": 1,"),
+    ];
+    // Parts of the older save, which authenticate there.
+    for nth in [0, 1] {
+        for field in ["\"nonce\"", "\"ciphertext\""] {
+            altered.push(good.replace(&line(&good, field, nth), &line(&older, field, nth)));
+        }
+    }
+    altered.push(
+        good.replace(&line(&good, "\"nonce\"", 1), &line(&older, "\"nonce\"", 1))
+            .replace(&line(&good, "\"ciphertext\"", 1), &line(&older, "\"ciphertext\"", 1)),
+    );
+    for bad in altered.iter().filter(|bad| **bad != good) {
+        fs::write(bench.current(), forged(bad)).unwrap();
+        assert!(bench.open(&right()).is_err(), "{bad}");
+    }
+    // The older nonce and ciphertext of the wrapped key are the same: only those two are no change.
+    assert_eq!(altered.iter().filter(|bad| **bad == good).count(), 2);
+
+    fs::write(bench.current(), forged(&good.replace("\"version\": 1", "\"version\": 2"))).unwrap();
+    fs::write(bench.previous(), &older).unwrap();
+    set_mode(&bench.previous(), 0o600);
+    let refusal = bench.open(&right()).unwrap_err();
+    assert!(matches!(refusal, WalletFileError::UnsupportedVersion { version: 2, .. }));
+}
+
+/// The peak of this process's address space, where the system tells it.
+fn peak_kib() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmPeak"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[test]
+fn two_gigabytes_of_key_derivation_are_refused_before_any_is_taken() {
+    let bench = Bench::saved();
+    let good = fs::read_to_string(bench.current()).unwrap();
+    let greedy = good.replace("\"memory_kib\": 8", "\"memory_kib\": 2097152");
+    fs::write(bench.current(), forged(&greedy)).unwrap();
+    let before = peak_kib();
+    for bounds in [TINY_BOUNDS, KdfBounds::PRODUCTION] {
+        let files = WalletFiles::new(bench.data.path(), bounds, Arc::new(NoFaults));
+        match files.open(&name("main"), &right()) {
+            Err(WalletFileError::KdfOutOfBounds { file, source }) => {
+                assert_eq!(file, bench.current());
+                let found = KdfError::OutOfBounds {
+                    parameter: "memory_kib",
+                    found: 2_097_152,
+                    lowest: bounds.min_memory_kib,
+                    highest: 1_048_576,
+                };
+                assert_eq!(source, found);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    if let (Some(before), Some(after)) = (before, peak_kib()) {
+        assert!(after - before < 1_048_576, "{before} KiB grew to {after} KiB");
+    }
+}
+
+#[test]
+fn production_refuses_a_wallet_that_is_cheap_to_guess() {
+    let bench = Bench::saved();
+    let files = WalletFiles::new(bench.data.path(), KdfBounds::PRODUCTION, Arc::new(NoFaults));
+    let refusal = files.open(&name("main"), &right()).unwrap_err();
+    assert!(matches!(refusal, WalletFileError::KdfOutOfBounds { .. }), "{refusal}");
+    let fresh = tempfile::tempdir().unwrap();
+    let files = WalletFiles::new(fresh.path(), KdfBounds::PRODUCTION, Arc::new(NoFaults));
+    let refusal = files.create(&name("main"), &right(), TINY).unwrap_err();
+    assert!(matches!(refusal, WalletFileError::KdfOutOfBounds { .. }), "{refusal}");
+    assert!(files.names().unwrap().is_empty());
+}
+
+#[test]
+fn the_folder_holds_one_wallet_and_creating_never_replaces_it() {
+    let bench = Bench::saved();
+    for second in ["main", "MAIN", "other"] {
+        let refusal = bench.files.create(&name(second), &right(), TINY).unwrap_err();
+        assert!(matches!(refusal, WalletFileError::AlreadyExists { .. }), "{refusal}");
+    }
+    // The previous save may be the only copy of the seeds.
+    fs::remove_file(bench.current()).unwrap();
+    let refusal = bench.files.create(&name("main"), &right(), TINY).unwrap_err();
+    assert!(matches!(refusal, WalletFileError::AlreadyExists { .. }), "{refusal}");
+    assert_eq!(bench.files.names().unwrap(), [name("main")]);
+    assert!(bench.files.open(&name("Main"), &right()).is_ok());
+}
+
+#[test]
+fn a_name_never_leads_out_of_the_folder() {
+    let bench = Bench::new();
+    for bad in ["../main", "a/b", "a\\b", ".main", "main.", "a:b", "-main", "..", "x\"y"] {
+        for refusal in [
+            bench.files.create(&name(bad), &right(), TINY).unwrap_err(),
+            bench.files.open(&name(bad), &right()).unwrap_err(),
+            bench.files.delete(&name(bad)).unwrap_err(),
+        ] {
+            assert!(matches!(refusal, WalletFileError::BadName { .. }), "{bad}: {refusal}");
+        }
+    }
+    assert_eq!(fs::read_dir(bench.data.path()).unwrap().count(), 0);
+    assert!(bench.files.create(&name("My 2nd wallet_v1.0-b"), &right(), TINY).is_ok());
+}
+
+#[test]
+fn a_file_under_a_foreign_name_is_not_opened() {
+    let bench = Bench::saved();
+    fs::rename(bench.current(), bench.data.path().join("wallets/other.wallet")).unwrap();
+    fs::rename(bench.previous(), bench.data.path().join("wallets/other.wallet.previous")).unwrap();
+    let refusal = bench.files.open(&name("other"), &right()).unwrap_err();
+    assert!(matches!(refusal, WalletFileError::Damaged { .. }), "{refusal}");
+    assert!(refusal.to_string().contains("name it as before"), "{refusal}");
+
+    // Nor when the name inside is altered to fit.
+    let other = bench.data.path().join("wallets/other.wallet");
+    let text = fs::read_to_string(&other).unwrap().replace("\"main\"", "\"other\"");
+    fs::write(&other, forged(&text)).unwrap();
+    let refusal = bench.files.open(&name("other"), &right()).unwrap_err();
+    assert!(matches!(refusal, WalletFileError::WrongPassword { .. }), "{refusal}");
+}
+
+#[test]
+fn a_copy_that_others_can_read_is_refused_with_the_command_that_mends_it() {
+    let bench = Bench::saved();
+    let folder = bench.data.path().join("wallets");
+    for (path, mode, mended) in [
+        (bench.current(), 0o644, 0o600),
+        (bench.current(), 0o620, 0o600),
+        (bench.previous(), 0o604, 0o600),
+        (folder.clone(), 0o755, 0o700),
+        (folder.clone(), 0o770, 0o700),
+    ] {
+        set_mode(&path, mode);
+        let refusal = bench.open(&right()).unwrap_err();
+        assert!(matches!(refusal, WalletFileError::TooOpen { .. }), "{refusal}");
+        let command = format!("chmod {mended:o} '{}'", path.display());
+        assert!(refusal.to_string().contains(&command), "{refusal}");
+        set_mode(&path, mended);
+        assert!(bench.open(&right()).is_ok());
+    }
+    fs::rename(bench.current(), folder.join("kept")).unwrap();
+    symlink(folder.join("kept"), bench.current()).unwrap();
+    assert!(matches!(bench.open(&right()), Err(WalletFileError::Io { .. })));
+}
+
+#[test]
+fn each_save_takes_new_nonces_and_tells_nothing_of_its_contents() {
+    let bench = Bench::saved();
+    let (mut wallet, _) = bench.open(&right()).unwrap();
+    let mut texts = vec![fs::read_to_string(bench.current()).unwrap()];
+    for _ in 0..3 {
+        wallet.save().unwrap();
+        assert_eq!(&fs::read_to_string(bench.previous()).unwrap(), texts.last().unwrap());
+        texts.push(fs::read_to_string(bench.current()).unwrap());
+    }
+    let payload = |text: &String| -> Vec<String> {
+        text.lines().skip_while(|line| !line.contains("payload")).map(str::to_owned).collect()
+    };
+    for (n, text) in texts.iter().enumerate() {
+        let (nonce, ciphertext) = (payload(text)[1].clone(), payload(text)[2].clone());
+        assert!(nonce.contains("nonce") && ciphertext.contains("ciphertext"));
+        for other in texts.iter().skip(n + 1) {
+            assert!(payload(other)[1] != nonce && payload(other)[2] != ciphertext);
+        }
+        for plain in ["51515151", "52525252", "61616161", "62626262", "ABC123", "abababab"] {
+            assert!(!text.contains(plain), "{plain}");
+        }
+    }
+    // Neither do the things that are shown.
+    let shown = format!("{wallet:?} {wallet:#?} {:?}", wallet.seeds());
+    for secret in ["51", "0x51", "[81", "97, 97", "abandon", "right password"] {
+        assert!(!shown.contains(secret), "{secret} in {shown}");
+    }
+}
+
+#[test]
+fn a_new_password_locks_everything_anew_and_the_old_one_opens_nothing() {
+    let bench = Bench::saved();
+    let new = SecretString::from("a new password");
+    let (mut wallet, _) = bench.open(&right()).unwrap();
+    let before = fs::read_to_string(bench.current()).unwrap();
+    let old_seal_key = wallet.seal_key();
+    let stronger = KdfParams { iterations: 2, ..TINY };
+    wallet.change_password(&new, stronger).unwrap();
+
+    assert!(!bench.previous().exists());
+    assert!(matches!(bench.open(&right()), Err(WalletFileError::WrongPassword { .. })));
+    let (mut wallet, from) = bench.open(&new).unwrap();
+    assert_eq!((from, wallet.generation()), (OpenedFrom::Current, 3));
+    assert_filled(&wallet);
+    assert!(wallet.verify_password(&new).is_ok() && wallet.verify_password(&right()).is_err());
+    let after = fs::read_to_string(bench.current()).unwrap();
+    assert!(after.contains("\"iterations\": 2"));
+    let field = |text: &str, field: &str| -> Vec<String> {
+        text.lines().filter(|line| line.contains(field)).map(str::to_owned).collect()
+    };
+    assert_eq!(field(&before, "wallet_id"), field(&after, "wallet_id"));
+    for changed in ["salt", "nonce", "ciphertext"] {
+        for line in field(&before, changed) {
+            assert!(!field(&after, changed).contains(&line), "{line}");
+        }
+    }
+
+    // The journal's last seal is still under the old key until the caller has made a new one.
+    assert_ne!(*wallet.seal_key(), *old_seal_key);
+    let retired: Vec<[u8; 32]> =
+        wallet.retired_seal_keys().iter().map(|key| *key.expose_secret()).collect();
+    assert_eq!(retired, [*old_seal_key]);
+    wallet.forget_retired_seal_keys();
+    wallet.save().unwrap();
+    assert!(bench.open(&new).unwrap().0.retired_seal_keys().is_empty());
+}
+
+#[test]
+fn the_seal_key_belongs_to_the_wallet_and_outlives_a_save() {
+    let bench = Bench::saved();
+    let (mut wallet, _) = bench.open(&right()).unwrap();
+    let key = wallet.seal_key();
+    wallet.save().unwrap();
+    assert_eq!(*bench.open(&right()).unwrap().0.seal_key(), *key);
+    assert_ne!(*Bench::saved().open(&right()).unwrap().0.seal_key(), *key);
+}
+
+#[test]
+fn deleting_leaves_nothing_and_says_when_there_was_nothing() {
+    let bench = Bench::saved();
+    let rest = format!("wallets/.main.wallet.{}.tmp", "0f".repeat(16));
+    fs::copy(bench.current(), bench.data.path().join(rest)).unwrap();
+    bench.files.delete(&name("MAIN")).unwrap();
+    assert_eq!(fs::read_dir(bench.data.path().join("wallets")).unwrap().count(), 0);
+    for refusal in [bench.files.delete(&name("main")), bench.open(&right()).map(drop)] {
+        assert!(matches!(refusal, Err(WalletFileError::NotFound { .. })), "{refusal:?}");
+    }
+    assert!(bench.files.create(&name("main"), &right(), TINY).is_ok());
+}
+
+#[test]
+fn what_a_crash_left_is_swept_and_other_files_are_not() {
+    let bench = Bench::saved();
+    let folder = bench.data.path().join("wallets");
+    let rest = folder.join(format!(".main.wallet.{}.tmp", "a0".repeat(16)));
+    let kept = ["notes.txt", ".main.wallet.tmp", "main.wallet.backup", ".main.wallet.zz.tmp"];
+    fs::write(&rest, "half a wall").unwrap();
+    for other in kept {
+        fs::write(folder.join(other), "mine").unwrap();
+    }
+    bench.open(&right()).unwrap();
+    assert!(!rest.exists());
+    assert!(kept.iter().all(|other| folder.join(other).exists()));
+}
+
+#[test]
+fn a_wallet_too_large_to_be_read_back_is_not_written() {
+    let bench = Bench::saved();
+    let before = fs::read(bench.current()).unwrap();
+    let (mut wallet, _) = bench.open(&right()).unwrap();
+    for n in 0..120_000u64 {
+        let id = AgentId::from_entropy(n.to_le_bytes());
+        wallet.set_agent_secret(id, &[1; 32]);
+    }
+    assert!(matches!(wallet.save(), Err(WalletFileError::TooLarge { .. })));
+    assert_eq!(fs::read(bench.current()).unwrap(), before);
+    wallet.retain(|_| true, |id| id.as_str().ends_with('7'));
+    wallet.save().unwrap();
+    bench.open(&right()).unwrap();
+    fs::write(bench.current(), vec![b' '; 8 * 1024 * 1024 + 1]).unwrap();
+    assert!(matches!(bench.open(&right()), Ok((_, OpenedFrom::Previous { .. }))));
+}
+
+/// A backup of an older state in place of the current save must not cost the newer previous one.
+#[test]
+fn opening_an_older_backup_does_not_remove_a_newer_previous_save() {
+    let bench = Bench::saved();
+    let backup = fs::read(bench.current()).unwrap();
+    let new = SecretString::from("a new password");
+    let (mut wallet, _) = bench.open(&right()).unwrap();
+    wallet.change_password(&new, TINY).unwrap();
+    wallet.save().unwrap();
+    fs::write(bench.current(), backup).unwrap();
+    let newer = fs::read(bench.previous()).unwrap();
+    assert_eq!(bench.open(&right()).unwrap().1, OpenedFrom::Current);
+    assert_eq!(fs::read(bench.previous()).unwrap(), newer);
+    let (_, from) = bench.open(&new).unwrap();
+    assert_eq!(from, OpenedFrom::Previous { why: Fallback::CurrentLockedOtherwise });
+}
+
+#[test]
+fn every_message_names_the_file_and_says_what_to_do() {
+    let bench = Bench::saved();
+    let path = bench.current().display().to_string();
+    let mut messages = vec![
+        bench.open(&wrong()).unwrap_err().to_string(),
+        bench.files.create(&name("main"), &right(), TINY).unwrap_err().to_string(),
+    ];
+    let good = fs::read_to_string(bench.current()).unwrap();
+    fs::remove_file(bench.previous()).unwrap();
+    for (from, to) in [("nonce", "once"), ("\"version\": 1", "\"version\": 7"), (": 8,", ": 4,")] {
+        fs::write(bench.current(), forged(&good.replace(from, to))).unwrap();
+        messages.push(bench.open(&right()).unwrap_err().to_string());
+    }
+    fs::remove_file(bench.current()).unwrap();
+    messages.push(bench.open(&right()).unwrap_err().to_string());
+    fs::create_dir(bench.current()).unwrap();
+    set_mode(&bench.current(), 0o700);
+    messages.push(bench.open(&right()).unwrap_err().to_string());
+    for message in &messages {
+        println!("{message}");
+        assert!(message.contains(&path), "{message}");
+        assert!(!message.contains("right password") && !message.contains("wrong password"));
+    }
+    let ways = ["type it again", "open it", "backup", "newer", "backup", "create", "try again"];
+    for (message, way) in messages.iter().zip(ways) {
+        assert!(message.contains(way), "{way}: {message}");
+    }
+}

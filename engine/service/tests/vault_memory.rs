@@ -1,0 +1,223 @@
+//! After a wallet is closed, its secrets are nowhere in this process's memory. Alone in its file: the
+//! whole address space is searched.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use alloy_primitives::B256;
+use bursar_core::ids::{AgentId, Name, SeedId};
+use bursar_engine::ports::NoFaults;
+use bursar_engine::vault::derive::{Layout, PrivateKey, private_key};
+use bursar_engine::vault::file::{OpenWallet, WalletFiles};
+use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
+use bursar_engine::vault::seed::Seed;
+use secrecy::SecretString;
+use zeroize::{Zeroize, Zeroizing};
+
+const SMALL: KdfParams = KdfParams { memory_kib: 64, iterations: 1, parallelism: 1 };
+const BOUNDS: KdfBounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
+/// Tells the child process where to make the wallet.
+const FOLDER: &str = "BURSAR_TEST_FOLDER";
+/// All bits turned, so that the program's own text does not hold it.
+const TURNED_PASSWORD: [u8; 20] = turned(*b"correct horse staple");
+
+const fn turned<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
+    let mut at = 0;
+    while at < N {
+        bytes[at] = !bytes[at];
+        at += 1;
+    }
+    bytes
+}
+
+fn password() -> SecretString {
+    let mut text = String::with_capacity(TURNED_PASSWORD.len());
+    text.extend(TURNED_PASSWORD.iter().map(|byte| char::from(!byte)));
+    SecretString::from(text)
+}
+
+fn main_wallet() -> Name {
+    "main".parse().unwrap()
+}
+
+fn files(data: &Path) -> WalletFiles {
+    WalletFiles::new(data, BOUNDS, Arc::new(NoFaults))
+}
+
+/// In a process of its own, so that the other one sees the secrets only as a product does: sealed in
+/// the file. What they are, it is told with all bits turned.
+#[test]
+#[ignore = "started by the test below"]
+fn make_a_wallet() {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let mut wallet = files(folder.as_ref()).create(&main_wallet(), &password(), SMALL).unwrap();
+    let entropy: [u8; 32] = std::array::from_fn(|i| u8::try_from(i * 37 % 251).unwrap());
+    wallet.add_seed(SeedId(1), Seed::from_entropy(&entropy).unwrap()).unwrap();
+    wallet.set_agent_secret("ABC123".parse::<AgentId>().unwrap(), &entropy.map(|b| b ^ 0x5a));
+    wallet.save().unwrap();
+
+    let seed = &wallet.seeds()[&SeedId(1)];
+    let stretched = seed.bip39_seed(&SecretString::from("")).unwrap();
+    let key = private_key(&stretched, &Layout::SOFTWARE.path(0).unwrap()).unwrap();
+    let root = private_key(&stretched, &"m".parse().unwrap()).unwrap();
+    let reversed = |mut bytes: Vec<u8>| {
+        bytes.reverse();
+        bytes
+    };
+    for (what, bytes) in [
+        ("entropy", entropy.to_vec()),
+        ("agent_secret", entropy.map(|b| b ^ 0x5a).to_vec()),
+        ("seed", stretched.to_vec()),
+        ("phrase", seed.phrase().unwrap().as_bytes().to_vec()),
+        ("key", key.expose_bytes().to_vec()),
+        ("root_key", root.expose_bytes().to_vec()),
+        // The limbs of a scalar as this machine holds them.
+        ("key_in_limbs", reversed(key.expose_bytes().to_vec())),
+        ("root_key_in_limbs", reversed(root.expose_bytes().to_vec())),
+        ("seal_key", wallet.seal_key().to_vec()),
+    ] {
+        let turned: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
+        println!("\nneedle {what} {}", hex::encode(turned));
+    }
+}
+
+/// What is looked for, all bits turned.
+type Needles = BTreeMap<String, Vec<u8>>;
+
+fn needles_from_child(data: &Path) -> Needles {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["make_a_wallet", "--exact", "--ignored", "--nocapture"])
+        .env(FOLDER, data)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(child.stdout).unwrap();
+    let mut needles: Needles = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("needle ")?.split_once(' '))
+        .map(|(what, turned)| (what.to_owned(), hex::decode(turned).unwrap()))
+        .collect();
+    needles.insert("password".to_owned(), TURNED_PASSWORD.to_vec());
+    assert_eq!(needles.len(), 10, "{text}");
+    needles
+}
+
+/// Which of the needles are in the writable memory of this process.
+fn found(needles: &Needles) -> Vec<&str> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let memory = File::open("/proc/self/mem").unwrap();
+    let mut found = Vec::new();
+    let (mut chunk, zeros) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let range = line.split(' ').next().unwrap();
+        let (from, to) = range.split_once('-').unwrap();
+        let [mut at, to] = [from, to].map(|text| u64::from_str_radix(text, 16).unwrap());
+        while at < to {
+            let length = usize::try_from(to - at).unwrap().min(chunk.len());
+            // Some maps of the kernel cannot be read, and most of a stack was never used.
+            let read = memory.read_exact_at(&mut chunk[..length], at);
+            if read.is_ok() && chunk[..length] != zeros[..length] {
+                let holds = |turned: &Vec<u8>| {
+                    let first = !turned[0];
+                    chunk[..length].windows(turned.len()).any(|window| {
+                        window[0] == first && window.iter().zip(turned).all(|(a, b)| *a == !b)
+                    })
+                };
+                let hits = needles.iter().filter(|(_, turned)| holds(turned));
+                found.extend(hits.map(|(what, _)| what.as_str()));
+            }
+            // Overlapping, for what lies across the end of a chunk.
+            at += u64::try_from(if length == chunk.len() { length - 256 } else { length }).unwrap();
+        }
+    }
+    chunk.zeroize();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+type Step<'a> = (&'a str, fn(&mut Option<OpenWallet>, &Path), &'a [&'a str]);
+
+const KEPT: &[&str] = &["agent_secret", "entropy"];
+const KEPT_AND_RETIRED: &[&str] = &["agent_secret", "entropy", "seal_key"];
+
+/// What is done with a wallet, and what may be in memory when it has been done.
+const STEPS: [Step<'_>; 11] = [
+    ("open", |wallet, data| *wallet = Some(opened(data)), KEPT),
+    ("write the words", |wallet, _| drop(seed(wallet).phrase().unwrap()), KEPT),
+    ("stretch the seed", |wallet, _| drop(stretched(wallet)), KEPT),
+    ("derive a key", |wallet, _| drop(key(wallet)), KEPT),
+    (
+        "sign",
+        |wallet, _| {
+            key(wallet).sign_digest(&B256::repeat_byte(0x33)).unwrap();
+        },
+        KEPT,
+    ),
+    ("export a key", |wallet, _| drop(key(wallet).expose_bytes()), KEPT),
+    ("seal the journal", |wallet, _| drop(wallet.as_ref().unwrap().seal_key()), KEPT),
+    ("verify", |wallet, _| wallet.as_ref().unwrap().verify_password(&password()).unwrap(), KEPT),
+    ("save", |wallet, _| wallet.as_mut().unwrap().save().unwrap(), KEPT),
+    (
+        "change the password",
+        |wallet, _| wallet.as_mut().unwrap().change_password(&password(), SMALL).unwrap(),
+        KEPT_AND_RETIRED,
+    ),
+    ("close", |wallet, _| drop(wallet.take()), &[]),
+];
+
+fn opened(data: &Path) -> OpenWallet {
+    files(data).open(&main_wallet(), &password()).unwrap().0
+}
+
+fn seed(wallet: &Option<OpenWallet>) -> &Seed {
+    &wallet.as_ref().unwrap().seeds()[&SeedId(1)]
+}
+
+fn stretched(wallet: &Option<OpenWallet>) -> Zeroizing<[u8; 64]> {
+    seed(wallet).bip39_seed(&SecretString::from("")).unwrap()
+}
+
+fn key(wallet: &Option<OpenWallet>) -> PrivateKey {
+    private_key(&stretched(wallet), &Layout::SOFTWARE.path(0).unwrap()).unwrap()
+}
+
+/// The steps run in a thread that stands still while this one searches, so that what a step has left
+/// on its stack is still there.
+#[test]
+fn no_step_leaves_more_in_memory_than_the_open_wallet_holds() {
+    let data = tempfile::tempdir().unwrap();
+    let needles = needles_from_child(data.path());
+    assert_eq!(found(&needles), Vec::<&str>::new(), "before");
+    let (go, wait_for_go) = mpsc::channel();
+    let (done, wait_for_done) = mpsc::channel();
+    let mut left = Vec::new();
+    thread::scope(|scope| {
+        let data = data.path();
+        scope.spawn(move || {
+            let mut wallet = None;
+            for (_, step, _) in STEPS {
+                wait_for_go.recv().unwrap();
+                step(&mut wallet, data);
+                done.send(()).unwrap();
+            }
+            wait_for_go.recv().ok();
+        });
+        for (what, _, expected) in STEPS {
+            go.send(()).unwrap();
+            wait_for_done.recv().unwrap();
+            let now = found(&needles);
+            if now != expected {
+                left.push((what, now));
+            }
+        }
+        drop(go);
+    });
+    assert!(left.is_empty(), "{left:#?}");
+}

@@ -1,0 +1,18 @@
+//! The whole way of a payment: an agent program, the engine as a process, its operator at the control
+//! socket, a merchant, and the merchant's settlement on a local chain. One binary, so that it links once.
+
+#[cfg(test)]
+#[path = "chain/domains.rs"]
+mod domains;
+#[cfg(test)]
+#[path = "chain/outcomes.rs"]
+mod outcomes;
+#[cfg(test)]
+#[path = "chain/programs.rs"]
+mod programs;
+#[cfg(test)]
+#[path = "chain/restarts.rs"]
+mod restarts;
+#[cfg(test)]
+#[path = "chain/stage.rs"]
+mod stage;

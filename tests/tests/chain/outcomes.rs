@@ -1,0 +1,140 @@
+//! What an agent program comes back with: paid, paid after an approval, denied, expired. Each for Python
+//! and Node, with a signature and with a token.
+
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::limits::HOLD_MS;
+use bursar_core::wire::Prompt;
+use bursar_tests::offers::{BASE, PAY_TO};
+use bursar_tests::operator::Expect;
+use bursar_tests::process::Start;
+use serde_json::json;
+
+use crate::programs::CASES;
+use crate::stage::{LARGE, SMALL, Stage, local_chain};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_below_the_threshold_settles_and_asks_nobody() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let mut stage = Stage::set(chain, Start::default()).await;
+    for case in &CASES {
+        let agent = stage.hire(&case.name(), case.auth).await;
+        let before = stage.balances().await;
+        let told = stage.send(case, &agent, "/small").back().await;
+        stage.assert_bought(&told, before, SMALL).await;
+        assert_eq!(stage.held(0).await, [], "{case:?}");
+    }
+    assert_eq!(stage.merchant.payments().len(), CASES.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_payment_settles_once_the_operator_approves() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let mut stage = Stage::set(chain, Start::default()).await;
+    for case in &CASES {
+        let agent = stage.hire(&case.name(), case.auth).await;
+        let before = stage.balances().await;
+        let mut buyer = stage.send(case, &agent, "/large");
+        let request = stage.held_one().await;
+        let card = request.card.expect("a card");
+        assert_eq!(card.hold, HoldReason::AboveThreshold);
+        assert_eq!((card.terms.agent.as_str(), card.terms.payee.as_str()), (agent.id.as_str(), PAY_TO));
+        assert_eq!(card.terms.amount, LARGE.to_string());
+        assert!(buyer.is_away(), "{case:?} polls");
+        assert_eq!(stage.balances().await, before);
+
+        let approved = stage.operator.outcome(&format!("approve {}", request.id)).await;
+        assert!(approved.reply.result.is_ok(), "{:?}", approved.reply);
+        assert!(matches!(approved.prompts[..], [Prompt::Confirm { .. }]), "{:?}", approved.prompts);
+        let told = buyer.back().await;
+        stage.assert_bought(&told, before, LARGE).await;
+        assert_eq!(told.line["transaction_id"], request.id);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_denied_payment_is_told_with_its_reason_and_moves_nothing() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let mut stage = Stage::set(chain, Start::default()).await;
+    let before = stage.balances().await;
+    for case in &CASES {
+        let agent = stage.hire(&case.name(), case.auth).await;
+        let buyer = stage.send(case, &agent, "/large");
+        let request = stage.held_one().await;
+        stage.operator.must(&format!("deny {} too dear", request.id)).await;
+        let told = buyer.back().await;
+        assert_eq!(told.end(), ("rejected", Some(3)), "{}", told.line);
+        assert_eq!(told.line["reason"], "too dear", "{}", told.line);
+        assert_eq!(told.line["transaction_id"], request.id);
+    }
+    assert_eq!(stage.balances().await, before);
+    assert!(stage.merchant.payments().is_empty(), "{:?}", stage.merchant.payments());
+    for agent in stage.agents().await {
+        assert_eq!((agent.spent_today.as_str(), agent.reserved.as_str()), ("0", "0"), "{agent:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_expired_payment_stays_expired_and_moves_nothing() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let mut stage = Stage::set(chain, Start::default()).await;
+    let before = stage.balances().await;
+    let mut buyers = Vec::new();
+    let mut agents = Vec::new();
+    for case in &CASES {
+        let agent = stage.hire(&case.name(), case.auth).await;
+        buyers.push(stage.send(case, &agent, "/large"));
+        agents.push(agent);
+    }
+    let held = stage.held(CASES.len()).await;
+    assert!(buyers.iter_mut().all(|buyer| buyer.is_away()));
+
+    stage.engine.skew(HOLD_MS);
+    for buyer in buyers {
+        let told = buyer.back().await;
+        assert_eq!(told.end(), ("rejected", Some(3)), "{}", told.line);
+        assert_eq!(told.line["code"], "REQUEST_EXPIRED", "{}", told.line);
+    }
+    // The engine's own clockwork records it, whether or not somebody polls.
+    stage.held(0).await;
+    assert_eq!(stage.balances().await, before);
+    assert!(stage.merchant.payments().is_empty(), "{:?}", stage.merchant.payments());
+
+    // A clock that is put right again brings nothing back: not by a poll, not by an approval. It is moved
+    // between two engines, because it takes the monotonic clock with it, which never moves backwards.
+    assert_eq!(stage.engine.terminate(), Some(0));
+    stage.engine.skew(0);
+    stage.start_again().await;
+    stage.operator.must("wallet open").await;
+    for request in held {
+        let (status, answer) = stage.poll(&request.id).await;
+        assert_eq!((status, &answer["code"]), (200, &json!("REQUEST_EXPIRED")), "{answer}");
+        let refused = stage.operator.refused(&format!("approve {}", request.id)).await;
+        assert_eq!(refused.code, Code::RequestExpired);
+    }
+    assert_eq!(stage.balances().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "apply.rs: an authorization made after the clock went back is forgotten before it is signed"]
+async fn a_payment_after_the_clock_went_back_is_signed() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let mut stage = Stage::set(chain, Start::default()).await;
+    let agent = stage.hire("bot", "hmac").await;
+    stage.engine.skew(HOLD_MS);
+    // Any entry of the journal takes the wrong time in.
+    stage.operator.must("agent suspend bot").await;
+    assert_eq!(stage.engine.terminate(), Some(0));
+    stage.engine.skew(0);
+    stage.start_again().await;
+    stage.operator.must("wallet open").await;
+    stage.operator.must("agent resume bot").await;
+    let before = stage.balances().await;
+    let body = stage.ask_for(&agent, "/small").await;
+    let (status, answer) = stage.ask(&body).await;
+    assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
+    let header = answer["header_value"].as_str().expect("a header");
+    assert_eq!(stage.pay(&stage.url("/small"), header).await.0, 200);
+    stage.settled(SMALL).await;
+    stage.assert_moved(before, SMALL).await;
+}

@@ -1,0 +1,90 @@
+//! The example agents as processes: Python with its standard library, Node with plain fetch.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use bursar_tests::agent::Agent;
+use serde_json::Value;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::stage::PATIENCE;
+
+/// A program, and how its agent proves itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case {
+    program: &'static str,
+    script: &'static str,
+    pub(crate) auth: &'static str,
+}
+
+pub(crate) const PYTHON: Case = Case { program: "python3", script: "agent.py", auth: "hmac" };
+pub(crate) const NODE: Case = Case { program: "node", script: "agent.mjs", auth: "hmac" };
+
+/// Both programs with both kinds of proof.
+pub(crate) const CASES: [Case; 4] =
+    [PYTHON, NODE, Case { auth: "bearer", ..PYTHON }, Case { auth: "bearer", ..NODE }];
+
+impl Case {
+    /// What the operator calls an agent of this case.
+    pub(crate) fn name(&self) -> String {
+        format!("{}-{}", self.script, self.auth)
+    }
+
+    /// Starts the program on its way to buy what is at `url`, by the wallet at `wallet`.
+    pub(crate) fn send(&self, agent: &Agent, wallet: &str, url: &str) -> Buyer {
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../demo/agents");
+        let child = Command::new(self.program)
+            .arg(scripts.join(self.script))
+            .args(["--poll", "0.05", "--timeout", &PATIENCE.as_secs().to_string(), url])
+            .env("WALLET_URL", wallet)
+            .env("WALLET_AGENT_ID", &agent.id)
+            .env("WALLET_AGENT_TOKEN", &agent.token)
+            .env("WALLET_AUTH_MODE", self.auth)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!("{} is missing ({error}): apt-get install -y python3 nodejs npm", self.program)
+            });
+        Buyer { child }
+    }
+}
+
+/// An agent program on its way.
+#[derive(Debug)]
+pub(crate) struct Buyer {
+    child: Child,
+}
+
+/// What an agent program came back with.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) exit: Option<i32>,
+    /// The one line of JSON that it prints.
+    pub(crate) line: Value,
+}
+
+impl Buyer {
+    /// Whether it has not come back yet.
+    pub(crate) fn is_away(&mut self) -> bool {
+        self.child.try_wait().expect("a child of ours").is_none()
+    }
+
+    pub(crate) async fn back(self) -> Told {
+        let output = timeout(PATIENCE, self.child.wait_with_output()).await;
+        let output = output.expect("the agent comes back in time").expect("its output");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let line = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        Told { exit: output.status.code(), line }
+    }
+}
+
+impl Told {
+    /// Outcome and exit code: what a shell or a harness around the agent sees.
+    pub(crate) fn end(&self) -> (&str, Option<i32>) {
+        (self.line["outcome"].as_str().unwrap_or_default(), self.exit)
+    }
+}

@@ -1,0 +1,234 @@
+//! The scene of every test here: a local chain, a merchant who settles on it, and an engine as a process
+//! with its operator at the control socket. Each test sets up its own, so that none depends on another.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_core::answers::{AgentAnswer, Answer, RequestAnswer};
+use bursar_core::networks::ChainId;
+use bursar_demo::devnet::install::chain_or_skip;
+use bursar_demo::devnet::{Authorization, Devnet};
+use bursar_demo::merchant::{Merchant, MerchantConfig, Outcome};
+use bursar_tests::agent::Agent;
+use bursar_tests::offers::{BASE, PAY_TO, opened};
+use bursar_tests::operator::{Expect, Operator};
+use bursar_tests::process::{EngineProcess, Start};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::programs::{Buyer, Case, Told};
+
+/// Prices in smallest units: `/small` is automatic under [`POLICY`], `/large` is held.
+pub(crate) const SMALL: u128 = 12_000;
+pub(crate) const LARGE: u128 = 1_500_000;
+/// `/0` to `/9` cost this and their number, so that no two prices are the same.
+pub(crate) const NUMBERED: u128 = 10_000;
+
+/// Ten dollars a day, five a payment, automatic below half a dollar.
+const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
+/// What the paying address starts with.
+const PURSE: u128 = 20_000_000;
+
+/// Longest wait for anything; reached only by what would never come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at something that is waited for.
+pub(crate) const PAUSE: Duration = Duration::from_millis(20);
+
+/// A local chain with its stablecoin; `None` if tests with a chain are left out.
+pub(crate) async fn local_chain(chain: ChainId) -> Option<Devnet> {
+    let anvil = chain_or_skip()?;
+    Some(Devnet::start_at(&anvil, chain).await.expect("a local chain"))
+}
+
+pub(crate) fn merchant_address() -> Address {
+    PAY_TO.parse().expect("an address")
+}
+
+/// A merchant of the test's prices who settles on `chain`.
+pub(crate) async fn open_shop(chain: &Devnet) -> Merchant {
+    let mut goods = MerchantConfig::new(BASE, merchant_address())
+        .sell("/small", SMALL)
+        .sell("/large", LARGE)
+        .settle_on(chain.clone());
+    for n in 0..10 {
+        goods = goods.sell(&format!("/{n}"), NUMBERED + n);
+    }
+    Merchant::serve(goods).await.expect("a port")
+}
+
+/// The authorization in a payment header, and its signature.
+pub(crate) fn signed_terms(header: &str) -> (Authorization, Vec<u8>) {
+    let payload = opened(header)["payload"].clone();
+    let text = |name: &str| payload["authorization"][name].as_str().expect("text").to_owned();
+    let terms = Authorization {
+        from: text("from").parse().expect("an address"),
+        to: text("to").parse().expect("an address"),
+        value: text("value").parse().expect("a number"),
+        valid_after: text("validAfter").parse().expect("a number"),
+        valid_before: text("validBefore").parse().expect("a number"),
+        nonce: text("nonce").parse().expect("32 bytes"),
+    };
+    let signature = payload["signature"].as_str().and_then(|text| text.strip_prefix("0x"));
+    (terms, hex::decode(signature.expect("0x")).expect("hex"))
+}
+
+/// What payer and merchant have on the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Balances {
+    pub(crate) payer: U256,
+    pub(crate) merchant: U256,
+}
+
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) chain: Devnet,
+    pub(crate) merchant: Merchant,
+    pub(crate) engine: EngineProcess,
+    pub(crate) operator: Operator,
+    /// The address that agents pay from.
+    pub(crate) payer: Address,
+    start: Start,
+    client: reqwest::Client,
+    /// Kept, so that the folder lives as long as the engine.
+    _home: TempDir,
+}
+
+impl Stage {
+    /// An open wallet with a full purse, and a policy; no agent yet.
+    pub(crate) async fn set(chain: Devnet, start: Start) -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let engine = EngineProcess::start(&home.path().join("data"), &start);
+        let mut operator = engine.operator().await;
+        operator.must("wallet create main").await;
+        operator.must("seed create").await;
+        let made = operator.must("address create pay 0 \"for tests\"").await;
+        let Answer::Address(made) = made else { panic!("{made:?}") };
+        operator.must(&format!("policy create p {POLICY}")).await;
+        let payer = made.address.parse().expect("an address");
+        chain.mint(payer, PURSE).await.expect("minted");
+        let merchant = open_shop(&chain).await;
+        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
+        let client = client.expect("a client");
+        Self { chain, merchant, engine, operator, payer, start, client, _home: home }
+    }
+
+    /// Starts an engine on the same folder, once the one before is gone. Its wallet is locked.
+    pub(crate) async fn start_again(&mut self) {
+        self.engine = EngineProcess::start(&self.engine.folder, &self.start);
+        self.operator = self.engine.operator().await;
+    }
+
+    /// A commissioned agent.
+    pub(crate) async fn hire(&mut self, name: &str, auth: &str) -> Agent {
+        let made = self.operator.outcome(&format!("agent register {name} --auth {auth}")).await;
+        let Ok(Answer::Credentials(given)) = made.reply.result else {
+            panic!("{:?}", made.reply.result);
+        };
+        self.operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+        let token = made.secret.expect("a token");
+        Agent { id: given.agent_id, token, bearer: auth == "bearer" }
+    }
+
+    /// Sends an agent program to buy what is at `path`.
+    pub(crate) fn send(&self, case: &Case, agent: &Agent, path: &str) -> Buyer {
+        case.send(agent, &self.engine.url, &self.url(path))
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.merchant.url())
+    }
+
+    /// The merchant's payment-required header for `path`.
+    pub(crate) async fn offer(&self, path: &str) -> String {
+        let answer = self.client.get(self.url(path)).send().await.expect("the merchant answers");
+        assert_eq!(answer.status(), 402);
+        answer.headers()["payment-required"].to_str().expect("text").to_owned()
+    }
+
+    /// A body that asks for a payment of what is at `path`, to be sent more than once.
+    pub(crate) async fn ask_for(&self, agent: &Agent, path: &str) -> Value {
+        let now = jiff::Timestamp::now().as_second();
+        agent.ask(now, &self.offer(path).await, Some(&self.url(path)))
+    }
+
+    pub(crate) async fn ask(&self, body: &Value) -> (u16, Value) {
+        answer(self.client.post(format!("{}/sign", self.engine.url)).json(body)).await
+    }
+
+    pub(crate) async fn poll(&self, id: &str) -> (u16, Value) {
+        answer(self.client.get(format!("{}/sign/status/{id}", self.engine.url))).await
+    }
+
+    /// Gets `url` with a payment header.
+    pub(crate) async fn pay(&self, url: &str, header: &str) -> (u16, Value) {
+        answer(self.client.get(url).header("PAYMENT-SIGNATURE", header)).await
+    }
+
+    /// What waits for the operator, once that is so many.
+    pub(crate) async fn held(&mut self, count: usize) -> Vec<RequestAnswer> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.operator.must("requests").await;
+            let Answer::Requests { requests } = answer else { panic!("{answer:?}") };
+            if requests.len() == count {
+                return requests;
+            }
+            assert!(Instant::now() < end, "{} requests wait, not {count}", requests.len());
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// The one request that waits.
+    pub(crate) async fn held_one(&mut self) -> RequestAnswer {
+        self.held(1).await.remove(0)
+    }
+
+    /// The agents as the operator sees them.
+    pub(crate) async fn agents(&mut self) -> Vec<AgentAnswer> {
+        match self.operator.must("agent list").await {
+            Answer::Agents { agents } => agents,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn balances(&self) -> Balances {
+        let of = async |owner| self.chain.balance_of(owner).await.expect("a balance");
+        Balances { payer: of(self.payer).await, merchant: of(merchant_address()).await }
+    }
+
+    /// Exactly `price` went from payer to merchant since `before`.
+    pub(crate) async fn assert_moved(&self, before: Balances, price: u128) {
+        let price = U256::from(price);
+        let wanted =
+            Balances { payer: before.payer - price, merchant: before.merchant + price };
+        assert_eq!(self.balances().await, wanted, "before: {before:?}");
+    }
+
+    /// The merchant's latest payment, which must have been settled by our address at that price, and whose
+    /// authorization the chain must know as used.
+    pub(crate) async fn settled(&self, price: u128) -> (Authorization, B256) {
+        let latest = self.merchant.payments().pop().expect("a payment");
+        let Outcome::Settled { terms, transaction } = latest.outcome else {
+            panic!("{:?}", latest.outcome);
+        };
+        let route = (terms.from, terms.to, terms.value);
+        assert_eq!(route, (self.payer, merchant_address(), U256::from(price)));
+        assert!(self.chain.authorization_used(terms.from, terms.nonce).await.expect("an answer"));
+        (terms, transaction)
+    }
+
+    /// The agent says that it paid, the merchant that it was paid, and the chain that the money moved.
+    pub(crate) async fn assert_bought(&self, told: &Told, before: Balances, price: u128) {
+        assert_eq!(told.end(), ("paid", Some(0)), "{}", told.line);
+        let (_terms, transaction) = self.settled(price).await;
+        assert_eq!(told.line["payment_response"]["transaction"], transaction.to_string());
+        assert_eq!(told.line["body"]["settled"], true, "{}", told.line);
+        self.assert_moved(before, price).await;
+    }
+}
+
+async fn answer(request: reqwest::RequestBuilder) -> (u16, Value) {
+    let answer = request.send().await.expect("an answer");
+    (answer.status().as_u16(), answer.json().await.expect("JSON"))
+}
