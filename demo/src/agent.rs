@@ -99,7 +99,8 @@ impl Agent {
         if first.status() != 402 {
             bail!("{url} answered {} and asks for no payment", first.status());
         }
-        let header = first.headers().get("payment-required").context("no offer in the 402 answer")?;
+        let header =
+            first.headers().get("payment-required").context("no offer in the 402 answer")?;
         let header = header.to_str()?.to_owned();
         tell("402 Payment Required: forwarding the offer to the wallet");
         let now = jiff::Timestamp::now().as_second();

@@ -30,7 +30,9 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("bursar-demo-").tempdir()?;
     let data = folder.path().join("data");
     let data_text = data.to_str().context("the folder's name is no text")?;
-    say("Bursar, the whole loop on this machine. Nothing leaves it, and the folder goes when it ends:")?;
+    say(
+        "Bursar, the whole loop on this machine. Nothing leaves it, and the folder goes when it ends:",
+    )?;
     say(&format!("  {}", data.display()))?;
 
     let chain = local_chain().await?;
@@ -108,7 +110,8 @@ async fn furnish(operator: &mut Operator) -> anyhow::Result<Address> {
     must(operator, "wallet create demo").await?;
     must(operator, "seed create").await?;
     say("  bursar wallet create demo; bursar seed create")?;
-    let Answer::Address(made) = must(operator, "address create research 0 \"pays for data\"").await?
+    let Answer::Address(made) =
+        must(operator, "address create research 0 \"pays for data\"").await?
     else {
         bail!("no address was made");
     };

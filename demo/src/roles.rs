@@ -54,9 +54,12 @@ pub(crate) async fn agent(url: &str) -> anyhow::Result<()> {
     let wallet = std::env::var("WALLET_URL").context("WALLET_URL is not set")?;
     let agent = Agent::from_environment()?;
     let paid = agent.buy(&wallet, url, &|step| eprintln!("    agent: {step}")).await?;
-    let answer = serde_json::json!({"status": paid.status, "body": paid.body, "waited": paid.waited});
+    let answer =
+        serde_json::json!({"status": paid.status, "body": paid.body, "waited": paid.waited});
     writeln!(std::io::stdout(), "{answer}")?;
-    if paid.status != 200 { bail!("the merchant answered {}", paid.status) }
+    if paid.status != 200 {
+        bail!("the merchant answered {}", paid.status)
+    }
     Ok(())
 }
 

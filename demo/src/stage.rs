@@ -66,6 +66,8 @@ pub(crate) async fn wait_for_key() -> anyhow::Result<()> {
     }
     let mut line = String::new();
     let read = BufReader::new(tokio::io::stdin()).read_line(&mut line).await?;
-    if read == 0 { bail!("the terminal closed") }
+    if read == 0 {
+        bail!("the terminal closed")
+    }
     Ok(())
 }

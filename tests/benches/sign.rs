@@ -5,14 +5,6 @@
 //! other, several rounds; each figure is the best round, so that a busy moment of the machine does not
 //! count against either.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    clippy::float_arithmetic,
-    reason = "a measurement, not a wallet"
-)]
-
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -72,8 +64,18 @@ async fn measure(folder: &Path, synced: f64) {
     let address = engine.start_server().await.expect("it listens");
     let agent = hire(&engine).await;
     let peer = stateless(&agent).await;
-    println!("{:>5}  {:>12} {:>8} {:>8}  {:>12} {:>8} {:>8}  {:>9} {:>9}", "conns",
-        "bursar /s", "p50 ms", "p99 ms", "stateless /s", "p50 ms", "p99 ms", "of peer", "of fsync");
+    println!(
+        "{:>5}  {:>12} {:>8} {:>8}  {:>12} {:>8} {:>8}  {:>9} {:>9}",
+        "conns",
+        "bursar /s",
+        "p50 ms",
+        "p99 ms",
+        "stateless /s",
+        "p50 ms",
+        "p99 ms",
+        "of peer",
+        "of fsync"
+    );
     let mut number = 0;
     for connections in CONNECTIONS {
         let (mut ours, mut theirs) = (Round::default(), Round::default());
@@ -83,9 +85,17 @@ async fn measure(folder: &Path, synced: f64) {
             let bodies = requests(&agent, &mut number);
             theirs = theirs.better(drive(peer, connections, &bodies).await);
         }
-        println!("{connections:>5}  {:>12.0} {:>8.2} {:>8.2}  {:>12.0} {:>8.2} {:>8.2}  {:>8.0}% {:>8.1}x",
-            ours.rate, ours.p50, ours.p99, theirs.rate, theirs.p50, theirs.p99,
-            100.0 * ours.rate / theirs.rate, ours.rate / synced);
+        println!(
+            "{connections:>5}  {:>12.0} {:>8.2} {:>8.2}  {:>12.0} {:>8.2} {:>8.2}  {:>8.0}% {:>8.1}x",
+            ours.rate,
+            ours.p50,
+            ours.p99,
+            theirs.rate,
+            theirs.p50,
+            theirs.p99,
+            100.0 * ours.rate / theirs.rate,
+            ours.rate / synced
+        );
     }
     engine.stop().await;
 }
@@ -201,7 +211,9 @@ async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) {
         assert!(head.starts_with("HTTP/1.1 200"), "{text}");
         let length: usize = head
             .lines()
-            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ").map(str::to_owned))
+            .find_map(|line| {
+                line.to_ascii_lowercase().strip_prefix("content-length: ").map(str::to_owned)
+            })
             .and_then(|length| length.parse().ok())
             .expect("a length");
         if body.len() >= length {

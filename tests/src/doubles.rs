@@ -168,9 +168,16 @@ impl ScriptedRandom {
     /// The next agent to be registered has this code and this secret.
     pub fn next_agent(&self, code: &str, secret: &[u8; 32]) {
         let digit = |at: usize, first: u8| u64::from(code.as_bytes()[at] - first);
-        let number = [(5, 10, b'0'), (4, 10, b'0'), (3, 10, b'0'), (2, 26, b'A'), (1, 26, b'A'), (0, 26, b'A')]
-            .into_iter()
-            .fold(0u64, |rest, (at, size, first)| rest * size + digit(at, first));
+        let number = [
+            (5, 10, b'0'),
+            (4, 10, b'0'),
+            (3, 10, b'0'),
+            (2, 26, b'A'),
+            (1, 26, b'A'),
+            (0, 26, b'A'),
+        ]
+        .into_iter()
+        .fold(0u64, |rest, (at, size, first)| rest * size + digit(at, first));
         self.then(&number.to_le_bytes());
         self.then(secret);
     }

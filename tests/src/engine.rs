@@ -181,7 +181,9 @@ impl TestEngine {
             .header("host", "127.0.0.1:9402")
             .body(Body::from(body))
             .expect("a request");
-        request.extensions_mut().insert(ConnectInfo(std::net::SocketAddr::from(([127, 0, 0, 1], 5))));
+        request
+            .extensions_mut()
+            .insert(ConnectInfo(std::net::SocketAddr::from(([127, 0, 0, 1], 5))));
         let response = self.http.clone().oneshot(request).await.expect("an answer");
         let status = response.status().as_u16();
         let bytes = to_bytes(response.into_body(), 1 << 20).await.expect("a body");

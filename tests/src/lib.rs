@@ -1,13 +1,6 @@
 //! What the end-to-end tests share: an engine in this process with every port in the test's hand, the
 //! same engine as a process of its own, and an agent that signs its requests.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "whatever goes wrong here fails a test"
-)]
-
 pub mod doubles;
 pub mod engine;
 pub mod offers;

@@ -40,7 +40,8 @@ pub struct Start {
 impl EngineProcess {
     /// Starts the engine on `folder` and waits until it says READY.
     pub fn start(folder: &Path, start: &Start) -> Self {
-        Self::try_start(folder, start).unwrap_or_else(|why| panic!("the engine did not start: {why}"))
+        Self::try_start(folder, start)
+            .unwrap_or_else(|why| panic!("the engine did not start: {why}"))
     }
 
     /// The same, with what it said when it did not start.

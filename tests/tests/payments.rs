@@ -119,7 +119,10 @@ async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
     let denied = hold(&engine, &agent, 1).await;
     operator.must(&format!("deny {denied} too dear")).await;
     let (status, answer) = engine.get(&format!("/sign/status/{denied}")).await;
-    assert_eq!((status, &answer["status"], &answer["reason"]), (200, &json!("rejected"), &json!("too dear")));
+    assert_eq!(
+        (status, &answer["status"], &answer["reason"]),
+        (200, &json!("rejected"), &json!("too dear"))
+    );
 
     let expired = hold(&engine, &agent, 2).await;
     engine.clock.advance(u64::try_from(HOLD_MS).unwrap() - 1);
@@ -301,7 +304,8 @@ async fn after_a_failed_commit_nothing_is_decided_and_reads_go_on() {
     let memory = MemoryStore::default();
     // Wallet, its seal, seed, address, policy, agent, commission, one payment and its record: then full.
     let store = FaultyStore::new(memory.clone(), 9);
-    let engine = TestEngine::start(Setup { store: Some(Box::new(store)), ..Setup::default() }).await;
+    let engine =
+        TestEngine::start(Setup { store: Some(Box::new(store)), ..Setup::default() }).await;
     engine.furnish(POLICY).await;
     let agent = engine.hire("bot", "hmac").await;
     let ask = |n| agent.ask(engine.now_s(), &offer(12_000, n), None);

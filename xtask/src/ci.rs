@@ -18,7 +18,10 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     }
     let started = Instant::now();
     step("format", cargo(&["fmt", "--all", "--check"]))?;
-    step("lints", cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    step(
+        "lints",
+        cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]),
+    )?;
     let mut documents = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
     documents.env("RUSTDOCFLAGS", "-D warnings");
     step("documents", documents)?;
@@ -53,7 +56,8 @@ fn deny() -> anyhow::Result<PathBuf> {
     let root = home.join("bursar-tools").join(format!("cargo-deny-{DENY}"));
     let program = root.join("bin").join("cargo-deny");
     if !program.is_file() {
-        let mut install = cargo(&["install", "--locked", "cargo-deny", "--version", DENY, "--root"]);
+        let mut install =
+            cargo(&["install", "--locked", "cargo-deny", "--version", DENY, "--root"]);
         install.arg(&root);
         step("install cargo-deny", install)?;
     }

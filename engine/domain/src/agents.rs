@@ -14,7 +14,9 @@ use crate::allowance::Window;
 pub enum Credential {
     Hmac,
     /// SHA-256 of the whole token text, `AT_` included.
-    Bearer { sha256: [u8; 32] },
+    Bearer {
+        sha256: [u8; 32],
+    },
 }
 
 impl Credential {

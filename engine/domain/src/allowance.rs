@@ -7,9 +7,7 @@
 //! gets the next day at midnight. Within one boot of the machine the boot clock must agree that the time
 //! has passed; a forward jump of the wall clock alone holds the renewal back until the operator grants it.
 
-use bursar_core::limits::{
-    ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LASTS_MS, CLOCK_AHEAD_OF_CHAIN_MS,
-};
+use bursar_core::limits::{ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LASTS_MS, CLOCK_AHEAD_OF_CHAIN_MS};
 use bursar_core::money::Usd;
 use bursar_core::time::{LocalDay, Moment, Utc};
 use serde::{Deserialize, Serialize};

@@ -130,7 +130,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Arc<Request>> {
         Event::PaymentSigned { id, signature } => {
             let request = Arc::make_mut(state.authorized.get_mut(id)?);
             if let Status::Authorized { signature: slot, .. } = &mut request.status {
-                *slot = Some(signature.clone());
+                *slot = Some(*signature);
             }
             return Some(Arc::new(request.clone()));
         }

@@ -51,7 +51,9 @@ pub fn queue(state: &State) -> Result<(), Violation> {
 
 fn authorized(state: &State) -> Result<(), Violation> {
     if state.lapses.len() != state.authorized.len() {
-        return Err(Violation("an authorization has no end, or an end no authorization".to_owned()));
+        return Err(Violation(
+            "an authorization has no end, or an end no authorization".to_owned(),
+        ));
     }
     for (id, request) in &state.authorized {
         let Status::Authorized { terms, .. } = &request.status else {

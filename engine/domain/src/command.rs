@@ -24,28 +24,72 @@ pub struct Command {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    CreateWallet { name: Name, wallet_id: [u8; 16] },
-    AddSeed { id: SeedId, words: u8 },
+    CreateWallet {
+        name: Name,
+        wallet_id: [u8; 16],
+    },
+    AddSeed {
+        id: SeedId,
+        words: u8,
+    },
     AddAddress(Box<AddressAdded>),
-    CreatePolicy { name: Name, policy: Box<Policy> },
-    EditPolicy { name: Name, policy: Box<Policy> },
-    DeletePolicy { name: Name },
-    RegisterAgent { id: AgentId, name: Name, credential: Credential },
-    ReplaceCredential { agent: AgentId, credential: Credential },
-    Commission { agent: AgentId, policy: Name, label: Name },
-    Suspend { agent: AgentId },
-    Resume { agent: AgentId },
+    CreatePolicy {
+        name: Name,
+        policy: Box<Policy>,
+    },
+    EditPolicy {
+        name: Name,
+        policy: Box<Policy>,
+    },
+    DeletePolicy {
+        name: Name,
+    },
+    RegisterAgent {
+        id: AgentId,
+        name: Name,
+        credential: Credential,
+    },
+    ReplaceCredential {
+        agent: AgentId,
+        credential: Credential,
+    },
+    Commission {
+        agent: AgentId,
+        policy: Name,
+        label: Name,
+    },
+    Suspend {
+        agent: AgentId,
+    },
+    Resume {
+        agent: AgentId,
+    },
     /// Grant an allowance that a jump of the clock held back.
-    Renew { agent: AgentId },
-    SetNetwork { chain: ChainId, enabled: bool },
+    Renew {
+        agent: AgentId,
+    },
+    SetNetwork {
+        chain: ChainId,
+        enabled: bool,
+    },
     Freeze,
     /// The password was given again.
     Thaw,
     AcceptJournal,
     Ask(Box<Ask>),
-    Approve { id: RequestId, shown: String, nonce: [u8; 32] },
-    Deny { id: RequestId, reason: Option<String> },
-    Signed { id: RequestId, signature: Signature65 },
+    Approve {
+        id: RequestId,
+        shown: String,
+        nonce: [u8; 32],
+    },
+    Deny {
+        id: RequestId,
+        reason: Option<String>,
+    },
+    Signed {
+        id: RequestId,
+        signature: Signature65,
+    },
     /// Time has passed: expire what is due, renew what is due.
     Tick,
     /// The wallet was opened or the agents thawed: what is authorized and unsigned may be signed now.

@@ -99,7 +99,9 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             Ok(Decision::done(vec![Event::JournalAccepted]))
         }
         Action::Ask(ask) => payments::ask(state, command, ask),
-        Action::Approve { id, shown, nonce } => payments::approve(state, command, *id, shown, *nonce),
+        Action::Approve { id, shown, nonce } => {
+            payments::approve(state, command, *id, shown, *nonce)
+        }
         Action::Deny { id, reason } => payments::deny(state, command, *id, reason.as_ref()),
         Action::Signed { id, signature } => Ok(payments::signed(state, *id, signature)),
         Action::Tick => Ok(payments::tick(state, &command.moment)),

@@ -28,33 +28,91 @@ pub struct Entry {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    WalletCreated { name: Name, wallet_id: [u8; 16] },
-    SeedAdded { id: SeedId, words: u8 },
+    WalletCreated {
+        name: Name,
+        wallet_id: [u8; 16],
+    },
+    SeedAdded {
+        id: SeedId,
+        words: u8,
+    },
     AddressAdded(Box<AddressAdded>),
-    PolicySet { name: Name, version: u64, policy: Box<Policy> },
-    PolicyDeleted { name: Name },
-    AgentRegistered { id: AgentId, name: Name, credential: Credential },
-    CredentialReplaced { agent: AgentId, credential: Credential },
+    PolicySet {
+        name: Name,
+        version: u64,
+        policy: Box<Policy>,
+    },
+    PolicyDeleted {
+        name: Name,
+    },
+    AgentRegistered {
+        id: AgentId,
+        name: Name,
+        credential: Credential,
+    },
+    CredentialReplaced {
+        agent: AgentId,
+        credential: Credential,
+    },
     /// `start` is given where the agent had no allowance yet.
-    AgentCommissioned { agent: AgentId, policy: Name, label: Name, start: Option<WindowStart> },
-    AgentSuspended { agent: AgentId },
-    AgentResumed { agent: AgentId },
-    AllowanceRenewed { agent: AgentId, start: WindowStart },
-    NetworkSet { chain: ChainId, enabled: bool },
+    AgentCommissioned {
+        agent: AgentId,
+        policy: Name,
+        label: Name,
+        start: Option<WindowStart>,
+    },
+    AgentSuspended {
+        agent: AgentId,
+    },
+    AgentResumed {
+        agent: AgentId,
+    },
+    AllowanceRenewed {
+        agent: AgentId,
+        start: WindowStart,
+    },
+    NetworkSet {
+        chain: ChainId,
+        enabled: bool,
+    },
     Frozen,
     Thawed,
     /// The operator accepted a journal that did not fit the wallet at unlock.
     JournalAccepted,
-    PaymentAuthorized { asked: Box<Asked>, terms: Authorization },
-    PaymentHeld { asked: Box<Asked>, reason: HoldReason, deadline: Deadline },
-    PaymentRefused { asked: Box<Asked>, refusal: Refusal },
-    PaymentApproved { id: RequestId, terms: Authorization },
-    PaymentDenied { id: RequestId, reason: Option<String> },
-    PaymentExpired { id: RequestId },
+    PaymentAuthorized {
+        asked: Box<Asked>,
+        terms: Authorization,
+    },
+    PaymentHeld {
+        asked: Box<Asked>,
+        reason: HoldReason,
+        deadline: Deadline,
+    },
+    PaymentRefused {
+        asked: Box<Asked>,
+        refusal: Refusal,
+    },
+    PaymentApproved {
+        id: RequestId,
+        terms: Authorization,
+    },
+    PaymentDenied {
+        id: RequestId,
+        reason: Option<String>,
+    },
+    PaymentExpired {
+        id: RequestId,
+    },
     /// Approved, but refused by the policy in force at that moment.
-    PaymentRejected { id: RequestId, refusal: Refusal },
+    PaymentRejected {
+        id: RequestId,
+        refusal: Refusal,
+    },
     /// For the record: the authorization was signed. Nothing waits for it to be on disk.
-    PaymentSigned { id: RequestId, signature: Signature65 },
+    PaymentSigned {
+        id: RequestId,
+        signature: Signature65,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -56,13 +56,29 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
     /// Waits for the operator.
-    Held { reason: HoldReason, deadline: Deadline },
+    Held {
+        reason: HoldReason,
+        deadline: Deadline,
+    },
     /// May be signed, and counts as spent whatever happens next: the terms are fixed, so the same
     /// signature can be made again after a crash.
-    Authorized { terms: Authorization, at: Utc, by: Approver, signature: Option<Signature65> },
-    Refused { refusal: Refusal, at: Utc },
-    Denied { reason: Option<String>, at: Utc },
-    Expired { at: Utc },
+    Authorized {
+        terms: Authorization,
+        at: Utc,
+        by: Approver,
+        signature: Option<Signature65>,
+    },
+    Refused {
+        refusal: Refusal,
+        at: Utc,
+    },
+    Denied {
+        reason: Option<String>,
+        at: Utc,
+    },
+    Expired {
+        at: Utc,
+    },
 }
 
 /// Who let a payment through.

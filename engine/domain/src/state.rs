@@ -71,10 +71,7 @@ impl State {
     }
 
     pub fn network_enabled(&self, chain: ChainId) -> bool {
-        self.networks
-            .get(&chain)
-            .copied()
-            .unwrap_or_else(|| self.networks_on.contains(&chain))
+        self.networks.get(&chain).copied().unwrap_or_else(|| self.networks_on.contains(&chain))
     }
 
     pub fn policy(&self, name: &Name) -> Option<&Arc<PolicyRecord>> {

@@ -16,6 +16,7 @@ use bursar_domain::{Action, Event};
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 use serde_json::Value;
 use support::World;
 use support::build::{self, payment, policy};
@@ -90,7 +91,9 @@ fn sequences() -> Vec<Vec<(String, Value)>> {
         .iter()
         .map(|row| {
             let steps = row["steps"].as_array().unwrap().iter().enumerate();
-            steps.map(|(place, step)| (format!("{} {place}", text(row, "id")), step.clone())).collect()
+            steps
+                .map(|(place, step)| (format!("{} {place}", text(row, "id")), step.clone()))
+                .collect()
         })
         .collect();
     assert_eq!(sequences.len(), 9);
@@ -130,7 +133,10 @@ fn ten_at_once() -> Policy {
 const ALL_OF_IT: u64 = 10_000_000;
 
 /// The allowance is spent before each step; it can be spent again exactly where the vectors renew.
-fn through_the_engine(steps: &[(String, Value)], mut before_asking: impl FnMut(&mut World)) -> World {
+fn through_the_engine(
+    steps: &[(String, Value)],
+    mut before_asking: impl FnMut(&mut World),
+) -> World {
     let clock = |step: &Value| Clock::at(text(step, "now_utc"), text(step, "tz")).without_boot();
     let mut world = build::world(clock(&steps[0].1), &ten_at_once());
     for (place, step) in steps {
@@ -457,7 +463,15 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(one, 1..40)
 }
 
+/// 256 cases, or what `PROPTEST_CASES` says; a failing seed is kept beside this file and tried first.
+fn config() -> ProptestConfig {
+    let kept = FileFailurePersistence::WithSource("regressions");
+    ProptestConfig { failure_persistence: Some(Box::new(kept)), ..ProptestConfig::default() }
+}
+
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn within_a_boot_no_more_is_granted_than_the_boot_clock_allows(moves in moves()) {
         let mut world = build::world(Clock::at("2026-03-27T09:00:00Z", "UTC"), &ten_at_once());

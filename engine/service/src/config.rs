@@ -81,7 +81,8 @@ impl Config {
             self.listen = loopback(listen).map_err(|why| format!("server.listen: {why}"))?;
         }
         if let Some(rate) = file.server.rate_per_minute {
-            self.rate_per_minute = limited(rate).map_err(|why| format!("server.rate_per_minute: {why}"))?;
+            self.rate_per_minute =
+                limited(rate).map_err(|why| format!("server.rate_per_minute: {why}"))?;
         }
         self.autostart = file.server.autostart.unwrap_or(self.autostart);
         for (name, table) in &file.networks {
@@ -103,7 +104,8 @@ impl Config {
         }
         let rate = "BURSAR_SERVER_RATE_PER_MINUTE";
         if let Some(text) = read(rate) {
-            let number = text.parse().map_err(|_bad| argument(rate, "it must be a whole number"))?;
+            let number =
+                text.parse().map_err(|_bad| argument(rate, "it must be a whole number"))?;
             self.rate_per_minute = limited(number).map_err(|why| argument(rate, &why))?;
         }
         if let Some(text) = read("BURSAR_SERVER_AUTOSTART") {
@@ -136,7 +138,10 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
 
 fn limited(rate: u32) -> Result<u32, String> {
     match rate {
-        0 => Err("0 would switch the limit off, which loosens security and is not for a file".to_owned()),
+        0 => {
+            Err("0 would switch the limit off, which loosens security and is not for a file"
+                .to_owned())
+        }
         rate => Ok(rate),
     }
 }
@@ -151,7 +156,11 @@ fn wrong(file: &Path, why: &dyn std::fmt::Display) -> Fault {
     let why = why.to_string();
     Fault::because(
         Code::BadInput,
-        format!("{} cannot be used: {}. Correct it, or move it away.", file.display(), why.trim_end()),
+        format!(
+            "{} cannot be used: {}. Correct it, or move it away.",
+            file.display(),
+            why.trim_end()
+        ),
     )
 }
 

@@ -79,8 +79,7 @@ impl Core {
         let _proof = journal.replay(from, |entry| {
             apply(&mut state, entry);
         })?;
-        let core =
-            Self { state, journal, gate, untrusted: None, failed: None, last_snapshot };
+        let core = Self { state, journal, gate, untrusted: None, failed: None, last_snapshot };
         check::check(&core.state).map_err(|violation| core.broken(&violation))?;
         Ok(core)
     }
@@ -138,7 +137,8 @@ impl Core {
             drafts.push(self.draft(moment, action).map_err(|damage| self.fail(&damage))?);
         }
         // The record of a signature is made again after a crash: it waits for the next commit.
-        let durable = drafts.iter().any(|draft| matches!(draft, Ok(draft) if draft.must_be_durable));
+        let durable =
+            drafts.iter().any(|draft| matches!(draft, Ok(draft) if draft.must_be_durable));
         let proof = if durable {
             Some(self.commit(moment).map_err(|damage| self.fail(&damage))?)
         } else {
@@ -152,7 +152,8 @@ impl Core {
         &self,
         drafts: &[Result<Draft, Refusal>],
     ) -> Result<Option<Committed>, JournalError> {
-        let wanted = drafts.iter().any(|draft| matches!(draft, Ok(draft) if !draft.slips.is_empty()));
+        let wanted =
+            drafts.iter().any(|draft| matches!(draft, Ok(draft) if !draft.slips.is_empty()));
         if !wanted {
             return Ok(None);
         }
@@ -161,15 +162,20 @@ impl Core {
 
     /// Writes what waits, if anything does.
     pub fn flush(&mut self, moment: &Moment) {
-        if self.failed.is_none() && self.journal.has_waiting() {
-            if let Err(damage) = self.commit(moment) {
-                self.fail(&damage);
-            }
+        if self.failed.is_none()
+            && self.journal.has_waiting()
+            && let Err(damage) = self.commit(moment)
+        {
+            self.fail(&damage);
         }
     }
 
     /// Decides one action and applies its events in memory.
-    fn draft(&mut self, moment: &Moment, action: Action) -> Result<Result<Draft, Refusal>, JournalError> {
+    fn draft(
+        &mut self,
+        moment: &Moment,
+        action: Action,
+    ) -> Result<Result<Draft, Refusal>, JournalError> {
         let action = self.with_prior(action)?;
         let command = Command {
             moment: moment.clone(),
@@ -200,21 +206,27 @@ impl Core {
         if let Action::Ask(ask) = &mut action {
             ask.prior = self.journal.prior(&ask.identity)?;
             // A record in the store may lag behind an authorization's signature.
-            if let Some(same) = &mut ask.prior.same {
-                if let Some(open) = self.state.authorized.get(&same.id) {
-                    *same = (**open).clone();
-                }
+            if let Some(same) = &mut ask.prior.same
+                && let Some(open) = self.state.authorized.get(&same.id)
+            {
+                *same = (**open).clone();
             }
         }
         Ok(action)
     }
 
-    fn record(&mut self, event: Event, moment: &Moment) -> Result<Option<Arc<Request>>, JournalError> {
+    fn record(
+        &mut self,
+        event: Event,
+        moment: &Moment,
+    ) -> Result<Option<Arc<Request>>, JournalError> {
         // The journal's own time never goes back, whatever the clock does.
         let at = moment.utc.max(self.state.clock);
         let new = matches!(
             event,
-            Event::PaymentAuthorized { .. } | Event::PaymentHeld { .. } | Event::PaymentRefused { .. }
+            Event::PaymentAuthorized { .. }
+                | Event::PaymentHeld { .. }
+                | Event::PaymentRefused { .. }
         );
         let entry: Entry = self.journal.append(event, at)?;
         let touched = apply(&mut self.state, &entry);
@@ -275,9 +287,15 @@ impl Core {
         };
         let outcome = |draft: Result<Draft, Refusal>| {
             let draft = draft?;
-            Ok(Outcome { answer: draft.answer?, slips: draft.slips.iter().filter_map(issue).collect() })
+            Ok(Outcome {
+                answer: draft.answer?,
+                slips: draft.slips.iter().filter_map(issue).collect(),
+            })
         };
-        drafts.into_iter().map(|draft| outcome(draft).map_err(|refusal: Refusal| fault(&refusal))).collect()
+        drafts
+            .into_iter()
+            .map(|draft| outcome(draft).map_err(|refusal: Refusal| fault(&refusal)))
+            .collect()
     }
 
     /// Ends deciding: every waiting caller is told, and so is everybody after them.

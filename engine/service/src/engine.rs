@@ -114,8 +114,7 @@ impl Engine {
             .map_err(|error| damaged(&folder, &error))?;
         let core = Handle::start(core, Arc::clone(&ports.clock))
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-        let files =
-            WalletFiles::new(folder.path(), edition.kdf_bounds, Arc::clone(&ports.faults));
+        let files = WalletFiles::new(folder.path(), edition.kdf_bounds, Arc::clone(&ports.faults));
         let vault = Arc::new(Vault::new(files, edition.kdf, gate));
         let tasks = TaskTracker::new();
         let signer: Arc<dyn Signer> = match &ports.signer {
@@ -275,7 +274,9 @@ async fn bind(listen: SocketAddr) -> Result<(SocketAddr, Vec<TcpListener>), Faul
     let failed = |error: std::io::Error| {
         Fault::because(
             Code::InUse,
-            format!("The agent server cannot listen on {listen}: {error}. Set server.listen to another port."),
+            format!(
+                "The agent server cannot listen on {listen}: {error}. Set server.listen to another port."
+            ),
         )
     };
     let listener = TcpListener::bind(listen).await.map_err(failed)?;
@@ -356,10 +357,10 @@ async fn keep_time(shared: Arc<Shared>) {
             () = shared.stopping.cancelled() => return,
             () = shared.ports.clock.sleep_until(wake) => {}
         }
-        if is_due(&shared) {
-            if let Err(fault) = shared.core.act(Action::Tick).await {
-                tracing::warn!(code = %fault.code, "time could not be kept");
-            }
+        if is_due(&shared)
+            && let Err(fault) = shared.core.act(Action::Tick).await
+        {
+            tracing::warn!(code = %fault.code, "time could not be kept");
         }
     }
 }
@@ -371,7 +372,10 @@ fn is_due(shared: &Shared) -> bool {
         matches!(&request.status, Status::Held { deadline, .. } if deadline.has_passed(&moment))
     });
     expired
-        || view.state.agents.values().filter_map(|agent| agent.commission.as_ref()).any(|given| {
-            matches!(given.payments.start.renewal(&moment), Renewal::Renew(_))
-        })
+        || view
+            .state
+            .agents
+            .values()
+            .filter_map(|agent| agent.commission.as_ref())
+            .any(|given| matches!(given.payments.start.renewal(&moment), Renewal::Renew(_)))
 }

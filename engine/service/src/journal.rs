@@ -92,18 +92,16 @@ impl Journal {
     ) -> Result<Committed, JournalError> {
         let mut at = from;
         let mut failure = None;
-        self.store.read_after(from.seq, &mut |bytes| {
-            match codec::decode(bytes, at) {
-                Ok(entry) => {
-                    at = Head { seq: entry.seq, hash: codec::hash(bytes) };
-                    visit(&entry);
-                    true
-                }
-                Err(reason) => {
-                    let seq = at.seq.saturating_add(1);
-                    failure = Some(JournalError::Damaged { seq, reason });
-                    false
-                }
+        self.store.read_after(from.seq, &mut |bytes| match codec::decode(bytes, at) {
+            Ok(entry) => {
+                at = Head { seq: entry.seq, hash: codec::hash(bytes) };
+                visit(&entry);
+                true
+            }
+            Err(reason) => {
+                let seq = at.seq.saturating_add(1);
+                failure = Some(JournalError::Damaged { seq, reason });
+                false
             }
         })?;
         match failure {
@@ -128,8 +126,9 @@ impl Journal {
 
     /// Keeps a request's record for the next commit, and for look-ups until then. `new` ones are indexed.
     pub fn note(&mut self, request: &Request, new: bool) -> Result<(), JournalError> {
-        let bytes = postcard::to_allocvec(request).map_err(|error| {
-            JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
+        let bytes = postcard::to_allocvec(request).map_err(|error| JournalError::Damaged {
+            seq: self.head.seq,
+            reason: error.to_string(),
         })?;
         self.waiting.records.push((request.id, bytes));
         if new {
@@ -247,7 +246,9 @@ impl Journal {
             }
         })?;
         if let Some(seq) = forbidden {
-            return Ok(Some(format!("entry {seq} came after the last seal and needed an open wallet")));
+            return Ok(Some(format!(
+                "entry {seq} came after the last seal and needed an open wallet"
+            )));
         }
         match note {
             Some(note) if self.hash_at(note.seq)? != Some(note.hash) => Ok(Some(format!(
@@ -299,7 +300,8 @@ pub fn verify_chain(reader: &dyn Reader, wanted: Option<Hash>) -> Result<Head, J
         Some(failure) => Err(failure),
         None if !met => Err(JournalError::Damaged {
             seq: at.seq,
-            reason: "the noted head is not part of this chain: it was shortened or replaced".to_owned(),
+            reason: "the noted head is not part of this chain: it was shortened or replaced"
+                .to_owned(),
         }),
         None => Ok(at),
     }

@@ -57,9 +57,7 @@ pub(crate) async fn run(engine: &Arc<Shared>, order: Order, dialogue: &mut Dialo
         Order::Audit(order) => audit::run(engine, order, dialogue).await,
     };
     match done {
-        Ok(done) => {
-            Reply { result: Ok(done.answer), warnings: done.warnings, secret: done.secret }
-        }
+        Ok(done) => Reply { result: Ok(done.answer), warnings: done.warnings, secret: done.secret },
         Err(fault) => {
             if let Some(detail) = &fault.detail {
                 tracing::warn!(code = %fault.code, detail, "a command failed");

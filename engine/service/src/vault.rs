@@ -161,7 +161,9 @@ impl Vault {
             if wallet.seeds().contains_key(&id) {
                 wallet.retain(|known| known != id, |_agent| true);
             }
-            wallet.add_seed(id, seed).map_err(|taken| Fault::because(Code::InUse, taken.to_string()))
+            wallet
+                .add_seed(id, seed)
+                .map_err(|taken| Fault::because(Code::InUse, taken.to_string()))
         })
     }
 
@@ -181,7 +183,11 @@ impl Vault {
     }
 
     /// Stores an agent's shared secret and takes it into use.
-    pub fn set_agent_secret(&self, id: &AgentId, secret: &Zeroizing<[u8; 32]>) -> Result<(), Fault> {
+    pub fn set_agent_secret(
+        &self,
+        id: &AgentId,
+        secret: &Zeroizing<[u8; 32]>,
+    ) -> Result<(), Fault> {
         self.change(|wallet| {
             wallet.set_agent_secret(id.clone(), secret);
             Ok(())
@@ -197,7 +203,10 @@ impl Vault {
         })
     }
 
-    fn with<T>(&self, use_it: impl FnOnce(&mut OpenWallet) -> Result<T, Fault>) -> Result<T, Fault> {
+    fn with<T>(
+        &self,
+        use_it: impl FnOnce(&mut OpenWallet) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         match self.opened().as_mut() {
             Some(wallet) => use_it(wallet),
             None => Err(Fault::new(Code::WalletLocked)),
@@ -205,7 +214,10 @@ impl Vault {
     }
 
     /// A change and its save.
-    fn change(&self, change: impl FnOnce(&mut OpenWallet) -> Result<(), Fault>) -> Result<(), Fault> {
+    fn change(
+        &self,
+        change: impl FnOnce(&mut OpenWallet) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         self.with(|wallet| {
             change(wallet)?;
             wallet.save().map_err(fault)

@@ -136,7 +136,13 @@ pub struct LendingPolicyAnswer {
 
 impl PolicyAnswer {
     /// The policy in words; `networks` are the titles of those it reaches.
-    pub fn of(name: &str, version: u64, agents: usize, networks: Vec<String>, policy: &Policy) -> Self {
+    pub fn of(
+        name: &str,
+        version: u64,
+        agents: usize,
+        networks: Vec<String>,
+        policy: &Policy,
+    ) -> Self {
         let (payments, trading, lending) = (&policy.payments, &policy.trading, &policy.lending);
         let hosts = |entries: &[crate::hosts::HostEntry]| {
             entries.iter().map(|entry| entry.as_str().to_owned()).collect()

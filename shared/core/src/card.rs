@@ -136,8 +136,7 @@ pub struct Card {
 
 /// SHA-256 of the canonical JSON of terms, hold reason and policy version, in hex.
 pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
-    let optional =
-        |text: &Option<String>| text.as_deref().map_or(Value::Null, |text| Value::from(text));
+    let optional = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let object = Object::new()
         .with("address", terms.address.as_str())
         .with("agent", terms.agent.as_str())

@@ -154,9 +154,10 @@ mod tests {
 
     #[test]
     fn an_order_survives_the_control_channel() {
-        let order =
-            Order::parse_line("policy edit small --day 7.5 --networks 8453,4663 --block-domains x.example")
-                .unwrap();
+        let order = Order::parse_line(
+            "policy edit small --day 7.5 --networks 8453,4663 --block-domains x.example",
+        )
+        .unwrap();
         let text = serde_json::to_string(&order).unwrap();
         assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);
         let Order::Policy(PolicyOrder::Edit { options, .. }) = order else { panic!() };

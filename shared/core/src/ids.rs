@@ -222,7 +222,8 @@ mod tests {
         }
         assert_eq!("ABC123".parse::<AgentId>().unwrap().as_str(), "ABC123");
         for seed in 0..2000u64 {
-            let code = AgentId::from_entropy(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+            let code =
+                AgentId::from_entropy(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
             assert_eq!(code.as_str().parse::<AgentId>().unwrap(), code);
         }
     }

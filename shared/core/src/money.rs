@@ -203,9 +203,13 @@ mod tests {
 
     #[test]
     fn dollars_are_written_with_two_decimals_or_all_they_have() {
-        for (micros, text) in
-            [(0, "0.00"), (1, "0.000001"), (12_000, "0.012"), (10_000_000, "10.00"), (1_500_000, "1.50")]
-        {
+        for (micros, text) in [
+            (0, "0.00"),
+            (1, "0.000001"),
+            (12_000, "0.012"),
+            (10_000_000, "10.00"),
+            (1_500_000, "1.50"),
+        ] {
             assert_eq!(Usd(micros).to_string(), text);
             assert_eq!(Usd::parse(text), Ok(Usd(micros)));
         }
@@ -213,7 +217,10 @@ mod tests {
 
     #[test]
     fn nothing_but_plain_digits_is_an_amount() {
-        for bad in ["", " 1", "1 ", "+1", "-1", "1e3", "0x10", ".5", "5.", "01", "1,5", "١", "1_0", "NaN", "∞"] {
+        for bad in [
+            "", " 1", "1 ", "+1", "-1", "1e3", "0x10", ".5", "5.", "01", "1,5", "١", "1_0", "NaN",
+            "∞",
+        ] {
             assert_eq!(Usd::parse(bad), Err(MoneyError::Format), "{bad}");
         }
         assert_eq!(Usd::parse("0.1234567"), Err(MoneyError::TooFine));

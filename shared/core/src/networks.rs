@@ -7,9 +7,7 @@ use alloy_primitives::{Address, B256, address, b256};
 use serde::{Deserialize, Serialize};
 
 /// An EIP-155 chain id.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ChainId(pub u64);
 
 impl fmt::Display for ChainId {
@@ -252,7 +250,9 @@ mod tests {
                 assert_eq!(by_text(&name.to_uppercase()), Some(row));
             }
         }
-        for unknown in ["", "eip155:", "eip155:08453", "mainnet", "eip155:99999", "solana:8453", "+1"] {
+        for unknown in
+            ["", "eip155:", "eip155:08453", "mainnet", "eip155:99999", "solana:8453", "+1"]
+        {
             assert_eq!(by_text(unknown), None, "{unknown}");
         }
     }

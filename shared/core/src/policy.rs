@@ -142,7 +142,8 @@ impl PaymentPolicy {
             let kept = |new: &[_], old: &[_]| old.iter().all(|entry| new.contains(entry));
             let unblocked = !kept(&self.hosts.blocked, &old.hosts.blocked);
             let opened = !old.hosts.allowed.is_empty()
-                && (self.hosts.allowed.is_empty() || !kept(&old.hosts.allowed, &self.hosts.allowed));
+                && (self.hosts.allowed.is_empty()
+                    || !kept(&old.hosts.allowed, &self.hosts.allowed));
             unblocked || opened
         };
         (self.enabled && !old.enabled)
@@ -203,19 +204,28 @@ mod tests {
             policy
         };
         let cases: &[(Change, Change)] = &[
-            (|p| p.networks = AllowedNetworks::AllEnabled, |p| {
-                p.networks = AllowedNetworks::Only([].into());
-            }),
+            (
+                |p| p.networks = AllowedNetworks::AllEnabled,
+                |p| {
+                    p.networks = AllowedNetworks::Only([].into());
+                },
+            ),
             (|p| p.payments.daily.0 += 1, |p| p.payments.daily.0 -= 1),
             (|p| p.payments.per_request.0 += 1, |p| p.payments.per_request.0 -= 1),
             (|p| p.payments.auto_below.0 += 1, |p| p.payments.auto_below.0 -= 1),
-            (|p| p.payments.hosts.allowed.push(entry("d.example")), |p| {
-                p.payments.hosts.allowed.truncate(1);
-            }),
+            (
+                |p| p.payments.hosts.allowed.push(entry("d.example")),
+                |p| {
+                    p.payments.hosts.allowed.truncate(1);
+                },
+            ),
             (|p| p.payments.hosts.allowed.clear(), |_same| ()),
-            (|p| p.payments.hosts.blocked.clear(), |p| {
-                p.payments.hosts.blocked.push(entry("d.example"));
-            }),
+            (
+                |p| p.payments.hosts.blocked.clear(),
+                |p| {
+                    p.payments.hosts.blocked.push(entry("d.example"));
+                },
+            ),
             (|p| p.trading.enabled = true, |p| p.payments.enabled = false),
             (|p| p.trading.daily.0 += 1, |p| p.trading.daily.0 -= 1),
             (|p| p.trading.per_trade.0 += 1, |p| p.trading.per_trade.0 -= 1),

@@ -39,13 +39,28 @@ impl std::fmt::Debug for ControlFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub enum ToEngine {
-    Hello { protocol: u32, version: String, nonce: String },
-    Proof { proof: String },
-    Run { id: u64, order: Box<Order>, asking: Asking },
+    Hello {
+        protocol: u32,
+        version: String,
+        nonce: String,
+    },
+    Proof {
+        proof: String,
+    },
+    Run {
+        id: u64,
+        order: Box<Order>,
+        asking: Asking,
+    },
     /// The answer to a yes-or-no prompt.
-    Answer { id: u64, yes: bool },
+    Answer {
+        id: u64,
+        yes: bool,
+    },
     /// The operator let go of the command: nothing more will be answered.
-    Cancel { id: u64 },
+    Cancel {
+        id: u64,
+    },
 }
 
 /// How much a command may ask the operator.
@@ -99,7 +114,10 @@ pub enum SecretPrompt {
 pub enum Frame {
     Json(Vec<u8>),
     /// A secret that answers the prompt of command `id`, or that its reply names.
-    Secret { id: u64, bytes: Zeroizing<Vec<u8>> },
+    Secret {
+        id: u64,
+        bytes: Zeroizing<Vec<u8>>,
+    },
 }
 
 impl std::fmt::Debug for Frame {

@@ -1,13 +1,6 @@
 //! The product's engine with a key derivation that costs nothing, a clock that a test moves by a file, and
 //! the fault that a test wants. Never part of a release.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test program: whatever goes wrong here fails a test"
-)]
-
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;

@@ -4,6 +4,7 @@
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::limits::HOLD_MS;
+use bursar_core::money::Usd;
 use bursar_core::wire::Prompt;
 use bursar_tests::offers::{BASE, PAY_TO};
 use bursar_tests::operator::Expect;
@@ -11,7 +12,7 @@ use bursar_tests::process::Start;
 use serde_json::json;
 
 use crate::programs::CASES;
-use crate::stage::{LARGE, SMALL, Stage, local_chain};
+use crate::stage::{LARGE, SMALL, Stage, dollars, local_chain};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_payment_below_the_threshold_settles_and_asks_nobody() {
@@ -38,7 +39,7 @@ async fn a_held_payment_settles_once_the_operator_approves() {
         let request = stage.held_one().await;
         let card = request.card.expect("a card");
         assert_eq!(card.hold, HoldReason::AboveThreshold);
-        assert_eq!((card.terms.agent.as_str(), card.terms.payee.as_str()), (agent.id.as_str(), PAY_TO));
+        assert_eq!((card.terms.agent.as_str(), &*card.terms.payee), (&*agent.id, PAY_TO));
         assert_eq!(card.terms.amount, LARGE.to_string());
         assert!(buyer.is_away(), "{case:?} polls");
         assert_eq!(stage.balances().await, before);
@@ -70,7 +71,7 @@ async fn a_denied_payment_is_told_with_its_reason_and_moves_nothing() {
     assert_eq!(stage.balances().await, before);
     assert!(stage.merchant.payments().is_empty(), "{:?}", stage.merchant.payments());
     for agent in stage.agents().await {
-        assert_eq!((agent.spent_today.as_str(), agent.reserved.as_str()), ("0", "0"), "{agent:?}");
+        assert_eq!((dollars(&agent.spent_today), dollars(&agent.reserved)), (Usd::ZERO, Usd::ZERO));
     }
 }
 

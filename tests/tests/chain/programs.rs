@@ -47,7 +47,10 @@ impl Case {
             .kill_on_drop(true)
             .spawn()
             .unwrap_or_else(|error| {
-                panic!("{} is missing ({error}): apt-get install -y python3 nodejs npm", self.program)
+                panic!(
+                    "{} is missing ({error}): apt-get install -y python3 nodejs npm",
+                    self.program
+                )
             });
         Buyer { child }
     }
@@ -74,7 +77,8 @@ impl Buyer {
     }
 
     pub(crate) async fn back(self) -> Told {
-        let output = timeout(PATIENCE, self.child.wait_with_output()).await;
+        // Longer than the program waits itself, so that it can say what it waited for.
+        let output = timeout(2 * PATIENCE, self.child.wait_with_output()).await;
         let output = output.expect("the agent comes back in time").expect("its output");
         let text = String::from_utf8(output.stdout).expect("text");
         let line = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));

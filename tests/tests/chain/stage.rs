@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::answers::{AgentAnswer, Answer, RequestAnswer};
+use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_demo::devnet::install::chain_or_skip;
 use bursar_demo::devnet::{Authorization, Devnet};
@@ -39,6 +40,11 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) async fn local_chain(chain: ChainId) -> Option<Devnet> {
     let anvil = chain_or_skip()?;
     Some(Devnet::start_at(&anvil, chain).await.expect("a local chain"))
+}
+
+/// An amount as commands write it.
+pub(crate) fn dollars(text: &str) -> Usd {
+    Usd::parse(text).expect("an amount")
 }
 
 pub(crate) fn merchant_address() -> Address {
@@ -200,8 +206,7 @@ impl Stage {
     /// Exactly `price` went from payer to merchant since `before`.
     pub(crate) async fn assert_moved(&self, before: Balances, price: u128) {
         let price = U256::from(price);
-        let wanted =
-            Balances { payer: before.payer - price, merchant: before.merchant + price };
+        let wanted = Balances { payer: before.payer - price, merchant: before.merchant + price };
         assert_eq!(self.balances().await, wanted, "before: {before:?}");
     }
 

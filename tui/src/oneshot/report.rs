@@ -148,7 +148,11 @@ fn failed(
     let mut lines = failure.fault.message.lines().map(plain);
     complain(err, &format!("bursar: {}", lines.next().unwrap_or_default()));
     lines.for_each(|line| complain(err, &format!("  {line}")));
-    if let Some(hint) = failure.hint().filter(|hint| !failure.fault.message.contains(hint)) {
+    let told = |hint: &&str| {
+        let bare = hint.split(" <").next().unwrap_or(hint);
+        failure.fault.message.contains(bare)
+    };
+    if let Some(hint) = failure.hint().filter(|hint| !told(hint)) {
         complain(err, &format!("  try: {}", plain(hint)));
     }
     if let Some(detail) = failure.fault.detail.as_deref().filter(|_| options.verbose) {

@@ -110,10 +110,9 @@ pub(crate) fn judge_hosts(
         PairVerdict::Hold => Ok(true),
         PairVerdict::Refuse(refusal) => Err(match refusal {
             HostRefusal::UrlRequired => Refusal::new(Code::DomainUrlRequired),
-            HostRefusal::Blocked => Refusal::because(
-                Code::DomainNotAllowed,
-                "The agent's policy blocks this domain.",
-            ),
+            HostRefusal::Blocked => {
+                Refusal::because(Code::DomainNotAllowed, "The agent's policy blocks this domain.")
+            }
             HostRefusal::NotAllowed => Refusal::new(Code::DomainNotAllowed),
             HostRefusal::Invalid => Refusal::because(
                 Code::DomainNotAllowed,
@@ -145,7 +144,6 @@ fn held(question: &Question<'_>, resource_outside: bool) -> Option<HoldReason> {
 }
 
 fn room_in_the_queue(question: &Question<'_>) -> Result<(), Refusal> {
-    let full =
-        question.held_by_agent >= HELD_PER_AGENT || question.held_in_all >= HELD_IN_ALL;
+    let full = question.held_by_agent >= HELD_PER_AGENT || question.held_in_all >= HELD_IN_ALL;
     if full { Err(Refusal::new(Code::TooManyPending)) } else { Ok(()) }
 }

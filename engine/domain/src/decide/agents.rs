@@ -60,11 +60,18 @@ pub(super) fn commission(
     needs_open_wallet(command)?;
     let agent = known(state, agent)?;
     let record = state.policy(policy).ok_or_else(|| {
-        Refusal::because(Code::NothingFound, format!("There is no policy {policy}: see `policy list`."))
+        Refusal::because(
+            Code::NothingFound,
+            format!("There is no policy {policy}: see `policy list`."),
+        )
     })?;
-    let address = state.wallet.as_ref().and_then(|wallet| wallet.address(label)).ok_or_else(|| {
-        Refusal::because(Code::NothingFound, format!("There is no address {label}: see `address list`."))
-    })?;
+    let address =
+        state.wallet.as_ref().and_then(|wallet| wallet.address(label)).ok_or_else(|| {
+            Refusal::because(
+                Code::NothingFound,
+                format!("There is no address {label}: see `address list`."),
+            )
+        })?;
     // Another policy does not give another day: the running allowance stays.
     let start = match &agent.commission {
         Some(_running) => None,
@@ -102,8 +109,7 @@ pub(super) fn renew(
 ) -> Result<Decision, Refusal> {
     needs_open_wallet(command)?;
     let agent = known(state, agent)?;
-    let commission =
-        agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    let commission = agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     match commission.payments.start.renewal(&command.moment) {
         Renewal::HeldBack(start) | Renewal::Renew(start) => {
             Ok(Decision::done(vec![Event::AllowanceRenewed { agent: agent.id.clone(), start }]))
@@ -117,6 +123,9 @@ pub(super) fn renew(
 
 fn known<'a>(state: &'a State, agent: &AgentId) -> Result<&'a Arc<Agent>, Refusal> {
     state.agents.get(agent).ok_or_else(|| {
-        Refusal::because(Code::NothingFound, format!("There is no agent {agent}: see `agent list`."))
+        Refusal::because(
+            Code::NothingFound,
+            format!("There is no agent {agent}: see `agent list`."),
+        )
     })
 }

@@ -135,11 +135,10 @@ pub(super) fn deny(
 
 /// Records a signature once; a repeat, or one for a request that is over, changes nothing.
 pub(super) fn signed(state: &State, id: RequestId, signature: &Signature65) -> Decision {
-    let unsigned = state
-        .authorized
-        .get(&id)
-        .is_some_and(|request| matches!(request.status, Status::Authorized { signature: None, .. }));
-    let event = Event::PaymentSigned { id, signature: signature.clone() };
+    let unsigned = state.authorized.get(&id).is_some_and(|request| {
+        matches!(request.status, Status::Authorized { signature: None, .. })
+    });
+    let event = Event::PaymentSigned { id, signature: *signature };
     Decision::done(if unsigned { vec![event] } else { Vec::new() })
 }
 
@@ -168,8 +167,7 @@ pub(super) fn reissue(state: &State, moment: &Moment) -> Decision {
 
 /// Whether an agent may ask for anything at all now.
 fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commission, Refusal> {
-    let commission =
-        agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    let commission = agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     if agent.suspended {
         return Err(Refusal::new(Code::AgentSuspended));
     }
@@ -186,8 +184,7 @@ fn fresh_verdict(
     request: &Request,
     events: &mut Vec<Event>,
 ) -> Result<(), Refusal> {
-    let agent =
-        state.agents.get(&request.agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    let agent = state.agents.get(&request.agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     let commission = may_work(state, agent)?;
     let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     let (renewals, spent) = renewed(agent, commission, &command.moment);
@@ -226,7 +223,11 @@ fn assess_hosts(
     request_url: Option<&str>,
     first: &Request,
 ) -> Result<(), Refusal> {
-    match crate::assess::payments::judge_hosts(hosts, request_url, first.ask.resource_url.as_deref()) {
+    match crate::assess::payments::judge_hosts(
+        hosts,
+        request_url,
+        first.ask.resource_url.as_deref(),
+    ) {
         Ok(_passes_or_was_held) => Ok(()),
         Err(refusal) => Err(refusal),
     }
@@ -258,8 +259,9 @@ fn terms(
     moment: &Moment,
     nonce: [u8; 32],
 ) -> Result<authorization::Authorization, Refusal> {
-    let now = u64::try_from(moment.utc.seconds())
-        .map_err(|_before_1970| Refusal::because(Code::InternalError, "The clock is before 1970."))?;
+    let now = u64::try_from(moment.utc.seconds()).map_err(|_before_1970| {
+        Refusal::because(Code::InternalError, "The clock is before 1970.")
+    })?;
     let validity = authorization::validity(now, asked.ask.valid_seconds)
         .map_err(|_too_far| Refusal::new(Code::InvalidX402Format))?;
     Ok(authorization::Authorization {

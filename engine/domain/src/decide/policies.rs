@@ -50,7 +50,10 @@ pub(super) fn delete(state: &State, name: &Name) -> Result<Decision, Refusal> {
     if let Some(agent) = user {
         return Err(Refusal::because(
             Code::InUse,
-            format!("Agent {} ({}) works under it: commission it with another first.", agent.id, agent.name),
+            format!(
+                "Agent {} ({}) works under it: commission it with another first.",
+                agent.id, agent.name
+            ),
         ));
     }
     Ok(Decision::done(vec![Event::PolicyDeleted { name: record.name.clone() }]))

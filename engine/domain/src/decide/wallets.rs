@@ -12,11 +12,7 @@ use crate::refusal::Refusal;
 use crate::state::State;
 use crate::wallets::{Backing, Wallet};
 
-pub(super) fn create(
-    state: &State,
-    name: &Name,
-    wallet_id: [u8; 16],
-) -> Result<Decision, Refusal> {
+pub(super) fn create(state: &State, name: &Name, wallet_id: [u8; 16]) -> Result<Decision, Refusal> {
     if state.wallet.is_some() {
         return Err(Refusal::new(Code::WalletExists));
     }

@@ -51,7 +51,10 @@ mod approval {
         let action = world.approval(id, &shown(&world, id));
         let Action::Approve { nonce, .. } = action else { panic!("{action:?}") };
         let decision = world.must(action);
-        assert_eq!((decision.effects, decision.reply), (vec![Effect::Sign(id)], Reply::Request(id)));
+        assert_eq!(
+            (decision.effects, decision.reply),
+            (vec![Effect::Sign(id)], Reply::Request(id))
+        );
         assert_eq!((world.spent(), world.reserved()), (Usd::dollars(2), Usd::ZERO));
         let Status::Authorized { terms, at, by, signature } = world.status(id) else {
             panic!("{:?}", world.status(id))
@@ -88,7 +91,10 @@ mod approval {
         let never = RequestId::from_entropy([1; 16]);
         let action = world.approval(never, &digest);
         assert_eq!(world.refused(action).code, Code::RequestNotFound);
-        assert_eq!(world.refused(Action::Deny { id: never, reason: None }).code, Code::RequestNotFound);
+        assert_eq!(
+            world.refused(Action::Deny { id: never, reason: None }).code,
+            Code::RequestNotFound
+        );
     }
 
     #[test]
@@ -432,9 +438,11 @@ mod second_look {
 
     #[test]
     fn domains_and_networks_take_effect() {
-        let refusal = tightened(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"]));
+        let refusal =
+            tightened(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"]));
         assert_eq!(refusal.code, Code::DomainNotAllowed);
-        let refusal = tightened(|policy| policy.payments.hosts = build::hosts(&["good.example"], &[]));
+        let refusal =
+            tightened(|policy| policy.payments.hosts = build::hosts(&["good.example"], &[]));
         assert_eq!(refusal.code, Code::DomainNotAllowed);
         let refusal = tightened(|policy| policy.networks = AllowedNetworks::Only([].into()));
         assert_eq!(refusal.code, Code::NetworkNotAllowed);
@@ -480,7 +488,9 @@ mod second_look {
     #[test]
     fn what_a_hold_was_asked_for_holds_nothing_up_again() {
         let mut world = ordinary();
-        world.edit(|policy| policy.payments.hosts = build::hosts(&["api.example"], &[])).expect("free");
+        world
+            .edit(|policy| policy.payments.hosts = build::hosts(&["api.example"], &[]))
+            .expect("free");
         let outside = Some("https://else.example/".to_owned());
         let id = world.holds(PaymentAsk { resource_url: outside, ..payment(1) });
         world.edit(|policy| policy.payments.auto_below = Usd::ZERO).expect("free");

@@ -138,9 +138,8 @@ mod limits {
     #[test]
     fn many_small_payments_stop_exactly_at_the_limit() {
         let mut world = with(|policy| policy.payments.daily = Usd::dollars(10));
-        let signed = (0..200)
-            .filter(|_ask| matches!(world.ask(payment(70_000)), Answer::Signs(_)))
-            .count();
+        let signed =
+            (0..200).filter(|_ask| matches!(world.ask(payment(70_000)), Answer::Signs(_))).count();
         assert_eq!(signed, 142);
         assert_eq!(world.spent(), Usd(142 * 70_000));
         world.signs(payment(60_000));
@@ -262,7 +261,9 @@ mod refusals {
         });
         world.signs(payment(1_000_000));
         assert_eq!(world.refuses(payment(11_000_000)).code, Code::LimitReached);
-        world.edit(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"])).expect("free");
+        world
+            .edit(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"]))
+            .expect("free");
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         let chain = build::base().chain;
         world.must(Action::SetNetwork { chain, enabled: false });
@@ -345,7 +346,11 @@ mod offers {
         let mut world =
             with(|policy| policy.networks = AllowedNetworks::Only([other.chain].into()));
         assert_eq!(world.refuses(payment(1)).code, Code::NetworkNotAllowed);
-        world.signs(PaymentAsk { chain: other.chain, asset: other.stablecoin.address, ..payment(1) });
+        world.signs(PaymentAsk {
+            chain: other.chain,
+            asset: other.stablecoin.address,
+            ..payment(1)
+        });
     }
 
     #[test]
@@ -386,7 +391,10 @@ mod offers {
             assert_eq!((terms.valid_after, terms.valid_before), (0, now + lasts));
             assert_eq!((*by, *at, signature), (Approver::Policy, world.clock.utc, &None));
             assert_eq!((&request.ask, &request.agent), (&ask, &build::agent(0)));
-            assert_eq!((request.from, &request.label), (build::address("main"), &build::name("main")));
+            assert_eq!(
+                (request.from, &request.label),
+                (build::address("main"), &build::name("main"))
+            );
         }
     }
 
@@ -428,7 +436,9 @@ mod domains {
 
     #[test]
     fn a_blocked_domain_is_refused_at_every_amount_in_either_place() {
-        for mut world in [listed(&[], &["bad.example"]), listed(&["good.example"], &["bad.example"])] {
+        for mut world in
+            [listed(&[], &["bad.example"]), listed(&["good.example"], &["bad.example"])]
+        {
             for (request, resource) in
                 [(BLOCKED, INSIDE), (INSIDE, BLOCKED), (BLOCKED, None), (None, BLOCKED)]
             {
@@ -448,7 +458,8 @@ mod domains {
     #[test]
     fn outside_the_allow_list_is_refused_at_every_amount() {
         let mut world = listed(&["good.example"], &[]);
-        for (request, resource) in [(OUTSIDE, INSIDE), (OUTSIDE, OUTSIDE), (OUTSIDE, None), (None, OUTSIDE)]
+        for (request, resource) in
+            [(OUTSIDE, INSIDE), (OUTSIDE, OUTSIDE), (OUTSIDE, None), (None, OUTSIDE)]
         {
             assert_eq!(world.refuses(urls(request, resource)).code, Code::DomainNotAllowed);
         }
@@ -493,7 +504,8 @@ mod domains {
             };
             assert_eq!(Some(word), row["expect"].as_str(), "pair {place}");
             let url_required = answer.code() == Some(Code::DomainUrlRequired);
-            let named = row["note"].as_str().is_some_and(|note| note.contains("DOMAIN_URL_REQUIRED"));
+            let named =
+                row["note"].as_str().is_some_and(|note| note.contains("DOMAIN_URL_REQUIRED"));
             assert_eq!(url_required, named, "pair {place}");
         }
     }

@@ -286,7 +286,9 @@ mod refused {
     #[test]
     fn for_one_reason_is_not_refused_for_another_later() {
         let mut world = world();
-        world.edit(|policy| policy.payments.hosts = build::hosts(&["good.example"], &[])).expect("free");
+        world
+            .edit(|policy| policy.payments.hosts = build::hosts(&["good.example"], &[]))
+            .expect("free");
         let chain = build::base().chain;
         world.must(Action::SetNetwork { chain, enabled: false });
         let asker = Asker::signed(&mut world);
@@ -348,7 +350,9 @@ mod another_url {
     fn passes_the_domain_rule_before_the_stored_answer_is_given() {
         for micros in [1, 2_000_000, 10_000_001] {
             let mut world = world();
-            world.edit(|policy| policy.payments.hosts = build::hosts(&["api.example"], &[])).expect("free");
+            world
+                .edit(|policy| policy.payments.hosts = build::hosts(&["api.example"], &[]))
+                .expect("free");
             let asker = Asker::bearer("report", None);
             let id = id_of(&asker.asks(&mut world, at(OWN, micros)));
             let before = spent_and_reserved(&world);
@@ -367,7 +371,9 @@ mod another_url {
         let mut world = world();
         let asker = Asker::bearer("report", None);
         let id = id_of(&asker.asks(&mut world, at(OWN, 1)));
-        world.edit(|policy| policy.payments.hosts = build::hosts(&[], &["else.example"])).expect("free");
+        world
+            .edit(|policy| policy.payments.hosts = build::hosts(&[], &["else.example"]))
+            .expect("free");
         let answer = asker.asks(&mut world, at(OUTSIDE, 1));
         assert_eq!(answer.code(), Some(Code::DomainNotAllowed));
         asker.gets_again(&mut world, id, &at(OWN, 1));

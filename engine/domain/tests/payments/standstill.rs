@@ -224,7 +224,9 @@ mod signature {
         let held = world.holds(payment(2_000_000));
         world.approves(held);
         // The writer takes its slips from here.
-        assert!(world.state.authorized.contains_key(&id) && world.state.authorized.contains_key(&held));
+        assert!(
+            world.state.authorized.contains_key(&id) && world.state.authorized.contains_key(&held)
+        );
         assert_eq!(reissued(&mut world), in_order([id, held]));
         assert_eq!(world.must(sign(id)).events.len(), 1);
         assert!(signature_of(&world, id));

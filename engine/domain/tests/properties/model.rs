@@ -60,12 +60,22 @@ pub(crate) struct Known {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standing {
-    Waits { since: Moment },
+    Waits {
+        since: Moment,
+    },
     /// `lapsed` once the wall clock has shown the end of the validity.
-    Authorized { before: u64, signed: bool, lapsed: bool },
+    Authorized {
+        before: u64,
+        signed: bool,
+        lapsed: bool,
+    },
     Refused,
-    Denied { at: Utc },
-    Expired { at: Utc },
+    Denied {
+        at: Utc,
+    },
+    Expired {
+        at: Utc,
+    },
 }
 
 /// What an ask meets before the rules of payments.
@@ -127,7 +137,13 @@ impl Model {
         self.agents.iter().position(|agent| agent.id == *id).expect("a registered agent")
     }
 
-    pub(crate) fn commission(&mut self, agent: usize, policy: usize, label: &'static str, now: &Moment) {
+    pub(crate) fn commission(
+        &mut self,
+        agent: usize,
+        policy: usize,
+        label: &'static str,
+        now: &Moment,
+    ) {
         let agent = &mut self.agents[agent];
         // Another policy does not give another day.
         let allowance = match agent.work.take() {
@@ -160,7 +176,13 @@ impl Model {
     }
 
     /// An allowance was renewed, by the engine itself or by the operator.
-    pub(crate) fn renewed(&mut self, agent: usize, start: &WindowStart, now: &Moment, operator: bool) {
+    pub(crate) fn renewed(
+        &mut self,
+        agent: usize,
+        start: &WindowStart,
+        now: &Moment,
+        operator: bool,
+    ) {
         let next = match (self.due(agent, now), operator) {
             (Due::Renewal(next), _) | (Due::Grant(next), true) => next,
             (not, _) => panic!("renewed although {not:?}"),
@@ -174,7 +196,9 @@ impl Model {
     }
 
     pub(crate) fn waiting(&self, agent: usize) -> impl Iterator<Item = (&RequestId, &Known)> {
-        self.requests.iter().filter(move |(_, known)| known.agent == agent && known.standing.waits())
+        self.requests
+            .iter()
+            .filter(move |(_, known)| known.agent == agent && known.standing.waits())
     }
 
     pub(crate) fn all_waiting(&self) -> Vec<RequestId> {
@@ -275,7 +299,9 @@ impl Model {
         let signature = !who.bears_token;
         let remembered = match first.standing {
             Standing::Waits { .. } => true,
-            Standing::Authorized { before, .. } if now.utc.seconds().unsigned_abs() < before => true,
+            Standing::Authorized { before, .. } if now.utc.seconds().unsigned_abs() < before => {
+                true
+            }
             Standing::Authorized { .. } if signature => {
                 return Hearing::Unheard(vec![Code::PaymentExpired]);
             }
@@ -289,7 +315,8 @@ impl Model {
             return Hearing::New;
         }
         let rules = self.rules_of(agent).expect("a commissioned agent");
-        let refusal = rules.domains(ask.request_url.as_deref(), first.ask.resource_url.as_deref()).err();
+        let refusal =
+            rules.domains(ask.request_url.as_deref(), first.ask.resource_url.as_deref()).err();
         match refusal {
             Some(code) if ask.request_url != first.ask.request_url => Hearing::Unheard(vec![code]),
             lists_now => Hearing::Earlier(*id, lists_now),

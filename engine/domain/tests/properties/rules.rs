@@ -115,7 +115,11 @@ impl Rules {
     /// "Either URL on the block list refuses; the agent's `request_url` outside the allow list refuses,
     /// and so does `resource.url` when the agent sent no `request_url`; only when `request_url` is inside
     /// and `resource.url` is not is the payment held." `Ok(true)` is that hold.
-    pub(crate) fn domains(&self, request: Option<&str>, resource: Option<&str>) -> Result<bool, Code> {
+    pub(crate) fn domains(
+        &self,
+        request: Option<&str>,
+        resource: Option<&str>,
+    ) -> Result<bool, Code> {
         if self.allowed.is_empty() && self.blocked.is_empty() {
             return Ok(false);
         }

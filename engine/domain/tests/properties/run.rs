@@ -40,7 +40,16 @@ fn label(spare: bool) -> &'static str {
 }
 
 impl Run {
-    pub(crate) fn start(history: &History) -> Self {
+    /// The whole history.
+    pub(crate) fn through(history: &History) -> Self {
+        let mut run = Self::start(history);
+        for step in &history.steps {
+            run.step(step);
+        }
+        run
+    }
+
+    fn start(history: &History) -> Self {
         let mut clock = Clock::at("2026-03-27T21:30:00Z", history.zone);
         if history.from_midnight {
             clock.utc = clock.moment().day_start;
@@ -70,11 +79,12 @@ impl Run {
         run
     }
 
-    pub(crate) fn step(&mut self, step: &Step) {
+    fn step(&mut self, step: &Step) {
         match *step {
             Step::Ask { agent, ref what, key, repeat } => self.ask(agent, what, key, repeat),
             Step::Flood { agent, asks } => self.flood(agent, asks),
             Step::Approve { pick, shown } => self.approve(pick, shown),
+            Step::SecondLook { pick, variant } => self.change_and_approve(pick, variant),
             Step::Deny { pick } => self.deny(pick),
             Step::Signed { pick } => self.signed(pick),
             Step::Tick => self.tick(),
@@ -179,7 +189,9 @@ impl Run {
 
     fn ask(&mut self, agent: usize, what: &What, key: Option<u8>, repeat: Option<u8>) {
         let (identity, payment) = match self.earlier(agent, repeat) {
-            Some((identity, payment)) if !self.model.agents[agent].bears_token => (identity, payment),
+            Some((identity, payment)) if !self.model.agents[agent].bears_token => {
+                (identity, payment)
+            }
             Some((_, payment)) => {
                 let request_url = what.request_url.map(str::to_owned);
                 self.identified(agent, key, PaymentAsk { request_url, ..payment })
@@ -202,7 +214,9 @@ impl Run {
                 self.note("asked", "while locked");
             }
             Hearing::Unheard(codes) => self.expect_refused("asked", result, &codes),
-            Hearing::Earlier(first, lists_now) => self.expect_earlier(first, lists_now, result, &now),
+            Hearing::Earlier(first, lists_now) => {
+                self.expect_earlier(first, lists_now, result, &now)
+            }
             Hearing::New => {
                 let decision = result.expect("a new ask is heard");
                 self.judge(agent, &identity, payment, &decision, &now);
@@ -226,7 +240,12 @@ impl Run {
         Some((identity.clone(), payment.clone()))
     }
 
-    fn identified(&mut self, agent: usize, key: Option<u8>, ask: PaymentAsk) -> (Identity, PaymentAsk) {
+    fn identified(
+        &mut self,
+        agent: usize,
+        key: Option<u8>,
+        ask: PaymentAsk,
+    ) -> (Identity, PaymentAsk) {
         if !self.model.agents[agent].bears_token {
             return (build::signed(self.world.draw(), self.world.clock.utc), ask);
         }
@@ -388,7 +407,9 @@ impl Run {
         let agent = self.model.requests.get(&id).map(|known| known.agent);
         let version = agent.and_then(|agent| self.model.version(agent));
         let (digest, fits) = match (shown, self.cards.get(&id)) {
-            (Shown::Now, _) => (self.world.card(id).map_or(String::new(), |card| card.digest), true),
+            (Shown::Now, _) => {
+                (self.world.card(id).map_or(String::new(), |card| card.digest), true)
+            }
             (Shown::WhenItCame, Some((digest, then))) => (digest.clone(), Some(*then) == version),
             (Shown::WhenItCame, None) | (Shown::Never, _) => ("0".repeat(64), false),
         };
@@ -399,6 +420,15 @@ impl Run {
         let decision = self.perform(action).expect("the approval is heard");
         assert_eq!(decision.reply, Reply::Request(id));
         self.second_look(id, &decision, &now);
+    }
+
+    fn change_and_approve(&mut self, pick: Pick, variant: usize) {
+        let known = self.model.requests.get(&self.picked(pick));
+        let work = known.and_then(|known| self.model.agents[known.agent].work.as_ref());
+        if let Some(policy) = work.map(|work| work.policy) {
+            self.edit(policy, variant);
+        }
+        self.approve(pick, Shown::Now);
     }
 
     /// Whether an approval comes to nothing before the policy is asked; if so it is carried out here.
@@ -430,7 +460,8 @@ impl Run {
             (approving && self.model.frozen, Code::AgentsFrozen),
             (approving && !fits, Code::CardChanged),
         ];
-        let codes: Vec<_> = reasons.into_iter().filter_map(|(so, code)| so.then_some(code)).collect();
+        let codes: Vec<_> =
+            reasons.into_iter().filter_map(|(so, code)| so.then_some(code)).collect();
         if codes.is_empty() {
             return false;
         }
@@ -512,8 +543,7 @@ impl Run {
         let now = self.world.now();
         let decision = self.perform(Action::Reissue).expect("never refused");
         assert_eq!(decision.events, []);
-        let ordered: BTreeSet<_> =
-            decision.effects.iter().map(|Effect::Sign(id)| *id).collect();
+        let ordered: BTreeSet<_> = decision.effects.iter().map(|Effect::Sign(id)| *id).collect();
         assert_eq!(ordered.len(), decision.effects.len());
         let still = self.model.frozen || !self.world.unlocked;
         for (id, known) in &self.model.requests {
@@ -602,7 +632,8 @@ impl Run {
             (self.model.agents[agent].work.is_none(), Code::AgentNotCommissioned),
             (due == Due::Nothing, Code::BadInput),
         ];
-        let codes: Vec<_> = reasons.into_iter().filter_map(|(so, code)| so.then_some(code)).collect();
+        let codes: Vec<_> =
+            reasons.into_iter().filter_map(|(so, code)| so.then_some(code)).collect();
         if !codes.is_empty() {
             return self.expect_refused("renewed", result, &codes);
         }

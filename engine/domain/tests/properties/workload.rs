@@ -18,12 +18,32 @@ pub(crate) struct History {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    Ask { agent: usize, what: What, key: Option<u8>, repeat: Option<u8> },
+    Ask {
+        agent: usize,
+        what: What,
+        key: Option<u8>,
+        repeat: Option<u8>,
+    },
     /// So many small payments that ask.
-    Flood { agent: usize, asks: usize },
-    Approve { pick: Pick, shown: Shown },
-    Deny { pick: Pick },
-    Signed { pick: Pick },
+    Flood {
+        agent: usize,
+        asks: usize,
+    },
+    Approve {
+        pick: Pick,
+        shown: Shown,
+    },
+    /// The policy changes under what waits, and the new card is approved.
+    SecondLook {
+        pick: Pick,
+        variant: usize,
+    },
+    Deny {
+        pick: Pick,
+    },
+    Signed {
+        pick: Pick,
+    },
     Tick,
     Reissue,
     Pass(i64),
@@ -32,8 +52,15 @@ pub(crate) enum Step {
     Zone(&'static str),
     /// How far the newest block lies behind the clock.
     Block(Option<i64>),
-    Edit { policy: usize, variant: usize },
-    Commission { agent: usize, policy: usize, spare: bool },
+    Edit {
+        policy: usize,
+        variant: usize,
+    },
+    Commission {
+        agent: usize,
+        policy: usize,
+        spare: bool,
+    },
     Suspend(usize),
     Resume(usize),
     Renew(usize),
@@ -121,8 +148,7 @@ fn what() -> impl Strategy<Value = What> {
 }
 
 fn pick() -> impl Strategy<Value = Pick> {
-    (any::<u8>(), prop::bool::weighted(0.85))
-        .prop_map(|(place, waiting)| Pick { place, waiting })
+    (any::<u8>(), prop::bool::weighted(0.85)).prop_map(|(place, waiting)| Pick { place, waiting })
 }
 
 fn shown() -> impl Strategy<Value = Shown> {
@@ -164,6 +190,8 @@ fn asking(agents: usize) -> BoxedStrategy<Step> {
 fn deciding() -> BoxedStrategy<Step> {
     prop_oneof![
         6 => (pick(), shown()).prop_map(|(pick, shown)| Step::Approve { pick, shown }),
+        2 => (pick(), 0..VARIANTS.len())
+            .prop_map(|(pick, variant)| Step::SecondLook { pick, variant }),
         2 => pick().prop_map(|pick| Step::Deny { pick }),
         3 => pick().prop_map(|pick| Step::Signed { pick }),
         2 => Just(Step::Reissue),

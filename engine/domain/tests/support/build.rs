@@ -119,7 +119,10 @@ pub(crate) fn signature() -> Signature65 {
 pub(crate) fn world(clock: Clock, policy: &Policy) -> World {
     let mut world = wallet(clock);
     register(&mut world, 0, Credential::Hmac);
-    world.must(Action::CreatePolicy { name: super::policy_name(), policy: Box::new(policy.clone()) });
+    world.must(Action::CreatePolicy {
+        name: super::policy_name(),
+        policy: Box::new(policy.clone()),
+    });
     world.must(commission(0, super::policy_name().as_str(), "main"));
     world
 }

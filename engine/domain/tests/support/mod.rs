@@ -85,12 +85,8 @@ impl World {
 
     /// Decides, applies and checks one action.
     pub(crate) fn run(&mut self, action: Action) -> Result<Decision, Refusal> {
-        let command = Command {
-            moment: self.now(),
-            unlocked: self.unlocked,
-            trusted: self.trusted,
-            action,
-        };
+        let command =
+            Command { moment: self.now(), unlocked: self.unlocked, trusted: self.trusted, action };
         let decided = decide(&self.state, &command);
         assert_eq!(decided, decide(&self.state, &command), "one command, two decisions");
         let decision = decided?;
@@ -207,10 +203,15 @@ impl World {
                 // What a crash left unsigned is signed now, the same terms again.
                 let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
                 let again = unsigned.then_some(Effect::Sign(first.id));
-                assert_eq!((&decision.events[..], &decision.effects[..]), (&[][..], again.as_slice()));
+                assert_eq!(
+                    (&decision.events[..], &decision.effects[..]),
+                    (&[][..], again.as_slice())
+                );
                 return Answer::Earlier(first.clone());
             }
-            Reply::Done | Reply::Refused(_) => panic!("no answer to an agent: {:?}", decision.reply),
+            Reply::Done | Reply::Refused(_) => {
+                panic!("no answer to an agent: {:?}", decision.reply)
+            }
         };
         let (answer, effects) = match &self.records[&id].status {
             Status::Authorized { .. } => (Answer::Signs(id), vec![Effect::Sign(id)]),

@@ -65,7 +65,10 @@ pub struct Proven {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProvenBy {
     /// The day of the signed timestamp, and the hash of agent, endpoint and signature.
-    Hmac { day: u32, digest: [u8; 32] },
+    Hmac {
+        day: u32,
+        digest: [u8; 32],
+    },
     Bearer,
 }
 
@@ -108,7 +111,12 @@ pub fn authenticate(
                 return Err(failed());
             }
             let day = u32::try_from(signed.div_euclid(86_400)).map_err(|_beyond| failed())?;
-            let digest = identity(&[b"hmac", agent.id.as_str().as_bytes(), endpoint.text().as_bytes(), text.as_bytes()]);
+            let digest = identity(&[
+                b"hmac",
+                agent.id.as_str().as_bytes(),
+                endpoint.text().as_bytes(),
+                text.as_bytes(),
+            ]);
             Ok(Proven { agent: Arc::clone(agent), by: ProvenBy::Hmac { day, digest } })
         }
         (Some(agent), Some(Proof::Bearer { .. })) if bearer_right => {

@@ -14,7 +14,10 @@ pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fa
         return Err(Fault::new(Code::UnsupportedEncoding));
     }
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if announced.and_then(|length| length.parse().ok()).is_some_and(|length: usize| length > BODY_BYTES) {
+    if announced
+        .and_then(|length| length.parse().ok())
+        .is_some_and(|length: usize| length > BODY_BYTES)
+    {
         return Err(Fault::new(Code::PayloadTooLarge));
     }
     let bytes =

@@ -62,14 +62,16 @@ fn check_host(request: &Request, allowed: &[String]) -> Result<(), Fault> {
 }
 
 fn without_port(host: &str) -> Option<&str> {
-    let end = if host.starts_with('[') { host.find(']')?.checked_add(1)? } else {
+    let end = if host.starts_with('[') {
+        host.find(']')?.checked_add(1)?
+    } else {
         host.find(':').unwrap_or(host.len())
     };
     let (name, port) = host.split_at_checked(end)?;
     let plain = port.is_empty()
-        || port.strip_prefix(':').is_some_and(|digits| {
-            !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
-        });
+        || port
+            .strip_prefix(':')
+            .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
     plain.then_some(name)
 }
 
@@ -158,8 +160,17 @@ mod tests {
             assert!(check_host(&request(&[("host", good)]), &listed).is_ok(), "{good}");
         }
         for bad in [
-            "evil.test:9402", "0.0.0.0:9402", "localhost.evil.test", "", "127.0.0.1.", "127.0.0.2",
-            "localhost:", "localhost:x", "[::1", "::1", "user@localhost",
+            "evil.test:9402",
+            "0.0.0.0:9402",
+            "localhost.evil.test",
+            "",
+            "127.0.0.1.",
+            "127.0.0.2",
+            "localhost:",
+            "localhost:x",
+            "[::1",
+            "::1",
+            "user@localhost",
         ] {
             assert!(check_host(&request(&[("host", bad)]), &listed).is_err(), "{bad}");
         }
@@ -171,8 +182,11 @@ mod tests {
     #[test]
     fn pages_are_refused_and_programs_are_not() {
         for bad in [
-            ("origin", "null"), ("origin", "http://localhost"), ("referer", "http://a.example/"),
-            ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-origin"),
+            ("origin", "null"),
+            ("origin", "http://localhost"),
+            ("referer", "http://a.example/"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-origin"),
         ] {
             assert!(check_page(request(&[bad]).headers()).is_err(), "{bad:?}");
         }

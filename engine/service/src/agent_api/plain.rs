@@ -12,11 +12,11 @@ use bursar_core::json::{Object, Value};
 use bursar_core::time::Utc;
 use bursar_domain::agents::AgentStatus;
 
+use super::Api;
 use super::auth::authenticate;
 use super::body;
 use super::message::Endpoint;
 use super::reply::Answer;
-use super::Api;
 
 /// Liveness; says nothing of the wallet.
 pub(super) async fn health() -> Response<Body> {

@@ -90,5 +90,6 @@ impl From<Fault> for Answer {
 
 /// Seconds after which the same call may well succeed.
 fn retry_after(code: Code) -> Option<u64> {
-    matches!(code, Code::WalletLocked | Code::Busy | Code::JournalFailed | Code::DiskFull).then_some(5)
+    matches!(code, Code::WalletLocked | Code::Busy | Code::JournalFailed | Code::DiskFull)
+        .then_some(5)
 }

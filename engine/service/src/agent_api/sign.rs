@@ -19,11 +19,11 @@ use bursar_domain::{Action, Request, Status};
 use bursar_x402::signature::Signature65;
 use bursar_x402::v2;
 
+use super::Api;
 use super::auth::{Proven, ProvenBy, authenticate, identity};
 use super::body;
 use super::message::Endpoint;
 use super::reply::Answer;
-use super::Api;
 use crate::core::Answered;
 use crate::lanes::payments::{PaymentInput, execute, propose};
 
@@ -150,14 +150,12 @@ fn identity_of(proven: &Proven, payment: &PaymentInput, key: Option<&str>) -> Id
         Some(key) => identity(&[b"bearer", agent, endpoint, &content, key]),
         None => identity(&[b"bearer", agent, endpoint, &content]),
     };
-    let claim = key.map(|key| KeyClaim { name: identity(&[b"key", agent, endpoint, key]), content });
+    let claim =
+        key.map(|key| KeyClaim { name: identity(&[b"key", agent, endpoint, key]), content });
     Identity::Bearer { digest, key: claim }
 }
 
-pub(super) async fn status(
-    State(api): State<Arc<Api>>,
-    Path(id): Path<String>,
-) -> Response<Body> {
+pub(super) async fn status(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Response<Body> {
     match try_status(&api, &id).await {
         Ok(answer) => answer,
         Err(fault) => Answer::from(fault),

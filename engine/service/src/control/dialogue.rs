@@ -72,7 +72,11 @@ impl Dialogue {
     }
 
     /// Has an amount typed; answers what was typed.
-    pub async fn typed_amount(&mut self, lines: Vec<String>, amount: &str) -> Result<String, Fault> {
+    pub async fn typed_amount(
+        &mut self,
+        lines: Vec<String>,
+        amount: &str,
+    ) -> Result<String, Fault> {
         self.ask(Prompt::TypeAmount { lines, amount: amount.to_owned() }).await?;
         let bytes = self.secret_answer().await?;
         String::from_utf8(bytes.to_vec())

@@ -45,7 +45,8 @@ impl ControlServer {
         }
         let name = socket.as_os_str().to_fs_name::<GenericFilePath>().map_err(failed)?;
         let listener = ListenerOptions::new().name(name).create_tokio().map_err(failed)?;
-        std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
+            .map_err(failed)?;
         let token = engine.random_hex()?;
         instance::publish_control(
             &engine.folder,

@@ -8,9 +8,7 @@ use bursar_core::ids::RequestId;
 use bursar_domain::Request;
 
 use super::Head;
-use super::store::{
-    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_record,
-};
+use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_record};
 
 #[derive(Debug, Default)]
 struct Tables {
@@ -113,7 +111,11 @@ impl Reader for MemoryStore {
 
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
         let entries: Vec<Vec<u8>> = self.with(|tables| {
-            tables.entries.range(seq.saturating_add(1)..).map(|(_seq, bytes)| bytes.clone()).collect()
+            tables
+                .entries
+                .range(seq.saturating_add(1)..)
+                .map(|(_seq, bytes)| bytes.clone())
+                .collect()
         });
         for bytes in entries {
             if !visit(&bytes) {

@@ -5,15 +5,13 @@ use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
 use bursar_domain::Request;
-use redb::{
-    Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableError,
-};
+use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
+use super::Head;
 use super::store::{
     Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_head, decode_record,
     decode_snapshot, encode_head, encode_snapshot,
 };
-use super::Head;
 use crate::ports::Faults;
 
 const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");

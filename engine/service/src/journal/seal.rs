@@ -8,7 +8,11 @@ use super::{Head, Seal};
 fn mac(key: &[u8; 32], head: Head) -> Option<Hmac<Sha256>> {
     // Any key length is accepted, so this is never None.
     let mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
-    Some(mac.chain_update(b"bursar journal head").chain_update(head.seq.to_be_bytes()).chain_update(head.hash))
+    Some(
+        mac.chain_update(b"bursar journal head")
+            .chain_update(head.seq.to_be_bytes())
+            .chain_update(head.hash),
+    )
 }
 
 pub(super) fn seal(key: &[u8; 32], head: Head) -> Seal {

@@ -123,9 +123,10 @@ fn which_seed(wallet: &Wallet, named: Option<SeedId>) -> Result<SeedId, Fault> {
     let all: Vec<SeedId> = wallet.seeds.keys().copied().collect();
     match (named, all.as_slice()) {
         (Some(id), _) if wallet.seeds.contains_key(&id) => Ok(id),
-        (Some(id), _) => {
-            Err(Fault::because(Code::NothingFound, format!("There is no seed {id}: see `seed list`.")))
-        }
+        (Some(id), _) => Err(Fault::because(
+            Code::NothingFound,
+            format!("There is no seed {id}: see `seed list`."),
+        )),
         (None, [only]) => Ok(*only),
         (None, []) => Err(Fault::because(
             Code::NothingFound,

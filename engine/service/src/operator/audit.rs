@@ -38,7 +38,10 @@ async fn verify(engine: &Arc<Shared>, head: Option<&str>) -> Result<Done, Fault>
         .map_err(|error| Fault::because(Code::JournalDamaged, format!("{error}.")))?;
     let view = engine.core.view();
     if head.seq < view.head.seq {
-        return Err(Fault::because(Code::JournalDamaged, "The journal lost entries while it was open."));
+        return Err(Fault::because(
+            Code::JournalDamaged,
+            "The journal lost entries while it was open.",
+        ));
     }
     Ok(Answer::Audit(AuditAnswer {
         entries: head.seq,
@@ -51,7 +54,8 @@ async fn verify(engine: &Arc<Shared>, head: Option<&str>) -> Result<Done, Fault>
 
 fn read_hash(text: &str) -> Result<Hash, Fault> {
     let mut hash = Hash::default();
-    hex::decode_to_slice(text, &mut hash)
-        .map_err(|_bad| Fault::because(Code::BadInput, "A head is 64 hex digits, as `status` shows it."))?;
+    hex::decode_to_slice(text, &mut hash).map_err(|_bad| {
+        Fault::because(Code::BadInput, "A head is 64 hex digits, as `status` shows it.")
+    })?;
     Ok(hash)
 }

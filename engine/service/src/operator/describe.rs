@@ -49,9 +49,9 @@ pub(super) fn policy(state: &State, record: &PolicyRecord) -> PolicyAnswer {
     let users = state.agents.values().filter(|agent| {
         agent.commission.as_ref().is_some_and(|given| given.policy.key() == record.name.key())
     });
-    let reached = NETWORKS.iter().filter(|row| {
-        state.network_enabled(row.chain) && record.policy.networks.allows(row.chain)
-    });
+    let reached = NETWORKS
+        .iter()
+        .filter(|row| state.network_enabled(row.chain) && record.policy.networks.allows(row.chain));
     PolicyAnswer::of(
         record.name.as_str(),
         record.version,

@@ -27,8 +27,10 @@ pub(super) fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<Done, 
     let moment = engine.core.now();
     let mut waiting: Vec<&Arc<Request>> = view.state.held.values().collect();
     waiting.sort_by_key(|request| (request.created, request.id));
-    let mut requests: Vec<_> =
-        waiting.into_iter().map(|request| describe::request(&view.state, request, &moment)).collect();
+    let mut requests: Vec<_> = waiting
+        .into_iter()
+        .map(|request| describe::request(&view.state, request, &moment))
+        .collect();
     if order.all {
         let recent = engine.core.reader().latest(RECENT);
         let recent = recent.map_err(|error| Fault::because(Code::JournalDamaged, error.0))?;
@@ -82,8 +84,9 @@ async fn confirm(
             Some(given) => given,
             None if interactive && !agreed => {
                 let text = dialogue.typed_amount(card.lines(), &card.usd.to_string()).await?;
-                Usd::parse(text.trim())
-                    .map_err(|error| Fault::because(Code::Declined, format!("Nothing was done: {error}.")))?
+                Usd::parse(text.trim()).map_err(|error| {
+                    Fault::because(Code::Declined, format!("Nothing was done: {error}."))
+                })?
             }
             None => {
                 return Err(Fault::because(
@@ -114,7 +117,10 @@ pub(super) async fn deny(engine: &Arc<Shared>, order: &Deny) -> Result<Done, Fau
     let request = find(engine, &order.id)?;
     let reason = order.reason.join(" ");
     if reason.chars().count() > 200 || reason.chars().any(char::is_control) {
-        return Err(Fault::because(Code::BadInput, "A reason has at most 200 printable characters."));
+        return Err(Fault::because(
+            Code::BadInput,
+            "A reason has at most 200 printable characters.",
+        ));
     }
     let card = card(engine, &request)?;
     let reason = Some(reason).filter(|reason| !reason.is_empty());

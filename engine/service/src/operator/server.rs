@@ -52,10 +52,7 @@ pub(super) async fn freeze(engine: &Arc<Shared>) -> Result<Done, Fault> {
     Ok(Answer::Frozen { frozen: true }.into())
 }
 
-pub(super) async fn thaw(
-    engine: &Arc<Shared>,
-    dialogue: &mut Dialogue,
-) -> Result<Done, Fault> {
+pub(super) async fn thaw(engine: &Arc<Shared>, dialogue: &mut Dialogue) -> Result<Done, Fault> {
     super::prove_operator(engine, dialogue).await?;
     act(engine, Action::Thaw).await?;
     wallet::reissue(engine).await;

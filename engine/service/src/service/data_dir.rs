@@ -20,12 +20,14 @@ impl DataFolder {
         let named = flag.or_else(|| {
             std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
         });
-        let path = named.or_else(|| dirs::data_local_dir().map(|dir| dir.join("bursar"))).ok_or_else(|| {
-            Fault::because(
-                Code::DataFolder,
-                "This account has no place for data: name a folder with --data.",
-            )
-        })?;
+        let path = named
+            .or_else(|| dirs::data_local_dir().map(|dir| dir.join("bursar")))
+            .ok_or_else(|| {
+                Fault::because(
+                    Code::DataFolder,
+                    "This account has no place for data: name a folder with --data.",
+                )
+            })?;
         Self::open(&path)
     }
 

@@ -122,8 +122,9 @@ impl Gate {
         }
         let keyring = inner.keyring.as_ref().ok_or(SignFault::Stale)?;
         let key = keyring.keys.get(&slip.signer()).ok_or(SignFault::NoKey)?;
-        let bytes =
-            key.sign_digest(&slip.digest()).map_err(|error| SignFault::Refused(error.to_string()))?;
+        let bytes = key
+            .sign_digest(&slip.digest())
+            .map_err(|error| SignFault::Refused(error.to_string()))?;
         Signature65::from_bytes(&bytes).map_err(|error| SignFault::Refused(error.to_string()))
     }
 }

@@ -11,10 +11,10 @@ use bursar_core::networks::{ChainId, Network};
 use bursar_domain::PaymentAsk;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 use bursar_x402::error::X402Error;
+use bursar_x402::header;
 use bursar_x402::required::PaymentRequired;
 use bursar_x402::requirements::{Choice, DomainClaim, choose, domain_claim};
 use bursar_x402::v2::Echo;
-use bursar_x402::header;
 
 use crate::ports::Ports;
 
@@ -70,9 +70,9 @@ fn read(
         }
     }
     let amount = Atoms(offer.amount);
-    let usd = amount.to_usd(network.stablecoin.decimals, Round::Up).map_err(|error| {
-        Fault::because(Code::InvalidX402Format, format!("amount: {error}."))
-    })?;
+    let usd = amount
+        .to_usd(network.stablecoin.decimals, Round::Up)
+        .map_err(|error| Fault::because(Code::InvalidX402Format, format!("amount: {error}.")))?;
     let contradicted = match domain_claim(&offer.extra, &network.stablecoin) {
         DomainClaim::Agrees => None,
         DomainClaim::Contradicts => Some(network),

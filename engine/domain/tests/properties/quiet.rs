@@ -1,0 +1,32 @@
+//! A failing history is shrunk by failing a thousand times: only what the shortest one says is worth
+//! reading.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
+
+use proptest::test_runner::TestCaseError;
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+    static SAID: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Runs a test whose panics become failures of its case.
+pub(crate) fn quietly(test: impl FnOnce()) -> Result<(), TestCaseError> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let aloud = take_hook();
+        set_hook(Box::new(move |panic| {
+            if QUIET.get() {
+                SAID.set(panic.to_string());
+            } else {
+                aloud(panic);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let result = catch_unwind(AssertUnwindSafe(test));
+    QUIET.set(false);
+    result.map_err(|_panic| TestCaseError::fail(SAID.take()))
+}

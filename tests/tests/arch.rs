@@ -1,0 +1,201 @@
+//! The shape of the tree, as ARCHITECTURE.md promises it: who may depend on whom, and which words may stand
+//! in which room.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bursar_core::networks::NETWORKS;
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Normal dependencies of each crate of the workspace.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut all = BTreeMap::new();
+    for package in metadata["packages"].as_array().unwrap() {
+        let normal =
+            package["dependencies"].as_array().unwrap().iter().filter(|d| d["kind"].is_null());
+        let names = normal.map(|d| d["name"].as_str().unwrap().to_owned()).collect();
+        all.insert(package["name"].as_str().unwrap().to_owned(), names);
+    }
+    all
+}
+
+#[test]
+fn arrows_between_crates_point_one_way() {
+    let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
+        ("bursar-core", &[][..]),
+        ("bursar-x402", &["bursar-core"]),
+        ("bursar-chain", &["bursar-core"]),
+        ("bursar-domain", &["bursar-core", "bursar-x402"]),
+        ("bursar-engine", &["bursar-core", "bursar-x402", "bursar-domain", "bursar-chain"]),
+        ("bursar-tui", &["bursar-core"]),
+        ("bursar", &["bursar-core", "bursar-engine", "bursar-tui"]),
+        ("bursar-demo", &["bursar-core", "bursar-engine", "bursar-tui"]),
+        ("xtask", &[]),
+    ]);
+    let found = dependencies();
+    let ours: BTreeSet<&String> = found.keys().collect();
+    for (name, needs) in &found {
+        if name == "bursar-tests" {
+            continue;
+        }
+        let may = allowed.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no place"));
+        for need in needs.iter().filter(|need| ours.contains(need)) {
+            assert!(may.contains(&need.as_str()), "{name} must not depend on {need}");
+        }
+    }
+}
+
+#[test]
+fn pure_crates_cannot_reach_the_world() {
+    let worldly =
+        ["tokio", "axum", "reqwest", "redb", "getrandom", "interprocess", "rustix", "tracing"];
+    let found = dependencies();
+    for name in ["bursar-core", "bursar-x402", "bursar-domain"] {
+        for crate_name in worldly {
+            assert!(!found[name].contains(crate_name), "{name} must not depend on {crate_name}");
+        }
+    }
+    assert!(!found["bursar-engine"].contains("reqwest"), "only the chain port opens connections");
+}
+
+/// Production lines of a file: without its tests at the foot, comments and documents.
+fn production(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    let code = text.split("#[cfg(test)]").next().unwrap();
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn sources(folder: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            if path.is_dir() {
+                if name != "tests" {
+                    folders.push(path);
+                }
+            } else if name.ends_with(".rs") && name != "tests.rs" && !name.starts_with("test_") {
+                found.push(path);
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder}");
+    found
+}
+
+/// The wallet's product code: what a wallet binary is made of.
+fn wallet() -> Vec<PathBuf> {
+    [
+        "shared/core/src",
+        "shared/x402/src",
+        "shared/chain/src",
+        "engine/domain/src",
+        "engine/service/src",
+        "tui/src",
+        "bursar/src",
+    ]
+    .into_iter()
+    .flat_map(sources)
+    .collect()
+}
+
+fn only_in(word: &str, rooms: &[&str]) {
+    let mut met = false;
+    for path in wallet() {
+        let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        if production(&path).contains(word) {
+            met = true;
+            assert!(rooms.iter().any(|room| shown.starts_with(room)), "{word:?} stands in {shown}");
+        }
+    }
+    assert!(met, "{word:?} stands nowhere: the rule is out of date");
+}
+
+#[test]
+fn each_word_stands_in_its_room() {
+    only_in("redb::", &["engine/service/src/journal/redb_store.rs"]);
+    only_in("interprocess::", &["engine/service/src/control/listen.rs", "tui/src/link/socket.rs"]);
+    only_in("PrivateKey", &["engine/service/src/vault"]);
+    only_in("SigningKey", &["engine/service/src/vault"]);
+    only_in("Slip::issue", &["engine/service/src/core.rs"]);
+    only_in("reqwest", &["shared/chain/src/rpc"]);
+    only_in("SystemTime::now", &["shared/chain/src/clock.rs"]);
+    only_in("axum::", &["engine/service/src/agent_api"]);
+    only_in("&mut State", &["engine/domain/src/apply.rs"]);
+}
+
+#[test]
+fn chain_ids_and_addresses_stand_in_the_network_table_alone() {
+    for path in wallet() {
+        let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+        if shown == "shared/core/src/networks.rs" {
+            continue;
+        }
+        let code = production(&path);
+        for row in NETWORKS.iter().filter(|row| row.chain.0 > 1) {
+            let id = row.chain.0.to_string();
+            let literal = code
+                .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .any(|word| word.replace('_', "") == id);
+            assert!(!literal, "chain id {id} stands in {shown}");
+        }
+        let address = code
+            .split("0x")
+            .skip(1)
+            .any(|rest| rest.bytes().take_while(u8::is_ascii_hexdigit).count() == 40);
+        assert!(!address, "an address stands in {shown}");
+    }
+}
+
+#[test]
+fn a_lower_room_never_names_a_higher_one() {
+    // From top to bottom; a room may name those below it.
+    let order = [
+        ("agent_api", 5),
+        ("control", 5),
+        ("operator", 4),
+        ("core", 3),
+        ("lanes", 3),
+        ("vault", 2),
+        ("journal", 1),
+        ("ports", 0),
+    ];
+    let exceptions = [
+        // A session runs orders, and an order asks its session.
+        ("operator", "control"),
+        // A lane records what it did through the core's handle.
+        ("lanes", "core"),
+        // The port of signers speaks of the slip, which only the journal issues.
+        ("ports", "journal"),
+    ];
+    for (room, height) in order {
+        let folder = root().join("engine/service/src");
+        let mut files = vec![folder.join(format!("{room}.rs"))];
+        if folder.join(room).is_dir() {
+            files.extend(sources(&format!("engine/service/src/{room}")));
+        }
+        for path in files {
+            let code = production(&path);
+            for (other, above) in order {
+                let names = code.contains(&format!("crate::{other}::"));
+                let excused = exceptions.contains(&(room, other));
+                assert!(above <= height || !names || excused, "{} names {other}", path.display());
+            }
+        }
+    }
+}
