@@ -149,7 +149,7 @@ fn run(
         };
         let mut batch = Batch::default();
         let mut other = batch.take(first);
-        while other.is_none() && batch.actions.len() < CORE_BATCH {
+        while other.is_none() && batch.has_room() {
             match inbox.try_recv() {
                 Ok(message) => other = batch.take(message),
                 Err(_empty) => break,
@@ -177,13 +177,21 @@ fn run(
 struct Batch {
     actions: Vec<Action>,
     answers: Vec<Answer<Outcome>>,
+    /// Actions other than the records of signatures, for which nobody waits.
+    decisions: usize,
 }
 
 impl Batch {
+    fn has_room(&self) -> bool {
+        self.decisions < CORE_BATCH && self.actions.len() < CORE_QUEUE
+    }
+
     /// Takes an action in; hands back what is none and so ends the batch.
     fn take(&mut self, message: Message) -> Option<Message> {
         match message {
             Message::Do(action, answer) => {
+                let record = matches!(*action, Action::Signed { .. });
+                self.decisions = self.decisions.saturating_add(usize::from(!record));
                 self.actions.push(*action);
                 self.answers.push(answer);
                 None

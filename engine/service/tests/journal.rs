@@ -1,0 +1,210 @@
+//! The journal and the core on it: one suite for every store, snapshot and replay, and what a changed byte
+//! does.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "whatever goes wrong here fails a test"
+)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bursar_core::ids::{Name, RequestId};
+use bursar_core::limits::SNAPSHOT_EVERY;
+use bursar_core::time::{LocalDay, Moment, Utc};
+use bursar_domain::{Action, State};
+use bursar_engine::core::Core;
+use bursar_engine::edition::Edition;
+use bursar_engine::journal::{
+    Batch, Head, MemoryStore, RedbStore, Seal, Snapshot, Store, verify_chain,
+};
+use bursar_engine::ports::NoFaults;
+use bursar_engine::vault::Vault;
+use bursar_engine::vault::file::WalletFiles;
+use bursar_engine::vault::gate::Gate;
+use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
+use secrecy::SecretString;
+
+fn moment(second: i64) -> Moment {
+    Moment {
+        utc: Utc::from_seconds(1_767_225_600 + second),
+        mono_ms: 0,
+        boot_id: String::new(),
+        boottime_ms: 0,
+        local_day: LocalDay(20_454),
+        day_start: Utc::from_seconds(1_767_225_600),
+        offset_s: 0,
+        chain_hint: None,
+    }
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+/// What every store must do alike.
+fn suite(store: &mut dyn Store) {
+    assert_eq!(store.head().unwrap(), Head::default());
+    assert!(store.seal().unwrap().is_none() && store.snapshot().unwrap().is_none());
+    assert!(store.entry(1).unwrap().is_none() && store.find(b"h").unwrap().is_none());
+    let id = |n: u8| RequestId::from_bytes([n; 16]);
+    let key = |day: u32, tail: u8| [b"h".as_slice(), &day.to_be_bytes(), &[tail]].concat();
+    let head = |seq: u64| Head { seq, hash: [u8::try_from(seq).unwrap(); 32] };
+    let first = Batch {
+        entries: vec![(1, b"one".to_vec()), (2, b"two".to_vec())],
+        head: head(2),
+        seal: Some(Seal { seq: 2, tag: [9; 32] }),
+        index: vec![(key(10, 1), id(1)), (key(11, 1), id(2)), (b"b-same".to_vec(), id(1))],
+        claims: vec![(b"k-key".to_vec(), id(1))],
+        snapshot: Some(Snapshot { head: head(1), state: b"state".to_vec() }),
+        ..Batch::default()
+    };
+    store.commit(&first).unwrap();
+    let second = Batch {
+        entries: vec![(3, b"three".to_vec())],
+        head: head(3),
+        index: vec![(b"b-same".to_vec(), id(3))],
+        claims: vec![(b"k-key".to_vec(), id(3))],
+        forget_before: Some(11),
+        ..Batch::default()
+    };
+    store.commit(&second).unwrap();
+    assert_eq!(store.head().unwrap(), head(3));
+    // An unsealed commit leaves the old seal, and no snapshot the old one.
+    assert_eq!(store.seal().unwrap(), Some(Seal { seq: 2, tag: [9; 32] }));
+    assert_eq!(store.snapshot().unwrap().unwrap().state, b"state");
+    assert_eq!(store.entry(2).unwrap().unwrap(), b"two");
+    assert_eq!(store.find(b"b-same").unwrap(), Some(id(3)), "the newest of an identity");
+    assert_eq!(store.find(b"k-key").unwrap(), Some(id(1)), "the first of a key");
+    assert_eq!(store.find(&key(10, 1)).unwrap(), None, "a forgotten day");
+    assert_eq!(store.find(&key(11, 1)).unwrap(), Some(id(2)), "a day that is kept");
+    let mut seen = Vec::new();
+    store
+        .read_after(1, &mut |bytes| {
+            seen.push(bytes.to_vec());
+            seen.len() < 2
+        })
+        .unwrap();
+    assert_eq!(seen, [b"two".to_vec(), b"three".to_vec()]);
+}
+
+#[test]
+fn every_store_does_the_same() {
+    suite(&mut MemoryStore::default());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.redb");
+    suite(&mut RedbStore::open(&path, Arc::new(NoFaults)).unwrap());
+    let again = RedbStore::open(&path, Arc::new(NoFaults)).unwrap();
+    assert_eq!(again.head().unwrap().seq, 3, "what was committed is there after a reopening");
+}
+
+fn open(store: &MemoryStore) -> Core {
+    Core::open(Box::new(store.clone()), &Edition::full(), Arc::new(Gate::default())).unwrap()
+}
+
+/// A gate that an open wallet holds open.
+fn open_gate(folder: &Path) -> Arc<Gate> {
+    let bounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
+    let gate = Arc::new(Gate::default());
+    let files = WalletFiles::new(folder, bounds, Arc::new(NoFaults));
+    let kdf = KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 };
+    let vault = Vault::new(files, kdf, Arc::clone(&gate));
+    vault.create(&name("w"), &SecretString::from("a password")).unwrap();
+    gate
+}
+
+/// A journal with a wallet and then freezes and thaws, `count` entries in all.
+fn filled(count: u64) -> (MemoryStore, State) {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = open_gate(folder.path());
+    let store = MemoryStore::default();
+    let mut core = Core::open(Box::new(store.clone()), &Edition::full(), gate).unwrap();
+    core.step(&moment(0), vec![Action::CreateWallet { name: name("w"), wallet_id: [1; 16] }]);
+    while core.state().seq < count {
+        let left = usize::try_from(count - core.state().seq).unwrap().min(64);
+        let frozen = core.state().frozen.is_some();
+        let toggles = [Action::Freeze, Action::Thaw].into_iter().cycle().skip(usize::from(frozen));
+        let second = i64::try_from(core.state().seq).unwrap();
+        for outcome in core.step(&moment(second), toggles.take(left).collect()) {
+            assert!(outcome.is_ok(), "{outcome:?}");
+        }
+    }
+    (store, core.state().clone())
+}
+
+#[test]
+fn a_changed_byte_is_noticed_wherever_it_is() {
+    let (store, _state) = filled(3);
+    for seq in 1..=3 {
+        let length = {
+            let mut length = 0;
+            store.tamper(seq, |bytes| length = bytes.len());
+            length
+        };
+        for at in 0..length {
+            store.tamper(seq, |bytes| bytes[at] ^= 1);
+            let chain = verify_chain(&*store.reader(), None);
+            let head = store.head().unwrap();
+            // The last entry's own bytes are held by the recorded head.
+            assert!(chain.is_err() || chain.unwrap() != head, "entry {seq}, byte {at}");
+            let opened =
+                Core::open(Box::new(store.clone()), &Edition::full(), Arc::new(Gate::default()));
+            assert!(opened.is_err(), "entry {seq}, byte {at}");
+            store.tamper(seq, |bytes| bytes[at] ^= 1);
+        }
+    }
+    assert!(verify_chain(&*store.reader(), None).is_ok());
+}
+
+#[test]
+fn a_snapshot_is_a_cache_that_may_be_wrong() {
+    let (store, state) = filled(3);
+    let keep = |state: &[u8], head: Head| {
+        let mut store = store.clone();
+        let batch = Batch {
+            head: store.head().unwrap(),
+            snapshot: Some(Snapshot { head, state: state.to_vec() }),
+            ..Batch::default()
+        };
+        store.commit(&batch).unwrap();
+    };
+    let place = |seq: u64| {
+        let mut at = Head::default();
+        let reader = store.reader();
+        // The place of an entry is what the chain up to it leads to.
+        let mut entries = Vec::new();
+        reader
+            .read_after(0, &mut |bytes| {
+                entries.push(bytes.to_vec());
+                true
+            })
+            .unwrap();
+        for (bytes, number) in entries.iter().zip(1..=seq) {
+            at = Head { seq: number, hash: <sha2::Sha256 as sha2::Digest>::digest(bytes).into() };
+        }
+        at
+    };
+    let whole = postcard::to_allocvec(&state).unwrap();
+    for (what, bytes, head) in [
+        ("a right one", whole.clone(), place(3)),
+        ("of another place", whole.clone(), Head { seq: 2, hash: [7; 32] }),
+        ("of a chain that is shorter", whole, Head { seq: 99, hash: [0; 32] }),
+        ("no state at all", vec![0xff; 9], place(2)),
+    ] {
+        keep(&bytes, head);
+        assert_eq!(open(&store).state(), &state, "{what}");
+    }
+}
+
+#[test]
+fn a_long_journal_is_opened_from_its_snapshot_and_its_tail() {
+    let (store, state) = filled(SNAPSHOT_EVERY + 200);
+    let kept = store.snapshot().unwrap().expect("a snapshot was kept");
+    assert!(kept.head.seq >= SNAPSHOT_EVERY && kept.head.seq < state.seq, "{}", kept.head.seq);
+    assert_eq!(open(&store).state(), &state);
+    // What lies before the snapshot is not read at start; the audit reads all of it.
+    store.tamper(7, |bytes| bytes[49] ^= 1);
+    assert_eq!(open(&store).state(), &state);
+    assert!(verify_chain(&*store.reader(), None).is_err());
+}
