@@ -13,7 +13,7 @@ use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{Instance, claim};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The network of the demonstration.
 pub(crate) const CHAIN: ChainId = ChainId(8453);
@@ -30,8 +30,9 @@ pub(crate) async fn engine(folder: &Path) -> anyhow::Result<()> {
     let engine = Engine::open(options).await?;
     engine.serve_control().await?;
     let address = engine.start_server().await?;
+    let term = signal(SignalKind::terminate())?;
     ready(&format!("http://{address}"))?;
-    end_asked().await?;
+    end_asked(term).await;
     engine.stop().await;
     Ok(())
 }
@@ -43,8 +44,9 @@ pub(crate) async fn merchant(pay_to: Address, chain: Option<String>) -> anyhow::
         config = config.settle_on(Devnet::attach(&url, CHAIN).await?);
     }
     let merchant = Merchant::serve(config).await?;
+    let term = signal(SignalKind::terminate())?;
     ready(merchant.url())?;
-    end_asked().await?;
+    end_asked(term).await;
     merchant.stop().await;
     Ok(())
 }
@@ -71,8 +73,7 @@ fn ready(url: &str) -> anyhow::Result<()> {
 }
 
 /// Waits for SIGTERM, or for the director to be gone: its pipe to our standard input closes then.
-async fn end_asked() -> anyhow::Result<()> {
-    let mut term = signal(SignalKind::terminate())?;
+async fn end_asked(mut term: Signal) {
     let orphaned = async {
         if std::io::stdin().is_terminal() {
             std::future::pending::<()>().await;
@@ -86,5 +87,4 @@ async fn end_asked() -> anyhow::Result<()> {
         _signal = term.recv() => {}
         () = orphaned => {}
     }
-    Ok(())
 }

@@ -55,10 +55,11 @@ async fn run() -> Result<(), Fault> {
     }
     engine.serve_control().await?;
     let address = engine.start_server().await?;
-    println!("READY http://{address}");
-    std::io::stdout().flush().expect("flushed");
+    // Caught from before the word that tells others to send it.
     let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
         .expect("signals can be caught");
+    println!("READY http://{address}");
+    std::io::stdout().flush().expect("flushed");
     term.recv().await;
     engine.stop().await;
     Ok(())

@@ -1,0 +1,155 @@
+//! The control channel with real processes: who is let in, who is not, and what a stranger learns.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use bursar_core::codes::Code;
+use bursar_core::wire::{ControlFile, Frame, PROTOCOL, Side, ToClient, ToEngine, proof};
+use bursar_tests::operator::Expect;
+use bursar_tests::process::{EngineProcess, Start};
+use bursar_tui::link::Link;
+
+/// A program that speaks frames by hand.
+struct Stranger(UnixStream);
+
+impl Stranger {
+    fn at(control: &ControlFile) -> Self {
+        let stream = UnixStream::connect(&control.socket).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Self(stream)
+    }
+
+    fn send(&mut self, message: &ToEngine) {
+        let body = Frame::json(message).unwrap().encode();
+        let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+        // The engine may have hung up already: then the next read says so.
+        let _gone = self.0.write_all(&[&length[..], &body[..]].concat());
+    }
+
+    /// The next message, or `None` once the engine has hung up.
+    fn hear(&mut self) -> Option<ToClient> {
+        let mut length = [0; 4];
+        self.0.read_exact(&mut length).ok()?;
+        let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap()];
+        self.0.read_exact(&mut body).ok()?;
+        Some(Frame::decode(&body).unwrap().message().unwrap())
+    }
+
+    /// Says hello and proves a token; answers what comes of it.
+    fn introduce(&mut self, token: &str, protocol: u32) -> Option<ToClient> {
+        self.send(&ToEngine::Hello { protocol, version: "9.9.9".into(), nonce: "c".into() });
+        let Some(ToClient::Hello { nonce, proof: theirs, .. }) = self.hear() else { return None };
+        assert_eq!(theirs == proof(token, Side::Engine, "c", &nonce), token != "wrong");
+        self.send(&ToEngine::Proof { proof: proof(token, Side::Client, "c", &nonce) });
+        self.hear()
+    }
+}
+
+fn home() -> (tempfile::TempDir, std::path::PathBuf) {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    (home, data)
+}
+
+#[test]
+fn only_the_token_opens_the_channel() {
+    let (_home, data) = home();
+    let engine = EngineProcess::start(&data, &Start::default());
+    let control = engine.control();
+    assert_eq!(Stranger::at(&control).introduce(&control.token, PROTOCOL), Some(ToClient::Welcome));
+    let refusal = Stranger::at(&control).introduce("wrong", PROTOCOL);
+    let Some(ToClient::Refused { fault }) = refusal else { panic!("{refusal:?}") };
+    assert_eq!(fault.code, Code::AuthFailed);
+    // A wrong token learns nothing of versions; a right one is told what to do.
+    let refusal = Stranger::at(&control).introduce("wrong", PROTOCOL + 1);
+    assert!(matches!(refusal, Some(ToClient::Refused { fault }) if fault.code == Code::AuthFailed));
+    let refusal = Stranger::at(&control).introduce(&control.token, PROTOCOL + 1);
+    let Some(ToClient::Refused { fault }) = refusal else { panic!("{refusal:?}") };
+    assert_eq!(fault.code, Code::VersionMismatch);
+    assert!(fault.message.contains("9.9.9"), "{fault}");
+}
+
+#[test]
+fn nothing_is_run_before_the_proof() {
+    let (_home, data) = home();
+    let engine = EngineProcess::start(&data, &Start::default());
+    let mut stranger = Stranger::at(&engine.control());
+    let order = Box::new(bursar_core::grammar::Order::Freeze);
+    let asking = bursar_core::wire::Asking::Agreed;
+    stranger.send(&ToEngine::Run { id: 1, order, asking });
+    assert_eq!(stranger.hear(), None);
+}
+
+#[tokio::test]
+async fn a_malformed_stream_ends_its_own_connection_alone() {
+    let (_home, data) = home();
+    let engine = EngineProcess::start(&data, &Start::default());
+    let control = engine.control();
+    for bytes in [
+        &[0xff, 0xff, 0xff, 0xff, 0][..],
+        &[0, 0, 0, 1, 7],
+        &[0, 0, 0, 3, 0, b'{', b'}'],
+        &[0, 0, 0, 2, 1, 0],
+        &[0, 0, 0, 0],
+    ] {
+        let mut stranger = Stranger::at(&control);
+        stranger.0.write_all(bytes).unwrap();
+        assert_eq!(stranger.hear(), None, "{bytes:?}");
+    }
+    engine.operator().await.must("status").await;
+}
+
+#[tokio::test]
+async fn a_program_in_the_engines_place_is_not_believed() {
+    let (_home, data) = home();
+    let mut engine = EngineProcess::start(&data, &Start::default());
+    let control = engine.control();
+    engine.kill();
+    std::fs::remove_file(&control.socket).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(&control.socket).unwrap();
+    let squatter = std::thread::spawn(move || {
+        let (stream, _peer) = listener.accept().unwrap();
+        let mut squatter = Stranger(stream);
+        let mut length = [0; 4];
+        squatter.0.read_exact(&mut length).unwrap();
+        let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap()];
+        squatter.0.read_exact(&mut body).unwrap();
+        let hello = ToClient::Hello {
+            protocol: PROTOCOL,
+            version: "0".into(),
+            nonce: "e".into(),
+            proof: "0".repeat(64),
+        };
+        let body = Frame::json(&hello).unwrap().encode();
+        let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+        squatter.0.write_all(&[&length[..], &body[..]].concat()).unwrap();
+        // What the client says next must not prove the token to us.
+        let mut rest = Vec::new();
+        squatter.0.read_to_end(&mut rest).unwrap();
+        rest
+    });
+    assert!(Link::connect(&control).await.is_err());
+    assert!(squatter.join().unwrap().is_empty(), "the client went on talking");
+}
+
+#[tokio::test]
+async fn a_new_engine_has_a_new_token_and_files_of_its_owner_alone() {
+    let (_home, data) = home();
+    let mut engine = EngineProcess::start(&data, &Start::default());
+    let old = engine.control();
+    for name in ["control.json", "control.sock", "engine.lock", "journal.redb"] {
+        let mode = std::fs::symlink_metadata(data.join(name)).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    assert_eq!(std::fs::symlink_metadata(&data).unwrap().mode() & 0o777, 0o700);
+    assert_eq!(engine.terminate(), Some(0));
+    assert!(!data.join("control.json").exists(), "an engine that ends withdraws its address");
+    drop(engine);
+    let engine = EngineProcess::start(&data, &Start::default());
+    let new = engine.control();
+    assert_ne!(old.token, new.token);
+    let stale = ControlFile { token: old.token, ..new };
+    assert!(Link::connect(&stale).await.is_err());
+}
