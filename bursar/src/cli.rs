@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// A self-custodial wallet that pays for AI agents, within limits you set.
 #[derive(Debug, Parser)]
-#[command(name = "bursar", version = bursar_tui::VERSION)]
+#[command(name = "bursar", bin_name = "bursar", version = bursar_tui::VERSION)]
 #[command(max_term_width = 100, infer_subcommands = false, arg_required_else_help = false)]
 // `approve` has a `--yes` of its own in the shared grammar; here it gets the short form of ours.
 #[command(mut_subcommand("approve", |approve| approve.mut_arg("yes", |yes| yes.short('y'))))]

@@ -89,7 +89,11 @@ async function askWallet(wallet, resource, challenge, options) {
       return { code, answer: { ...answer, status: "timeout", reason: "nobody approved in time" } };
     }
     await new Promise((wake) => setTimeout(wake, options.poll * 1000));
-    ({ code, text } = await call(`${wallet}/sign/status/${answer.request_id}`));
+    try {
+      ({ code, text } = await call(`${wallet}/sign/status/${answer.request_id}`));
+    } catch {
+      continue; // the wallet is starting again: it keeps the request
+    }
     // A later answer need not repeat the id.
     const later = parsed(text);
     answer = isObject(later) ? { request_id: answer.request_id, ...later } : later;
@@ -101,6 +105,7 @@ function result(outcome, http, wallet = {}, body = null, receipt = null) {
   return {
     outcome,
     http,
+    request_id: wallet.request_id ?? null,
     transaction_id: wallet.transaction_id ?? null,
     code: wallet.code ?? null,
     reason: wallet.reason ?? wallet.error ?? null,

@@ -98,7 +98,10 @@ def ask_wallet(wallet, resource, challenge, options):
         if time.monotonic() >= give_up:
             return code, {**answer, "status": "timeout", "reason": "nobody approved in time"}
         time.sleep(options.poll)
-        code, _, text = call(f"{wallet}/sign/status/{answer['request_id']}")
+        try:
+            code, _, text = call(f"{wallet}/sign/status/{answer['request_id']}")
+        except (OSError, http.client.HTTPException):
+            continue  # the wallet is starting again: it keeps the request
         # A later answer need not repeat the id.
         later = parsed(text)
         answer = {"request_id": answer["request_id"], **later} if isinstance(later, dict) else later
@@ -110,6 +113,7 @@ def result(outcome, code, wallet=None, body=None, receipt=None):
     return {
         "outcome": outcome,
         "http": code,
+        "request_id": wallet.get("request_id"),
         "transaction_id": wallet.get("transaction_id"),
         "code": wallet.get("code"),
         "reason": wallet.get("reason") or wallet.get("error"),

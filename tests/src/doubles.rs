@@ -19,11 +19,14 @@ use tokio::sync::{mpsc, oneshot};
 pub struct SkewedClock {
     system: SystemClock,
     file: PathBuf,
+    /// The furthest it was ever moved: monotonic clocks do not follow a wall clock back.
+    furthest: AtomicU64,
 }
 
 impl SkewedClock {
     pub fn new(file: PathBuf) -> Self {
-        Self { system: SystemClock::new().expect("this machine has a time zone"), file }
+        let system = SystemClock::new().expect("this machine has a time zone");
+        Self { system, file, furthest: AtomicU64::new(0) }
     }
 
     fn skew_ms(&self) -> i64 {
@@ -36,6 +39,7 @@ impl Clock for SkewedClock {
         let mut moment = self.system.now();
         let skew = self.skew_ms();
         let forward = u64::try_from(skew).unwrap_or(0);
+        let forward = self.furthest.fetch_max(forward, Ordering::SeqCst).max(forward);
         moment.utc = moment.utc.plus_ms(skew);
         moment.mono_ms += forward;
         moment.boottime_ms += forward;

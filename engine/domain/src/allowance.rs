@@ -49,12 +49,11 @@ impl WindowStart {
     }
 
     fn at(moment: &Moment, utc: Utc) -> Self {
-        let boot_now = i64::try_from(moment.boottime_ms).unwrap_or(i64::MAX);
         Self {
             day: moment.local_day,
             utc,
             boot_id: moment.boot_id.clone(),
-            boot_ms: boot_now.saturating_sub(moment.utc.since_ms(utc)),
+            boot_ms: boot_now(moment).saturating_sub(moment.utc.since_ms(utc)),
         }
     }
 
@@ -66,7 +65,7 @@ impl WindowStart {
         }
         // Not "now": a late first request must not delay the next day.
         let start = moment.day_start.max(self.utc.plus_ms(ALLOWANCE_LASTS_MS));
-        let next = Self::at(moment, start);
+        let next = self.after(Self::at(moment, start), moment);
         if self.boot_clock_disagrees(moment) || ahead_of_the_chain(moment) {
             Renewal::HeldBack(next)
         } else {
@@ -74,13 +73,32 @@ impl WindowStart {
         }
     }
 
+    /// The wall clock says when `next` began, and it may have been set: by the boot clock it cannot have
+    /// begun before this one had lasted, nor later than now.
+    fn after(&self, mut next: Self, moment: &Moment) -> Self {
+        if self.is_of_boot(moment) {
+            let lasted = self.boot_ms.saturating_add(LEAST_BOOT_MS);
+            next.boot_ms = next.boot_ms.max(lasted).min(boot_now(moment));
+        }
+        next
+    }
+
+    fn is_of_boot(&self, moment: &Moment) -> bool {
+        !self.boot_id.is_empty() && moment.boottime_ms > 0 && self.boot_id == moment.boot_id
+    }
+
     /// In the same boot the boot clock, which nobody sets, must have counted the 20 hours too.
     fn boot_clock_disagrees(&self, moment: &Moment) -> bool {
-        let known = !self.boot_id.is_empty() && moment.boottime_ms > 0;
-        let boot_now = i64::try_from(moment.boottime_ms).unwrap_or(i64::MAX);
-        let least = ALLOWANCE_LASTS_MS.saturating_sub(ALLOWANCE_BOOT_SLACK_MS);
-        known && self.boot_id == moment.boot_id && boot_now.saturating_sub(self.boot_ms) < least
+        let lasted = boot_now(moment).saturating_sub(self.boot_ms);
+        self.is_of_boot(moment) && lasted < LEAST_BOOT_MS
     }
+}
+
+/// How long an allowance must have lasted by the boot clock.
+const LEAST_BOOT_MS: i64 = ALLOWANCE_LASTS_MS.saturating_sub(ALLOWANCE_BOOT_SLACK_MS);
+
+fn boot_now(moment: &Moment) -> i64 {
+    i64::try_from(moment.boottime_ms).unwrap_or(i64::MAX)
 }
 
 fn ahead_of_the_chain(moment: &Moment) -> bool {

@@ -97,7 +97,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Arc<Request>> {
         Event::PaymentAuthorized { asked, terms } => {
             let request = request(asked, at, authorized(terms, at, Approver::Policy));
             spend(state, &request.agent, request.ask.usd);
-            return Some(await_redemption(state, request, terms.valid_before));
+            return Some(await_redemption(state, request));
         }
         Event::PaymentHeld { asked, reason, deadline } => {
             return Some(hold(state, asked, at, *reason, deadline));
@@ -110,7 +110,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Arc<Request>> {
             let mut request = release(state, id)?;
             spend(state, &request.agent, request.ask.usd);
             request.status = authorized(terms, at, Approver::Operator);
-            return Some(await_redemption(state, request, terms.valid_before));
+            return Some(await_redemption(state, request));
         }
         Event::PaymentDenied { id, reason } => {
             let mut request = release(state, id)?;
@@ -210,9 +210,10 @@ fn release(state: &mut State, id: &RequestId) -> Option<Request> {
     Some((*request).clone())
 }
 
-fn await_redemption(state: &mut State, request: Request, valid_before: u64) -> Arc<Request> {
+fn await_redemption(state: &mut State, request: Request) -> Arc<Request> {
     let request = Arc::new(request);
-    state.lapses.insert((valid_before, request.id));
+    // Both callers have just authorized it.
+    state.lapses.insert((request.lapses_at().unwrap_or(u64::MAX), request.id));
     state.authorized.insert(request.id, Arc::clone(&request));
     request
 }
@@ -220,11 +221,11 @@ fn await_redemption(state: &mut State, request: Request, valid_before: u64) -> A
 /// Authorizations leave the state once nobody can redeem them, by the journal's own time.
 fn forget_lapsed(state: &mut State) {
     let now = u64::try_from(state.clock.seconds()).unwrap_or(0);
-    while let Some(&(valid_before, id)) = state.lapses.first() {
-        if valid_before > now {
+    while let Some(&(lapses_at, id)) = state.lapses.first() {
+        if lapses_at > now {
             break;
         }
-        state.lapses.remove(&(valid_before, id));
+        state.lapses.remove(&(lapses_at, id));
         state.authorized.remove(&id);
     }
 }

@@ -62,7 +62,8 @@ fn authorized(state: &State) -> Result<(), Violation> {
         let bound = terms.value == request.ask.amount.0
             && terms.to == request.ask.payee
             && terms.from == request.from;
-        if !bound || !state.lapses.contains(&(terms.valid_before, *id)) {
+        let lapses = request.lapses_at().is_some_and(|at| state.lapses.contains(&(at, *id)));
+        if !bound || !lapses {
             return Err(Violation(format!("{id:?} is authorized for other terms than were asked")));
         }
         if state.held.contains_key(id) {

@@ -105,7 +105,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Deny { id, reason } => payments::deny(state, command, *id, reason.as_ref()),
         Action::Signed { id, signature } => Ok(payments::signed(state, *id, signature)),
         Action::Tick => Ok(payments::tick(state, &command.moment)),
-        Action::Reissue => Ok(payments::reissue(state, &command.moment)),
+        Action::Reissue => Ok(payments::reissue(state, command)),
     }
 }
 

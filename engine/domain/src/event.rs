@@ -135,36 +135,3 @@ pub struct Asked {
     pub identity: Identity,
     pub ask: PaymentAsk,
 }
-
-impl Event {
-    /// Whether a locked wallet lets it happen. Whatever follows the last seal of the journal must be one
-    /// of these: everything else needed the key that makes seals.
-    pub fn may_happen_while_locked(&self) -> bool {
-        match self {
-            Event::PolicySet { .. }
-            | Event::PolicyDeleted { .. }
-            | Event::AgentSuspended { .. }
-            | Event::AllowanceRenewed { .. }
-            | Event::NetworkSet { enabled: false, .. }
-            | Event::Frozen
-            | Event::PaymentDenied { .. }
-            | Event::PaymentExpired { .. }
-            | Event::PaymentSigned { .. } => true,
-            Event::WalletCreated { .. }
-            | Event::SeedAdded { .. }
-            | Event::AddressAdded(_)
-            | Event::AgentRegistered { .. }
-            | Event::CredentialReplaced { .. }
-            | Event::AgentCommissioned { .. }
-            | Event::AgentResumed { .. }
-            | Event::NetworkSet { enabled: true, .. }
-            | Event::Thawed
-            | Event::JournalAccepted
-            | Event::PaymentAuthorized { .. }
-            | Event::PaymentHeld { .. }
-            | Event::PaymentRefused { .. }
-            | Event::PaymentApproved { .. }
-            | Event::PaymentRejected { .. } => false,
-        }
-    }
-}

@@ -18,6 +18,7 @@ pub mod idempotency;
 pub mod refusal;
 pub mod requests;
 pub mod state;
+pub mod tail;
 pub mod wallets;
 
 pub use apply::apply;

@@ -150,6 +150,14 @@ impl Request {
         }
     }
 
+    /// The second of the journal's own time from which nobody needs the authorization any more. That time
+    /// may run ahead of the clock that `valid_before` was counted by: a clock that was put back.
+    pub fn lapses_at(&self) -> Option<u64> {
+        let Status::Authorized { terms, at, .. } = &self.status else { return None };
+        let at = u64::try_from(at.seconds()).unwrap_or(0);
+        Some(terms.valid_before.max(at.saturating_add(self.ask.valid_seconds)))
+    }
+
     /// Whether an authorization can still be redeemed at `now`.
     pub fn is_redeemable(&self, now: Utc) -> bool {
         let now = u64::try_from(now.seconds()).unwrap_or(0);

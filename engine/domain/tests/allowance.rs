@@ -1,7 +1,12 @@
 //! The daily allowance against the handbook's vectors (`allowance.json`) and its rule 8: once as a pure
 //! function, once through the engine's own door. A file that is missing or shorter fails.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers stand outside #[test]")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers stand outside #[test]"
+)]
 
 #[expect(dead_code, reason = "each test program uses a part of the harness")]
 mod support;
@@ -223,6 +228,21 @@ fn an_approval_after_midnight_counts_for_the_new_day() {
 }
 
 #[test]
+fn yesterdays_spending_does_not_count_at_an_approval_after_midnight() {
+    let mut world = build::world(Clock::at("2026-01-15T00:00:00Z", "UTC"), &policy());
+    world.edit(|policy| policy.payments.daily = Usd::dollars(10)).unwrap();
+    world.clock.pass_until("2026-01-15T23:50:00Z");
+    for _ in 0..4 {
+        world.signs(payment(999_999));
+    }
+    let held = world.holds(payment(6_000_000));
+    world.clock.pass_until("2026-01-16T00:00:00Z");
+    world.edit(|policy| policy.payments.daily = Usd::dollars(6)).unwrap();
+    world.approves(held);
+    assert_eq!(world.agent_status(), AgentStatus::LimitReached);
+}
+
+#[test]
 fn another_policy_does_not_give_another_day() {
     let mut world = build::world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &ten_at_once());
     world.signs(payment(ALL_OF_IT));
@@ -257,6 +277,22 @@ fn suspension_never_ends_by_time() {
     world.tick();
     assert_eq!(world.agent_status(), AgentStatus::Suspended);
     assert_eq!(world.refuses(payment(1)).code, Code::AgentSuspended);
+}
+
+#[test]
+fn a_date_that_is_over_does_not_come_again_by_a_flight_to_the_west() {
+    let clock = Clock::at("2026-06-01T10:00:00Z", "Pacific/Kiritimati").without_boot();
+    let mut world = build::world(clock, &ten_at_once());
+    world.signs(payment(ALL_OF_IT));
+    world.clock.zone = TimeZone::get("Pacific/Honolulu").unwrap();
+    // 20 hours later it is the first of June there; the allowance was that of the second.
+    world.clock.pass_until("2026-06-02T06:00:00Z");
+    assert!(world.now().local_day < world.commission().payments.start.day);
+    assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
+    world.clock.pass_until("2026-06-03T09:59:59Z");
+    assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
+    world.clock.pass_until("2026-06-03T10:00:00Z");
+    world.signs(payment(ALL_OF_IT));
 }
 
 /// A lazily spent first allowance and the second one may meet on one date: the rule text grants it

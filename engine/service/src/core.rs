@@ -18,8 +18,10 @@ use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
 use bursar_core::time::Moment;
 use bursar_domain::{
     Action, Command, Decision, Effect, Entry, Event, Refusal, Reply, Request, State, apply, check,
-    decide,
+    decide, tail,
 };
+
+use zeroize::Zeroizing;
 
 pub use publish::View;
 
@@ -325,32 +327,53 @@ impl Core {
     /// passwords. Answers the sealed head; `None` if they do not fit.
     pub fn unlocked(
         &mut self,
-        keys: Vec<zeroize::Zeroizing<[u8; 32]>>,
+        moment: &Moment,
+        keys: Vec<Zeroizing<[u8; 32]>>,
         note: Option<Head>,
     ) -> Result<Option<Head>, JournalError> {
-        let mut first_reason = None;
-        for key in &keys {
-            match self.journal.distrust(key, note)? {
-                None => {
-                    first_reason = None;
-                    break;
-                }
-                Some(reason) => first_reason = first_reason.or(Some(reason)),
-            }
-        }
-        self.untrusted = first_reason;
-        match (self.untrusted.is_none(), keys.into_iter().next()) {
-            (true, Some(current)) => {
+        self.flush(moment);
+        self.untrusted = match self.journal.sealed(&keys, note)? {
+            Err(reason) => Some(reason),
+            Ok(sealed) => self.examine(sealed, moment)?,
+        };
+        match (&self.untrusted, keys.into_iter().next()) {
+            (None, Some(current)) => {
                 self.journal.seal_with(current);
                 self.journal.commit()?;
                 Ok(Some(self.journal.durable()))
             }
-            _ => Ok(None),
+            (Some(reason), _) => {
+                tracing::warn!(reason, "the journal does not fit the wallet: every payment asks");
+                Ok(None)
+            }
+            (None, None) => Ok(None),
         }
     }
 
+    /// Reads the whole journal: what follows the seal must be what may happen while locked, and the state
+    /// must be what the entries say, for a snapshot is under no seal. Answers what is wrong.
+    fn examine(&mut self, sealed: Head, moment: &Moment) -> Result<Option<String>, JournalError> {
+        let mut state = State::new(self.state.networks_on.iter().copied());
+        let mut wrong = None;
+        let _proof = self.journal.replay(Head::default(), |entry| {
+            let free = entry.seq > sealed.seq;
+            if free && wrong.is_none() && !tail::may_follow_a_seal(&state, entry, moment.utc) {
+                wrong = Some(format!(
+                    "entry {} came after the last seal and needed an open wallet",
+                    entry.seq
+                ));
+            }
+            apply(&mut state, entry);
+        })?;
+        if state != self.state {
+            self.state = state;
+            wrong = wrong.or(Some("the snapshot was not what the entries say".to_owned()));
+        }
+        Ok(wrong)
+    }
+
     /// The operator accepts the journal as it is: it is sealed from now on.
-    pub fn accepted(&mut self, key: zeroize::Zeroizing<[u8; 32]>) {
+    pub fn accepted(&mut self, key: Zeroizing<[u8; 32]>) {
         self.untrusted = None;
         self.journal.seal_with(key);
     }

@@ -218,44 +218,30 @@ impl Journal {
         self.head
     }
 
-    /// Checks the last seal and what follows it, and that the chain contains `note`, the place that the
-    /// wallet file remembers. Answers why they do not fit, if they do not.
-    pub fn distrust(
+    /// The place that the last seal covers, if one of the keys fits it and the chain contains `note`, the
+    /// place that the wallet file remembers. Else why they do not fit together.
+    pub fn sealed(
         &self,
-        key: &[u8; 32],
+        keys: &[Zeroizing<[u8; 32]>],
         note: Option<Head>,
-    ) -> Result<Option<String>, JournalError> {
-        let sealed = match self.store.seal()? {
-            None => Head::default(),
-            Some(stored) => {
-                let Some(entry_hash) = self.hash_at(stored.seq)? else {
-                    return Ok(Some("the sealed entry is missing".to_owned()));
-                };
-                let sealed = Head { seq: stored.seq, hash: entry_hash };
-                if !seal::fits(key, sealed, &stored) {
-                    return Ok(Some("the seal does not fit the entries".to_owned()));
-                }
-                sealed
-            }
-        };
-        let mut forbidden = None;
-        self.replay(sealed, |entry| {
-            let first = sealed.seq == 0 && matches!(entry.event, Event::WalletCreated { .. });
-            if !first && !entry.event.may_happen_while_locked() && forbidden.is_none() {
-                forbidden = Some(entry.seq);
-            }
-        })?;
-        if let Some(seq) = forbidden {
-            return Ok(Some(format!(
-                "entry {seq} came after the last seal and needed an open wallet"
-            )));
-        }
-        match note {
-            Some(note) if self.hash_at(note.seq)? != Some(note.hash) => Ok(Some(format!(
+    ) -> Result<Result<Head, String>, JournalError> {
+        if let Some(note) = note
+            && self.hash_at(note.seq)? != Some(note.hash)
+        {
+            return Ok(Err(format!(
                 "the wallet remembers entry {} of another or a longer journal",
                 note.seq
-            ))),
-            Some(_) | None => Ok(None),
+            )));
+        }
+        let Some(stored) = self.store.seal()? else { return Ok(Ok(Head::default())) };
+        let Some(hash) = self.hash_at(stored.seq)? else {
+            return Ok(Err("the sealed entry is missing".to_owned()));
+        };
+        let sealed = Head { seq: stored.seq, hash };
+        if keys.iter().any(|key| seal::fits(key, sealed, &stored)) {
+            Ok(Ok(sealed))
+        } else {
+            Ok(Err("the seal does not fit the entries".to_owned()))
         }
     }
 

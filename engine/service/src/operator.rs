@@ -23,7 +23,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::control::Dialogue;
 use crate::core::Outcome;
-use crate::engine::{Shared, blocking};
+use crate::engine::{Mode, Shared, blocking};
 
 /// What a command ends with, before it is a [`Reply`].
 pub(crate) struct Done {
@@ -38,9 +38,45 @@ impl From<Answer> for Done {
     }
 }
 
-/// Runs one order to its end.
+/// Runs one order to its end. A command that became the engine for itself opens the wallet when it turns
+/// out to need it: there is nobody else who could have.
 pub(crate) async fn run(engine: &Arc<Shared>, order: Order, dialogue: &mut Dialogue) -> Reply {
-    let done = match order {
+    let first = dispatch(engine, order.clone(), dialogue).await;
+    let done = match first {
+        Err(fault) if fault.code == Code::WalletLocked && engine.mode == Mode::Maintenance => {
+            unlock_and_run(engine, order, dialogue).await
+        }
+        other => other,
+    };
+    match done {
+        Ok(done) => Reply { result: Ok(done.answer), warnings: done.warnings, secret: done.secret },
+        Err(fault) => {
+            if let Some(detail) = &fault.detail {
+                tracing::warn!(code = %fault.code, detail, "a command failed");
+            }
+            Reply { result: Err(fault), warnings: Vec::new(), secret: None }
+        }
+    }
+}
+
+async fn unlock_and_run(
+    engine: &Arc<Shared>,
+    order: Order,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    let password = password(dialogue, SecretPrompt::Password).await?;
+    let mut warnings = wallet::open_with(engine, password).await?;
+    let mut done = dispatch(engine, order, dialogue).await?;
+    warnings.append(&mut done.warnings);
+    Ok(Done { warnings, ..done })
+}
+
+async fn dispatch(
+    engine: &Arc<Shared>,
+    order: Order,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    match order {
         Order::Wallet(order) => wallet::run(engine, order, dialogue).await,
         Order::Seed(order) => addresses::seed(engine, order, dialogue).await,
         Order::Address(order) => addresses::address(engine, order).await,
@@ -55,15 +91,6 @@ pub(crate) async fn run(engine: &Arc<Shared>, order: Order, dialogue: &mut Dialo
         Order::Thaw => server::thaw(engine, dialogue).await,
         Order::Status => server::status(engine).await,
         Order::Audit(order) => audit::run(engine, order, dialogue).await,
-    };
-    match done {
-        Ok(done) => Reply { result: Ok(done.answer), warnings: done.warnings, secret: done.secret },
-        Err(fault) => {
-            if let Some(detail) = &fault.detail {
-                tracing::warn!(code = %fault.code, detail, "a command failed");
-            }
-            Reply { result: Err(fault), warnings: Vec::new(), secret: None }
-        }
     }
 }
 

@@ -17,7 +17,6 @@ use super::report::Failure;
 use super::terminal::Terminal;
 use super::{Options, sheet};
 use crate::link::Secret;
-use crate::secret_source::SecretSource;
 
 /// How long an abandoned question may take to give the terminal its echo back by itself.
 const TERMINAL_RETURN_MS: u64 = 200;
@@ -111,12 +110,6 @@ impl<'a> Prompter<'a> {
                 }
             }
         }
-    }
-
-    /// Whether a password can come from anywhere at all.
-    pub(super) fn can_give_password(&self) -> bool {
-        self.options.password != SecretSource::Terminal
-            || (self.options.may_ask && self.terminal.is_there())
     }
 
     /// How far the command is.

@@ -66,20 +66,6 @@ pub(super) struct Outcome {
     pub(super) handed: Option<Handed>,
 }
 
-impl Outcome {
-    pub(super) fn is_locked(&self) -> bool {
-        matches!(&self.result, Err(failure) if failure.fault.code == Code::WalletLocked)
-    }
-
-    /// With one more thing to know, if the command succeeded.
-    pub(super) fn noting(mut self, warning: Option<Warning>) -> Self {
-        if self.result.is_ok() {
-            self.warnings.extend(warning);
-        }
-        self
-    }
-}
-
 impl From<Failure> for Outcome {
     fn from(failure: Failure) -> Self {
         Self { result: Err(failure), warnings: Vec::new(), handed: None }

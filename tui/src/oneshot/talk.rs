@@ -13,6 +13,9 @@ use super::prompt::{Answered, Prompter, Stop};
 use super::report::{Failure, Handed, Outcome};
 use crate::link::{Link, Received, Secret};
 
+/// The only command of a one-shot's connection.
+const ID: u64 = 1;
+
 /// Longest silence of an engine that has a command. Long commands tell their progress, and the longest
 /// wait without any is the back-off after wrong passwords, 30 s.
 pub(super) const SILENCE_MS: u64 = 120_000;
@@ -21,43 +24,18 @@ pub(super) const SILENCE_MS: u64 = 120_000;
 pub(super) struct Talk<'a> {
     link: Link,
     prompter: Prompter<'a>,
-    /// Of the command that runs now.
-    id: u64,
     /// The operator has answered a question: from here on the command may have been carried out.
     decided: bool,
 }
 
 impl<'a> Talk<'a> {
     pub(super) fn new(link: Link, prompter: Prompter<'a>) -> Self {
-        Self { link, prompter, id: 0, decided: false }
+        Self { link, prompter, decided: false }
     }
 
-    /// Runs the order. An engine that exists for this command only begins with its wallet locked, so
-    /// where that is the answer the wallet is opened and the order, which did nothing yet, given again.
     pub(super) async fn about(mut self, order: &Order) -> Result<Outcome, Failure> {
-        let outcome = self.run(order).await?;
-        if self.prompter.options.engine_running {
-            return Ok(outcome);
-        }
-        if !outcome.is_locked() {
-            return Ok(outcome.noting(ends_with_this_command(order)));
-        }
-        if !self.prompter.can_give_password() {
-            return Err(locked_alone());
-        }
-        let opened = self.run(&Order::Wallet(WalletOrder::Open)).await?;
-        if opened.result.is_err() {
-            return Ok(opened);
-        }
-        let mut outcome = self.run(order).await?;
-        outcome.warnings.extend(opened.warnings);
-        Ok(outcome)
-    }
-
-    async fn run(&mut self, order: &Order) -> Result<Outcome, Failure> {
-        self.id = self.id.saturating_add(1);
-        let (id, asking) = (self.id, self.prompter.options.asking);
-        self.link.send(&ToEngine::Run { id, order: Box::new(order.clone()), asking }).await?;
+        let asking = self.prompter.options.asking;
+        self.link.send(&ToEngine::Run { id: ID, order: Box::new(order.clone()), asking }).await?;
         let mut secret: Option<Secret> = None;
         loop {
             let limit = Duration::from_millis(SILENCE_MS);
@@ -67,11 +45,9 @@ impl<'a> Talk<'a> {
                 () = &mut self.prompter.interrupt => return Err(self.let_go(order, false).await),
             };
             match received.map_err(|_elapsed| silent())?? {
-                Received::Secret { id: of, secret: given } if of == id => secret = Some(given),
-                Received::Message(ToClient::Progress { id: of, text }) if of == id => {
-                    self.prompter.tell(&text);
-                }
-                Received::Message(ToClient::Prompt { id: of, prompt }) if of == id => {
+                Received::Secret { id: ID, secret: given } => secret = Some(given),
+                Received::Message(ToClient::Progress { id: ID, text }) => self.prompter.tell(&text),
+                Received::Message(ToClient::Prompt { id: ID, prompt }) => {
                     match self.prompter.answer(prompt).await {
                         Ok(answered) => self.give(answered).await?,
                         Err(Stop::Interrupted) => return Err(self.let_go(order, true).await),
@@ -81,8 +57,8 @@ impl<'a> Talk<'a> {
                         }
                     }
                 }
-                Received::Message(ToClient::Done { id: of, reply }) if of == id => {
-                    return Ok(outcome(*reply, secret));
+                Received::Message(ToClient::Done { id: ID, reply }) => {
+                    return Ok(self.outcome(order, *reply, secret));
                 }
                 Received::Message(ToClient::Refused { fault }) => return Err(fault.into()),
                 // Of no command of ours.
@@ -91,12 +67,20 @@ impl<'a> Talk<'a> {
         }
     }
 
+    fn outcome(&self, order: &Order, reply: Reply, secret: Option<Secret>) -> Outcome {
+        let Reply { result, mut warnings, secret: field } = reply;
+        if result.is_ok() && !self.prompter.options.engine_running {
+            warnings.extend(ends_with_this_command(order));
+        }
+        let handed = field.map(|field| Handed::new(field, secret));
+        Outcome { result: result.map_err(Failure::from), warnings, handed }
+    }
+
     async fn give(&mut self, answered: Answered) -> Result<(), Fault> {
         self.decided = true;
-        let id = self.id;
         match answered {
-            Answered::Yes(yes) => self.link.send(&ToEngine::Answer { id, yes }).await,
-            Answered::Secret(secret) => self.link.send_secret(id, secret).await,
+            Answered::Yes(yes) => self.link.send(&ToEngine::Answer { id: ID, yes }).await,
+            Answered::Secret(secret) => self.link.send_secret(ID, secret).await,
         }
     }
 
@@ -124,14 +108,8 @@ impl<'a> Talk<'a> {
 
     async fn cancel(&mut self) {
         // The engine notices a closed connection just as well.
-        let _gone = self.link.send(&ToEngine::Cancel { id: self.id }).await;
+        let _gone = self.link.send(&ToEngine::Cancel { id: ID }).await;
     }
-}
-
-fn outcome(reply: Reply, secret: Option<Secret>) -> Outcome {
-    let Reply { result, warnings, secret: field } = reply;
-    let handed = field.map(|field| Handed::new(field, secret));
-    Outcome { result: result.map_err(Failure::from), warnings, handed }
 }
 
 /// What a command that was its own engine has started is over when it ends.
@@ -147,16 +125,6 @@ fn ends_with_this_command(order: &Order) -> Option<Warning> {
         _lasting => return None,
     };
     Some(Warning { code: "ENDS_WITH_COMMAND".to_owned(), message: message.to_owned() })
-}
-
-/// `bursar wallet open`, which the code's own sentence names, helps only where an engine stays.
-fn locked_alone() -> Failure {
-    let message = "The wallet is locked, and no engine runs that could hold it open: add --password-file \
-                   to this command, or start `bursar engine` and open the wallet there.";
-    Failure {
-        fault: Fault::because(Code::WalletLocked, message),
-        hint: Some("--password-file <path>".to_owned()),
-    }
 }
 
 fn silent() -> Fault {

@@ -63,8 +63,10 @@ impl Terminal for ControllingTerminal {
 
     fn restore(&self) {
         let before = self.before.lock().map_or(None, |mut before| before.take());
-        if let (Some(settings), Ok((_, output))) = (before, open()) {
+        if let (Some(settings), Ok((_, mut output))) = (before, open()) {
             settings.put_back(&output);
+            // What is said next begins on a line of its own.
+            let _unseen = writeln!(output);
         }
     }
 }

@@ -54,6 +54,9 @@ pub fn assess(question: &Question<'_>) -> Verdict {
 /// The rules that refuse. Answers whether the resource lies outside the allow list.
 fn refused(question: &Question<'_>) -> Result<bool, Refusal> {
     let (ask, payments) = (question.ask, &question.policy.payments);
+    if question.spent >= payments.daily {
+        return Err(Refusal::over(Code::LimitReached, ask.usd, Usd::ZERO));
+    }
     if !payments.enabled {
         return Err(Refusal::new(Code::X402Disabled));
     }
@@ -68,9 +71,6 @@ fn refused(question: &Question<'_>) -> Result<bool, Refusal> {
     let resource_outside = judge_hosts(&payments.hosts, request, resource)?;
     if ask.usd > payments.per_request {
         return Err(Refusal::over(Code::ExceedsPerRequestMax, ask.usd, payments.per_request));
-    }
-    if question.spent >= payments.daily {
-        return Err(Refusal::over(Code::LimitReached, ask.usd, Usd::ZERO));
     }
     let committed = question.spent.checked_add(question.reserved);
     let after = committed.and_then(|committed| committed.checked_add(ask.usd));

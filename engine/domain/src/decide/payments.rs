@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bursar_core::codes::Code;
+use bursar_core::hosts::HostLists;
 use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
 use bursar_core::time::Moment;
@@ -12,7 +13,7 @@ use bursar_x402::signature::Signature65;
 use super::{Decision, Effect, Reply, needs_open_wallet};
 use crate::agents::{Agent, Commission};
 use crate::allowance::Renewal;
-use crate::assess::payments::{Question, Verdict, assess};
+use crate::assess::payments::{Question, Verdict, assess, judge_hosts};
 use crate::cards;
 use crate::command::{Ask, Command};
 use crate::event::{Asked, Event};
@@ -24,14 +25,14 @@ use crate::state::State;
 pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decision, Refusal> {
     let agent = state.agents.get(&ask.agent).ok_or(Refusal::new(Code::AuthFailed))?;
     let commission = may_work(state, agent)?;
+    // The server has looked already; the wallet may have been locked since.
+    needs_open_wallet(command)?;
     let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     match repeat(&ask.prior, &ask.identity, &command.moment) {
         Repeat::New => {}
         Repeat::Refuse(code) => return Err(Refusal::new(code)),
         Repeat::Same(first) => {
-            // A stored answer is not a way around the lists: the URL is no part of a bearer identity.
-            let hosts = &policy.payments.hosts;
-            assess_hosts(hosts, ask.payment.request_url.as_deref(), &first)?;
+            judge_another_url(&policy.payments.hosts, ask, &first)?;
             // Authorized before a crash and never signed: the same terms are signed now.
             let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
             let effects = if unsigned { vec![Effect::Sign(first.id)] } else { Vec::new() };
@@ -153,14 +154,19 @@ pub(super) fn tick(state: &State, moment: &Moment) -> Decision {
     Decision::done(events)
 }
 
-pub(super) fn reissue(state: &State, moment: &Moment) -> Decision {
+pub(super) fn reissue(state: &State, command: &Command) -> Decision {
+    let works = |request: &Request| {
+        state.agents.get(&request.agent).is_some_and(|agent| may_work(state, agent).is_ok())
+    };
     let unsigned = state.authorized.values().filter(|request| {
         matches!(request.status, Status::Authorized { signature: None, .. })
-            && request.is_redeemable(moment.utc)
+            && request.is_redeemable(command.moment.utc)
+            && works(request)
     });
-    let effects = match state.frozen {
-        Some(_nothing_is_signed) => Vec::new(),
-        None => unsigned.map(|request| Effect::Sign(request.id)).collect(),
+    let effects = if command.unlocked {
+        unsigned.map(|request| Effect::Sign(request.id)).collect()
+    } else {
+        Vec::new()
     };
     Decision { events: Vec::new(), effects, reply: Reply::Done }
 }
@@ -218,19 +224,14 @@ fn renewed(agent: &Agent, commission: &Commission, moment: &Moment) -> (Vec<Even
     }
 }
 
-fn assess_hosts(
-    hosts: &bursar_core::hosts::HostLists,
-    request_url: Option<&str>,
-    first: &Request,
-) -> Result<(), Refusal> {
-    match crate::assess::payments::judge_hosts(
-        hosts,
-        request_url,
-        first.ask.resource_url.as_deref(),
-    ) {
-        Ok(_passes_or_was_held) => Ok(()),
-        Err(refusal) => Err(refusal),
+/// A stored answer is not a way around the lists: the URL is no part of a bearer identity, so another one
+/// than the first is judged before the answer of the first is given.
+fn judge_another_url(hosts: &HostLists, ask: &Ask, first: &Request) -> Result<(), Refusal> {
+    if ask.payment.request_url == first.ask.request_url {
+        return Ok(());
     }
+    let (request, resource) = (&ask.payment.request_url, &first.ask.resource_url);
+    judge_hosts(hosts, request.as_deref(), resource.as_deref()).map(|_passes_or_was_held| ())
 }
 
 fn held(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {

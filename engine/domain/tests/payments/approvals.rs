@@ -175,7 +175,7 @@ mod card {
         let (mut world, id) = waiting();
         let digest = shown(&world, id);
         let upper = digest.to_uppercase();
-        let cut = &digest[..63];
+        let cut = digest.get(..63).expect("hex of 32 bytes");
         let other = world.holds(payment(3_000_000));
         let others = shown(&world, other);
         for wrong in ["", "0", upper.as_str(), cut, others.as_str()] {

@@ -1,7 +1,7 @@
 //! The rules of payments by example, each test named by its promise. Written from the specification
 //! (wallet.md, decisions.md, reliability.md 3.2), through `decide` and `apply` alone.
 
-#![expect(clippy::expect_used, reason = "helpers stand outside #[test]")]
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers stand outside #[test]")]
 
 mod approvals;
 mod asks;

@@ -160,6 +160,8 @@ mod reissue {
         let mut world = ordinary();
         let id = world.signs(payment(1));
         world.clock.pass(60 * SECOND - 1);
+        // The journal goes on meanwhile, and knows the time.
+        world.holds(payment(2_000_000));
         assert_eq!(reissued(&mut world), [id]);
         world.clock.pass(1);
         assert_eq!(reissued(&mut world), []);

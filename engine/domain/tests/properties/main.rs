@@ -2,7 +2,12 @@
 //! written from the specification says what each command may do, and a ledger adds up what left the
 //! wallet. Neither asks the rules that are tested.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers stand outside #[test]")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers stand outside #[test]"
+)]
 
 mod ledger;
 mod model;

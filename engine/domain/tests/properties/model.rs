@@ -8,7 +8,7 @@ use bursar_core::ids::{AgentId, RequestId};
 use bursar_core::time::{Moment, Utc};
 use bursar_domain::PaymentAsk;
 use bursar_domain::allowance::WindowStart;
-use bursar_domain::idempotency::Identity;
+use bursar_domain::idempotency::{Identity, KeyClaim};
 
 use crate::rules::{Allowance, Around, Due, Rules, VARIANTS};
 use crate::support::build;
@@ -289,10 +289,11 @@ impl Model {
         if !idle.is_empty() {
             return Hearing::Unheard(idle);
         }
-        if let Some(claim) = identity.claim() {
-            if self.keys.get(&claim.name).is_some_and(|content| *content != claim.content) {
-                return Hearing::Unheard(vec![Code::IdempotencyConflict]);
-            }
+        let bound = |claim: &KeyClaim| {
+            self.keys.get(&claim.name).is_some_and(|content| *content != claim.content)
+        };
+        if identity.claim().is_some_and(bound) {
+            return Hearing::Unheard(vec![Code::IdempotencyConflict]);
         }
         let Some(id) = self.latest.get(identity) else { return Hearing::New };
         let first = &self.requests[id];

@@ -14,8 +14,8 @@ use bursar_domain::{Action, Decision, Effect, Event, PaymentAsk, Refusal, Reply,
 use crate::ledger::{Ledger, Scene};
 use crate::model::{Hearing, Known, Model, Standing};
 use crate::rules::{Due, VARIANTS};
-use crate::support::clock::Clock;
-use crate::support::{Answer, World, build};
+use crate::support::clock::{Clock, HOUR, MINUTE};
+use crate::support::{Answer, World, build, decisive};
 use crate::workload::{History, Oddity, Pick, Shown, Size, Step, What};
 
 #[derive(Debug)]
@@ -90,6 +90,7 @@ impl Run {
             Step::Tick => self.tick(),
             Step::Reissue => self.reissue(),
             Step::Pass(ms) => self.world.clock.pass(ms),
+            Step::Midnight(after) => self.pass_midnight(after),
             Step::SetClock(ms) => self.world.clock.set_by(ms),
             Step::Reboot(ms) => self.reboot(ms),
             Step::Zone(zone) => {
@@ -183,6 +184,15 @@ impl Run {
             let scene = self.scene(self.model.requests[id].agent, now);
             self.ledger.sign(*effect, &self.world.records[id], &scene);
         }
+    }
+
+    fn pass_midnight(&mut self, after_ms: i64) {
+        let clock = &mut self.world.clock;
+        // Local days have 23 to 25 hours.
+        let mut tomorrow = clock.clone();
+        tomorrow.utc = clock.moment().day_start.plus_ms(25 * HOUR + 30 * MINUTE);
+        let target = tomorrow.moment().day_start.plus_ms(after_ms);
+        clock.pass(target.since_ms(clock.utc).max(0));
     }
 
     // Agents.
@@ -418,7 +428,7 @@ impl Run {
             return;
         }
         let decision = self.perform(action).expect("the approval is heard");
-        assert_eq!(decision.reply, Reply::Request(id));
+        assert_eq!((decision.reply.clone(), decisive(&decision)), (Reply::Request(id), 1));
         self.second_look(id, &decision, &now);
     }
 
@@ -506,6 +516,7 @@ impl Run {
             return;
         }
         let decision = self.perform(action).expect("a denial is heard");
+        assert_eq!(decisive(&decision), 1);
         assert_eq!((decision.reply, &decision.effects[..]), (Reply::Request(id), &[][..]));
         let at = self.journal_time();
         assert_eq!(self.world.status(id), &Status::Denied { reason: None, at });

@@ -47,6 +47,8 @@ pub(crate) enum Step {
     Tick,
     Reissue,
     Pass(i64),
+    /// Time passes until so long after the next local midnight.
+    Midnight(i64),
     SetClock(i64),
     Reboot(i64),
     Zone(&'static str),
@@ -230,6 +232,7 @@ fn operating(agents: usize) -> BoxedStrategy<Step> {
 fn clocks(short: bool) -> BoxedStrategy<Step> {
     prop_oneof![
         8 => span(short).prop_map(Step::Pass),
+        2 => midnight(),
         2 => (-2 * DAY..2 * DAY).prop_map(Step::SetClock),
         1 => span(short).prop_map(|back| Step::SetClock(-back)),
         1 => span(short).prop_map(Step::Reboot),
@@ -237,6 +240,13 @@ fn clocks(short: bool) -> BoxedStrategy<Step> {
         1 => prop::option::of(-HOUR..2 * HOUR).prop_map(Step::Block),
     ]
     .boxed()
+}
+
+/// The days change; what waits then waits on.
+fn midnight() -> BoxedStrategy<Step> {
+    prop_oneof![1 => select(&[-1, 0, 1][..]), 2 => -10 * MINUTE..10 * MINUTE]
+        .prop_map(Step::Midnight)
+        .boxed()
 }
 
 /// Anything at all; each history has more of some things than of others.
@@ -267,6 +277,7 @@ pub(crate) fn honest_history() -> impl Strategy<Value = History> {
             5 => deciding(),
             1 => editing(),
             4 => span(false).prop_map(Step::Pass),
+            1 => midnight(),
             1 => (0..20 * MINUTE).prop_map(Step::Reboot),
         ];
         prop::collection::vec(step, 1..=120).prop_map(move |steps| History {

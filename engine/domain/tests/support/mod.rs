@@ -17,6 +17,7 @@ use bursar_domain::agents::{AgentStatus, Commission};
 use bursar_domain::command::Ask;
 use bursar_domain::event::Entry;
 use bursar_domain::idempotency::{Identity, Prior};
+use bursar_domain::tail::may_follow_a_seal;
 use bursar_domain::{
     Action, Command, Decision, Effect, Event, PaymentAsk, Refusal, Reply, Request, State, Status,
     apply, cards, check, decide,
@@ -103,14 +104,14 @@ impl World {
     }
 
     fn record(&mut self, event: Event) {
-        let made_before_it_could_be_locked = matches!(event, Event::WalletCreated { .. });
-        assert!(
-            self.unlocked || made_before_it_could_be_locked || event.may_happen_while_locked(),
-            "no seal would cover {event:?}"
-        );
         // The journal's own time never goes back, whatever the clock does.
         let at = self.clock.utc.max(self.state.clock);
         let entry = Entry { seq: self.state.seq + 1, at, event };
+        assert!(
+            self.unlocked || may_follow_a_seal(&self.state, &entry, self.clock.utc),
+            "no seal would cover {:?}",
+            entry.event
+        );
         self.keep(entry);
     }
 
@@ -293,7 +294,7 @@ impl World {
     pub(crate) fn approves(&mut self, id: RequestId) {
         let decision = self.approve(id).expect("the approval is not refused");
         assert_eq!(decision.reply, Reply::Request(id));
-        assert_eq!(decision.effects, vec![Effect::Sign(id)]);
+        assert_eq!((decision.effects.clone(), decisive(&decision)), (vec![Effect::Sign(id)], 1));
         assert!(matches!(self.status(id), Status::Authorized { .. }), "{:?}", self.status(id));
     }
 
@@ -301,6 +302,7 @@ impl World {
     #[track_caller]
     pub(crate) fn rejects(&mut self, id: RequestId) -> Refusal {
         let decision = self.approve(id).expect("the approval is heard");
+        assert_eq!(decisive(&decision), 1, "{:?}", decision.events);
         assert_eq!((decision.reply, &decision.effects[..]), (Reply::Request(id), &[][..]));
         match self.status(id) {
             Status::Refused { refusal, .. } => refusal.clone(),
@@ -339,7 +341,7 @@ impl World {
 
     /// Changes the first policy; the wallet's lock decides whether it may.
     pub(crate) fn edit(&mut self, change: impl FnOnce(&mut Policy)) -> Result<Decision, Refusal> {
-        let name = build::name("daily bread");
+        let name = policy_name();
         let mut policy = self.state.policy(&name).expect("the first policy").policy.clone();
         change(&mut policy);
         self.run(Action::EditPolicy { name, policy: Box::new(policy) })
@@ -375,7 +377,15 @@ impl Drop for World {
     }
 }
 
-/// The names under which the builders know things, for tests that name them too.
+/// How many events decide something: renewals and ends of holds only make room for it.
+pub(crate) fn decisive(decision: &Decision) -> usize {
+    let on_the_way = |event: &Event| {
+        matches!(event, Event::AllowanceRenewed { .. } | Event::PaymentExpired { .. })
+    };
+    decision.events.iter().filter(|event| !on_the_way(event)).count()
+}
+
+/// The policy of the world's first agent.
 pub(crate) fn policy_name() -> Name {
     build::name("daily bread")
 }

@@ -76,7 +76,11 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         id: RequestId::from_entropy(api.random()?),
         nonce: api.random()?,
     };
-    let outcome = api.core.act(Action::Ask(Box::new(ask))).await?;
+    let outcome = api.core.act(Action::Ask(Box::new(ask))).await.map_err(|fault| {
+        // Locked while the ask was on its way: an HMAC agent is not told.
+        let hidden = fault.code == Code::WalletLocked && matches!(proven.by, ProvenBy::Hmac { .. });
+        if hidden { Fault::new(Code::AuthFailed) } else { fault }
+    })?;
     let record = match outcome.answer {
         Answered::Request(record) | Answered::Earlier(record) => record,
         Answered::Done => return Err(Fault::new(Code::InternalError)),

@@ -230,7 +230,7 @@ fn control(
             let _gone = answer.send(core.find(id).map_err(damaged));
         }
         Message::Unlocked { keys, note, answer } => {
-            let result = core.unlocked(keys, note).map_err(damaged);
+            let result = core.unlocked(&clock.now(), keys, note).map_err(damaged);
             publish.send_replace(Arc::new(core.view()));
             let _gone = answer.send(result);
         }

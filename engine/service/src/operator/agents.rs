@@ -12,7 +12,7 @@ use bursar_domain::agents::{Agent, Credential};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::{Done, act, describe};
+use super::{Done, act, describe, wallet};
 use crate::control::Dialogue;
 use crate::engine::{Shared, blocking};
 
@@ -31,8 +31,9 @@ pub(super) async fn run(
         AgentOrder::Show { agent } => show(engine, &find(engine, &agent)?.id),
         AgentOrder::Register { name, auth } => register(engine, name, auth, dialogue).await,
         AgentOrder::Commission { agent, policy, label } => {
-            act(engine, Action::Commission { agent: agent.clone(), policy, label }).await?;
-            show(engine, &agent)
+            let id = find(engine, &agent)?.id.clone();
+            act(engine, Action::Commission { agent: id.clone(), policy, label }).await?;
+            show(engine, &id)
         }
         AgentOrder::Instructions { agent, regenerate } => {
             let agent = find(engine, &agent)?;
@@ -50,6 +51,7 @@ pub(super) async fn run(
         AgentOrder::Resume { agent } => {
             let id = find(engine, &agent)?.id.clone();
             act(engine, Action::Resume { agent: id.clone() }).await?;
+            wallet::reissue(engine).await;
             show(engine, &id)
         }
         AgentOrder::Renew { agent } => {

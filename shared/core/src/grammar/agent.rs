@@ -3,7 +3,7 @@
 use clap::{Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AgentId, Name};
+use crate::ids::Name;
 
 /// How an agent proves itself (wallet specification, Agent authentication).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -34,7 +34,12 @@ pub enum AgentOrder {
         auth: AuthMode,
     },
     /// Give an agent its policy and its paying address; it may work from then on.
-    Commission { agent: AgentId, policy: Name, label: Name },
+    Commission {
+        /// The agent's code, or its name.
+        agent: Name,
+        policy: Name,
+        label: Name,
+    },
     /// All agents with their status and what they have spent.
     List,
     /// One agent, by name or code.

@@ -42,7 +42,7 @@ impl Prompter<'_> {
         }
     }
 
-    /// A command that is its own engine opens the wallet and may then have to prove the operator: what
+    /// A command that is its own engine opens the wallet and may then ask for the operator's proof: what
     /// was given for the one is good for the other.
     async fn password_again(&mut self, source: &SecretSource) -> Result<Option<Secret>, Stop> {
         if self.password.is_none() {

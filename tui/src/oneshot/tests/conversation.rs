@@ -1,10 +1,8 @@
 //! Endings: lost engines, silence, Ctrl-C, frames of somebody else.
 
 use bursar_core::answers::*;
-use bursar_core::grammar::WalletOrder;
-use bursar_core::wire::{Prompt, SecretPrompt};
+use bursar_core::wire::Prompt;
 
-use super::fixtures::*;
 use super::*;
 
 #[tokio::test]
@@ -122,72 +120,4 @@ async fn ctrl_c_at_a_question_answers_nothing() {
     let (exit, ()) = tokio::join!(run(link, order, &options, streams), script);
     assert_eq!(exit, 130);
     assert!(String::from_utf8(err).unwrap().contains("The request stays held."));
-}
-
-const PASSWORD: Prompt = Prompt::Secret { what: SecretPrompt::Password };
-
-async fn answers(engine: &mut TestEngine, id: u64, reply: Reply) {
-    engine.send(&ToClient::Done { id, reply: Box::new(reply) }).await;
-}
-
-fn failed(code: Code) -> Reply {
-    Reply { result: Err(Fault::new(code)), warnings: vec![], secret: None }
-}
-
-/// An engine that lives as long as the command begins locked, and nobody else could open it.
-fn alone(line: &'static str, answers: &[&'static str]) -> Scene {
-    Scene::attended(line, answers).with(|options| options.engine_running = false)
-}
-
-async fn opens(engine: &mut TestEngine, asking: Asking) {
-    answers(engine, 1, failed(Code::WalletLocked)).await;
-    let order = Box::new(Order::Wallet(WalletOrder::Open));
-    assert_eq!(engine.message().await, Some(ToEngine::Run { id: 2, order, asking }));
-    engine.send(&ToClient::Prompt { id: 2, prompt: PASSWORD }).await;
-}
-
-#[tokio::test]
-async fn a_command_without_an_engine_opens_the_wallet_it_needs() {
-    let scene = alone("thaw", &["hunter2!"]);
-    let terminal = scene.terminal.clone();
-    let ran = scene
-        .against(|mut engine| async move {
-            opens(&mut engine, Asking::Interactive).await;
-            assert_eq!(engine.secret_of(2).await, "hunter2!");
-            let mut opened = ok(Answer::Wallet(wallet()));
-            opened.warnings.push(Warning { code: "X".into(), message: "from opening".into() });
-            answers(&mut engine, 2, opened).await;
-            let (order, asking) = (Box::new(Order::Thaw), Asking::Interactive);
-            assert_eq!(engine.message().await, Some(ToEngine::Run { id: 3, order, asking }));
-            // The proof that `thaw` asks for is the password typed a moment ago, for this command.
-            engine.send(&ToClient::Prompt { id: 3, prompt: PASSWORD }).await;
-            assert_eq!(engine.secret_of(3).await, "hunter2!");
-            answers(&mut engine, 3, ok(Answer::Frozen { frozen: false })).await;
-        })
-        .await;
-    assert_eq!(terminal.asked(), ["Password of the wallet: "]);
-    assert_ran("alone_opened", "thaw", &ran);
-}
-
-#[tokio::test]
-async fn a_wrong_password_ends_a_command_without_an_engine() {
-    let ran = alone("thaw", &["wrong"])
-        .against(|mut engine| async move {
-            opens(&mut engine, Asking::Interactive).await;
-            assert_eq!(engine.secret_of(2).await, "wrong");
-            answers(&mut engine, 2, failed(Code::WrongPassword)).await;
-            assert_eq!(engine.message().await, None);
-        })
-        .await;
-    assert_eq!((ran.exit, ran.out.as_str()), (5, ""));
-}
-
-#[tokio::test]
-async fn a_locked_wallet_without_engine_or_password_says_what_helps() {
-    let scene = Scene::of("thaw").with(|options| options.engine_running = false);
-    let ran = scene.answered(failed(Code::WalletLocked)).await;
-    assert_ran("alone_locked", "thaw", &ran);
-    // A running engine is opened by its operator, not by every command that finds it locked.
-    let ran = Scene::attended("thaw", &["hunter2!"]).answered(failed(Code::WalletLocked)).await;
-    assert_eq!(ran.exit, 4);
 }

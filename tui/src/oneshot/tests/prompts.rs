@@ -121,6 +121,23 @@ async fn a_password_is_asked_for_without_echo() {
     assert_eq!(unanswered(Scene::attended("wallet open", &[]), PASSWORD).await.exit, 1);
 }
 
+/// Without an engine `thaw` opens the wallet first and asks for its proof then.
+#[tokio::test]
+async fn one_command_asks_for_the_same_password_once() {
+    let scene = Scene::attended("thaw", &["hunter2!"]);
+    let terminal = scene.terminal.clone();
+    let ran = scene
+        .against(|mut engine| async move {
+            for _ in 0..2 {
+                ask(&mut engine, PASSWORD).await;
+                assert_eq!(engine.secret().await, "hunter2!");
+            }
+            end(&mut engine).await;
+        })
+        .await;
+    assert_eq!((ran.exit, terminal.asked().len()), (0, 1));
+}
+
 #[tokio::test]
 async fn a_new_password_is_long_enough_and_typed_twice() {
     let scene = Scene::attended(

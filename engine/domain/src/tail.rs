@@ -1,0 +1,63 @@
+//! What may follow the last seal of the journal. Seals are made while the wallet is open, so whatever comes
+//! after the last one was written while it was locked, and must be what a locked wallet lets happen. This
+//! is asked of entries that anybody with the file could have appended: the rule is about the change, not
+//! about the kind of event.
+
+use bursar_core::limits::ALLOWANCE_LASTS_MS;
+use bursar_core::time::Utc;
+use bursar_x402::signature::recover;
+
+use crate::event::{Entry, Event};
+use crate::requests::Status;
+use crate::state::State;
+
+/// Whether `entry` may follow on `before` without the key that makes seals. `now` is the time of the
+/// question: nothing that has not come yet may have happened.
+pub fn may_follow_a_seal(before: &State, entry: &Entry, now: Utc) -> bool {
+    match &entry.event {
+        Event::WalletCreated { .. } => before.wallet.is_none(),
+        Event::PolicySet { name, policy, .. } => {
+            before.policy(name).is_some_and(|record| !policy.loosens(&record.policy))
+        }
+        Event::PolicyDeleted { .. }
+        | Event::AgentSuspended { .. }
+        | Event::Frozen
+        | Event::NetworkSet { enabled: false, .. } => true,
+        Event::AllowanceRenewed { agent, start } => {
+            let given = before.agents.get(agent).and_then(|agent| agent.commission.as_ref());
+            given.is_some_and(|given| {
+                let old = &given.payments.start;
+                start.day > old.day
+                    && start.utc.since_ms(old.utc) >= ALLOWANCE_LASTS_MS
+                    && start.utc <= now
+            })
+        }
+        Event::PaymentDenied { id, .. } | Event::PaymentExpired { id } => {
+            before.held.contains_key(id)
+        }
+        Event::PaymentSigned { id, signature } => {
+            before.authorized.get(id).is_some_and(|request| {
+                let unsigned = matches!(request.status, Status::Authorized { signature: None, .. });
+                let by_payer = request
+                    .digest()
+                    .and_then(|digest| recover(digest, signature).ok())
+                    .is_some_and(|signer| signer == request.from);
+                unsigned && by_payer
+            })
+        }
+        Event::SeedAdded { .. }
+        | Event::AddressAdded(_)
+        | Event::AgentRegistered { .. }
+        | Event::CredentialReplaced { .. }
+        | Event::AgentCommissioned { .. }
+        | Event::AgentResumed { .. }
+        | Event::NetworkSet { enabled: true, .. }
+        | Event::Thawed
+        | Event::JournalAccepted
+        | Event::PaymentAuthorized { .. }
+        | Event::PaymentHeld { .. }
+        | Event::PaymentRefused { .. }
+        | Event::PaymentApproved { .. }
+        | Event::PaymentRejected { .. } => false,
+    }
+}
