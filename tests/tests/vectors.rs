@@ -74,7 +74,7 @@ fn authenticated(engine: &TestEngine, path: &str, body: &Value, now: i64) -> boo
     let view = engine.engine.core().view();
     let signature = body.get("signature").and_then(json::Value::as_str);
     authenticate(
-        &view.state,
+        &view,
         engine.engine.vault().gate(),
         Utc::from_seconds(now),
         endpoint(path),

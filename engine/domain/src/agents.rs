@@ -12,17 +12,19 @@ use crate::allowance::Window;
 /// How an agent's proof is checked. The secret of an HMAC agent is in the wallet file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Credential {
-    Hmac,
-    /// SHA-256 of the whole token text, `AT_` included.
-    Bearer {
-        sha256: [u8; 32],
+    Hmac {
+        /// A hash of code and secret: an older wallet file must not bring a replaced secret back. The
+        /// secret has 256 random bits, so the hash tells nothing of it.
+        check: [u8; 32],
     },
+    /// SHA-256 of the whole token text, `AT_` included.
+    Bearer { sha256: [u8; 32] },
 }
 
 impl Credential {
     pub fn mode(&self) -> AuthMode {
         match self {
-            Credential::Hmac => AuthMode::Hmac,
+            Credential::Hmac { .. } => AuthMode::Hmac,
             Credential::Bearer { .. } => AuthMode::Bearer,
         }
     }

@@ -93,18 +93,26 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Arc<Request>> {
         }
         Event::Frozen => state.frozen = Some(at),
         Event::Thawed => state.frozen = None,
-        Event::JournalAccepted => {}
+        Event::JournalAccepted => {
+            // Whoever accepts a journal does not accept unsigned cheques in it. They stay spent.
+            let signed = |request: &Request| {
+                matches!(request.status, Status::Authorized { signature: Some(_), .. })
+            };
+            state.authorized.retain(|_id, request| signed(request));
+            let left = &state.authorized;
+            state.lapses.retain(|(_at, id)| left.contains_key(id));
+        }
         Event::PaymentAuthorized { asked, terms } => {
-            let request = request(asked, at, authorized(terms, at, Approver::Policy));
+            let request = request(asked, entry, authorized(terms, at, Approver::Policy));
             spend(state, &request.agent, request.ask.usd);
             return Some(await_redemption(state, request));
         }
         Event::PaymentHeld { asked, reason, deadline } => {
-            return Some(hold(state, asked, at, *reason, deadline));
+            return Some(hold(state, asked, entry, *reason, deadline));
         }
         Event::PaymentRefused { asked, refusal } => {
             let status = Status::Refused { refusal: refusal.clone(), at };
-            return Some(Arc::new(request(asked, at, status)));
+            return Some(Arc::new(request(asked, entry, status)));
         }
         Event::PaymentApproved { id, terms } => {
             let mut request = release(state, id)?;
@@ -159,11 +167,12 @@ fn with_agent(state: &mut State, id: &AgentId, change: impl FnOnce(&mut Agent)) 
     }
 }
 
-fn request(asked: &Asked, at: Utc, status: Status) -> Request {
+fn request(asked: &Asked, entry: &Entry, status: Status) -> Request {
     Request {
         id: asked.id,
+        seq: entry.seq,
         agent: asked.agent.clone(),
-        created: at,
+        created: entry.at,
         label: asked.label.clone(),
         from: asked.from,
         ask: asked.ask.clone(),
@@ -188,11 +197,11 @@ fn spend(state: &mut State, agent: &AgentId, usd: Usd) {
 fn hold(
     state: &mut State,
     asked: &Asked,
-    at: Utc,
+    entry: &Entry,
     reason: HoldReason,
     deadline: &Deadline,
 ) -> Arc<Request> {
-    let held = request(asked, at, Status::Held { reason, deadline: deadline.clone() });
+    let held = request(asked, entry, Status::Held { reason, deadline: deadline.clone() });
     with_agent(state, &asked.agent, |agent| {
         agent.reserved = Usd(agent.reserved.0.saturating_add(asked.ask.usd.0));
     });

@@ -18,7 +18,7 @@ pub enum Identity {
     Bearer { digest: [u8; 32], key: Option<KeyClaim> },
 }
 
-/// A bearer agent's idempotency key, bound to the content it first came with.
+/// A bearer agent's idempotency key, bound to the content it came with while that is remembered.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KeyClaim {
     /// Hash of agent, endpoint and key.
@@ -68,7 +68,7 @@ impl Identity {
 pub struct Prior {
     /// The request of the same identity.
     pub same: Option<Request>,
-    /// The request that first used the same idempotency key.
+    /// The request that last used the same idempotency key.
     pub claimed: Option<Request>,
 }
 
@@ -85,23 +85,32 @@ pub enum Repeat {
 /// The table of decisions.md, "Same ask, same answer".
 pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
     if let (Some(claim), Some(first)) = (identity.claim(), &prior.claimed) {
-        let bound = first.identity.claim().is_some_and(|first| first.content != claim.content);
-        if bound {
+        let other = first.identity.claim().is_some_and(|first| first.content != claim.content);
+        if other && is_remembered(first, moment) {
             return Repeat::Refuse(Code::IdempotencyConflict);
         }
     }
     let Some(first) = &prior.same else { return Repeat::New };
     let signed = matches!(identity, Identity::Hmac { .. });
+    let spent = matches!(first.status, Status::Authorized { .. });
+    if is_remembered(first, moment) || (signed && !spent) {
+        Repeat::Same(Box::new(first.clone()))
+    } else if signed {
+        Repeat::Refuse(Code::PaymentExpired)
+    } else {
+        Repeat::New
+    }
+}
+
+/// Whether a bearer agent's repeat of `first` gets its answer. A signed ask is remembered for good.
+fn is_remembered(first: &Request, moment: &Moment) -> bool {
     let recent = |at: &Utc| moment.utc.since_ms(*at) < REJECTION_REPEATS_MS;
-    let again = match &first.status {
+    match &first.status {
         Status::Held { .. } => true,
-        Status::Authorized { .. } if first.is_redeemable(moment.utc) => true,
-        Status::Authorized { .. } if signed => return Repeat::Refuse(Code::PaymentExpired),
-        Status::Authorized { .. } => false,
-        Status::Denied { at, .. } | Status::Expired { at } => signed || recent(at),
-        Status::Refused { .. } => signed,
-    };
-    if again { Repeat::Same(Box::new(first.clone())) } else { Repeat::New }
+        Status::Authorized { .. } => first.is_redeemable(moment.utc),
+        Status::Denied { at, .. } | Status::Expired { at } => recent(at),
+        Status::Refused { .. } => false,
+    }
 }
 
 /// Whether a signed timestamp lies within five minutes of the clock, both ends included.

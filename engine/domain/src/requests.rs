@@ -8,7 +8,7 @@ use bursar_core::limits::HOLD_MS;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::{self, ChainId, Network};
 use bursar_core::time::{Moment, Utc};
-use bursar_x402::authorization::Authorization;
+use bursar_x402::authorization::{Authorization, MIN_VALIDITY_SECONDS};
 use bursar_x402::signature::Signature65;
 use bursar_x402::typed_data::TokenDomain;
 use bursar_x402::v2::Echo;
@@ -41,6 +41,8 @@ pub struct PaymentAsk {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub id: RequestId,
+    /// The entry of the journal that made it: requests in the order of their making.
+    pub seq: u64,
     pub agent: AgentId,
     pub created: Utc,
     /// Label of the paying address.
@@ -155,7 +157,8 @@ impl Request {
     pub fn lapses_at(&self) -> Option<u64> {
         let Status::Authorized { terms, at, .. } = &self.status else { return None };
         let at = u64::try_from(at.seconds()).unwrap_or(0);
-        Some(terms.valid_before.max(at.saturating_add(self.ask.valid_seconds)))
+        let lasts = self.ask.valid_seconds.max(MIN_VALIDITY_SECONDS);
+        Some(terms.valid_before.max(at.saturating_add(lasts)))
     }
 
     /// Whether an authorization can still be redeemed at `now`.

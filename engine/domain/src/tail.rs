@@ -4,7 +4,7 @@
 //! about the kind of event.
 
 use bursar_core::limits::ALLOWANCE_LASTS_MS;
-use bursar_core::time::Utc;
+use bursar_core::time::Moment;
 use bursar_x402::signature::recover;
 
 use crate::event::{Entry, Event};
@@ -13,7 +13,7 @@ use crate::state::State;
 
 /// Whether `entry` may follow on `before` without the key that makes seals. `now` is the time of the
 /// question: nothing that has not come yet may have happened.
-pub fn may_follow_a_seal(before: &State, entry: &Entry, now: Utc) -> bool {
+pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
     match &entry.event {
         Event::WalletCreated { .. } => before.wallet.is_none(),
         Event::PolicySet { name, policy, .. } => {
@@ -28,8 +28,9 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: Utc) -> bool {
             given.is_some_and(|given| {
                 let old = &given.payments.start;
                 start.day > old.day
+                    && start.day <= now.local_day
                     && start.utc.since_ms(old.utc) >= ALLOWANCE_LASTS_MS
-                    && start.utc <= now
+                    && start.utc <= now.utc
             })
         }
         Event::PaymentDenied { id, .. } | Event::PaymentExpired { id } => {

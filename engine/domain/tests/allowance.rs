@@ -180,8 +180,8 @@ fn each_sequence_through_the_engine_lazily_and_by_the_timer() {
 #[test]
 fn the_timer_renews_every_agent_that_works_and_no_other() {
     let mut world = build::ordinary();
-    build::register(&mut world, 1, bursar_domain::agents::Credential::Hmac);
-    build::register(&mut world, 2, bursar_domain::agents::Credential::Hmac);
+    build::register(&mut world, 1, bursar_domain::agents::Credential::Hmac { check: [7; 32] });
+    build::register(&mut world, 2, bursar_domain::agents::Credential::Hmac { check: [7; 32] });
     world.must(build::commission(2, "daily bread", "spare"));
     world.clock.pass(DAY);
     let renewed: Vec<_> = world
@@ -405,7 +405,7 @@ mod hardening {
         assert_eq!(world.refused(renew()).code, Code::BadInput);
         world.clock.set_by(-3 * DAY);
         assert_eq!(world.refused(renew()).code, Code::BadInput);
-        build::register(&mut world, 1, bursar_domain::agents::Credential::Hmac);
+        build::register(&mut world, 1, bursar_domain::agents::Credential::Hmac { check: [7; 32] });
         let idle = Action::Renew { agent: build::agent(1) };
         assert_eq!(world.refused(idle).code, Code::AgentNotCommissioned);
         let unknown = Action::Renew { agent: build::agent(2) };

@@ -58,9 +58,9 @@ struct Counters {
 
 impl Counters {
     fn count(&self, answer: &Answer) {
-        let counter = match answer.status {
-            200 => &self.signed,
-            202 => return,
+        let counter = match answer.body.get("status").and_then(|status| status.as_str()) {
+            Some("success") => &self.signed,
+            Some("pending" | "executing") => return,
             _refused => &self.rejected,
         };
         counter.fetch_add(1, Ordering::Relaxed);

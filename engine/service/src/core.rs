@@ -190,6 +190,9 @@ impl Core {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let must_be_durable = !events.is_empty();
+        let stops_somebody = events
+            .iter()
+            .any(|event| matches!(event, Event::Frozen | Event::AgentSuspended { .. }));
         let mut touched = Vec::new();
         for event in events {
             touched.extend(self.record(event, moment)?);
@@ -201,6 +204,7 @@ impl Core {
             answer: self.answer(reply, &touched)?,
             slips: effects.into_iter().map(|Effect::Sign(id)| id).collect(),
             must_be_durable: must_be_durable && !matches!(command.action, Action::Signed { .. }),
+            stops_somebody,
         }))
     }
 
@@ -278,14 +282,17 @@ impl Core {
         drafts: Vec<Result<Draft, Refusal>>,
         proof: Option<&Committed>,
     ) -> Vec<Result<Outcome, Fault>> {
-        if self.state.frozen.is_some() {
+        // Also where a freeze and its thaw, or a suspension, were decided in one batch.
+        if self.state.frozen.is_some() || drafts.iter().flatten().any(|draft| draft.stops_somebody)
+        {
             self.gate.raise();
         }
         let epoch = self.gate.epoch();
         let issue = |id: &RequestId| {
             let request = self.state.authorized.get(id)?;
-            let frozen = self.state.frozen.is_some();
-            proof.filter(|_proof| !frozen).and_then(|proof| Slip::issue(proof, request, epoch))
+            let agent = self.state.agents.get(&request.agent)?;
+            let stopped = agent.suspended || self.state.frozen.is_some();
+            proof.filter(|_proof| !stopped).and_then(|proof| Slip::issue(proof, request, epoch))
         };
         let outcome = |draft: Result<Draft, Refusal>| {
             let draft = draft?;
@@ -330,24 +337,39 @@ impl Core {
         moment: &Moment,
         keys: Vec<Zeroizing<[u8; 32]>>,
         note: Option<Head>,
-    ) -> Result<Option<Head>, JournalError> {
+    ) -> Result<Option<Head>, Fault> {
         self.flush(moment);
-        self.untrusted = match self.journal.sealed(&keys, note)? {
-            Err(reason) => Some(reason),
-            Ok(sealed) => self.examine(sealed, moment)?,
-        };
-        match (&self.untrusted, keys.into_iter().next()) {
-            (None, Some(current)) => {
+        if self.failed.is_some() {
+            return Err(Fault::new(Code::JournalFailed));
+        }
+        self.journal.stop_sealing();
+        let sealed = self.judge(moment, &keys, note).map_err(|damage| damaged(&damage))?;
+        match (sealed, keys.into_iter().next()) {
+            (true, Some(current)) => {
                 self.journal.seal_with(current);
-                self.journal.commit()?;
+                self.journal.commit().map_err(|damage| self.fail(&damage))?;
                 Ok(Some(self.journal.durable()))
             }
-            (Some(reason), _) => {
-                tracing::warn!(reason, "the journal does not fit the wallet: every payment asks");
-                Ok(None)
-            }
-            (None, None) => Ok(None),
+            _ => Ok(None),
         }
+    }
+
+    /// Whether journal and wallet fit together. The state is rebuilt from the entries in any case.
+    fn judge(
+        &mut self,
+        moment: &Moment,
+        keys: &[Zeroizing<[u8; 32]>],
+        note: Option<Head>,
+    ) -> Result<bool, JournalError> {
+        let sealed = self.journal.sealed(keys, note)?;
+        // Without a seal that fits there is nothing to judge what follows by.
+        let from = sealed.as_ref().copied().unwrap_or(self.journal.durable());
+        let examined = self.examine(from, moment)?;
+        self.untrusted = sealed.err().or(examined);
+        if let Some(reason) = &self.untrusted {
+            tracing::warn!(reason, "the journal does not fit the wallet: every payment asks");
+        }
+        Ok(self.untrusted.is_none())
     }
 
     /// Reads the whole journal: what follows the seal must be what may happen while locked, and the state
@@ -357,7 +379,7 @@ impl Core {
         let mut wrong = None;
         let _proof = self.journal.replay(Head::default(), |entry| {
             let free = entry.seq > sealed.seq;
-            if free && wrong.is_none() && !tail::may_follow_a_seal(&state, entry, moment.utc) {
+            if free && wrong.is_none() && !tail::may_follow_a_seal(&state, entry, moment) {
                 wrong = Some(format!(
                     "entry {} came after the last seal and needed an open wallet",
                     entry.seq
@@ -373,9 +395,14 @@ impl Core {
     }
 
     /// The operator accepts the journal as it is: it is sealed from now on.
-    pub fn accepted(&mut self, key: Zeroizing<[u8; 32]>) {
+    pub fn accept(&mut self, moment: &Moment, key: Zeroizing<[u8; 32]>) -> Result<(), Fault> {
+        for outcome in self.step(moment, vec![Action::AcceptJournal]) {
+            outcome?;
+        }
         self.untrusted = None;
         self.journal.seal_with(key);
+        self.journal.commit().map_err(|damage| self.fail(&damage))?;
+        Ok(())
     }
 
     pub fn locked(&mut self) {
@@ -384,7 +411,13 @@ impl Core {
 
     /// What may be read without asking the core.
     pub fn view(&self) -> View {
-        View::of(&self.state, self.journal.durable(), self.untrusted.clone(), self.failed.clone())
+        View {
+            state: self.state.published(),
+            head: self.journal.durable(),
+            untrusted: self.untrusted.clone(),
+            failed: self.failed.clone(),
+            forgotten: self.journal.forgotten().unwrap_or(u32::MAX),
+        }
     }
 }
 
@@ -394,6 +427,12 @@ struct Draft {
     answer: Result<Answered, Refusal>,
     slips: Vec<RequestId>,
     must_be_durable: bool,
+    /// No slip that was issued before may be signed after it is answered.
+    stops_somebody: bool,
+}
+
+fn damaged(error: &JournalError) -> Fault {
+    Fault::because(Code::JournalDamaged, format!("{error}."))
 }
 
 fn fault(refusal: &Refusal) -> Fault {

@@ -13,6 +13,8 @@ mod seal;
 mod slip;
 mod store;
 
+use std::sync::Arc;
+
 use bursar_core::ids::RequestId;
 use bursar_core::time::Utc;
 use bursar_domain::idempotency::{Identity, Prior};
@@ -23,6 +25,7 @@ pub use codec::{Hash, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
 pub use redb_store::RedbStore;
 pub use slip::Slip;
+use store::id_key;
 pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 
 /// Why the journal cannot be used.
@@ -50,7 +53,7 @@ pub struct Journal {
     seal_key: Option<Zeroizing<[u8; 32]>>,
     waiting: Batch,
     /// Records of the waiting batch, so that twins within one batch meet.
-    overlay: Vec<Request>,
+    overlay: Vec<Arc<Request>>,
 }
 
 /// A place in the chain.
@@ -125,19 +128,19 @@ impl Journal {
     }
 
     /// Keeps a request's record for the next commit, and for look-ups until then. `new` ones are indexed.
-    pub fn note(&mut self, request: &Request, new: bool) -> Result<(), JournalError> {
+    pub fn note(&mut self, request: &Arc<Request>, new: bool) -> Result<(), JournalError> {
         let bytes = postcard::to_allocvec(request).map_err(|error| JournalError::Damaged {
             seq: self.head.seq,
             reason: error.to_string(),
         })?;
-        self.waiting.records.push((request.id, bytes));
+        self.waiting.records.push((request.seq, bytes));
         if new {
-            self.waiting.created.push((self.head.seq, request.id));
-            self.waiting.index.push((request.identity.index_key(), request.id));
-            self.waiting.claims.extend(request.identity.claim_key().map(|key| (key, request.id)));
+            self.waiting.index.push((id_key(request.id), request.seq));
+            self.waiting.index.push((request.identity.index_key(), request.seq));
+            self.waiting.index.extend(request.identity.claim_key().map(|key| (key, request.seq)));
         }
         self.overlay.retain(|known| known.id != request.id);
-        self.overlay.push(request.clone());
+        self.overlay.push(Arc::clone(request));
         Ok(())
     }
 
@@ -170,41 +173,42 @@ impl Journal {
 
     /// What is known of an ask: in the batch that waits, else on disk.
     pub fn prior(&self, identity: &Identity) -> Result<Prior, JournalError> {
-        let same = match self.overlay.iter().find(|known| known.identity == *identity) {
-            Some(twin) => Some(twin.clone()),
-            None => self.find(&identity.index_key())?,
-        };
-        let claimed = match (identity.claim(), identity.claim_key()) {
-            (Some(claim), Some(key)) => {
-                let twin = |known: &&Request| {
-                    known.identity.claim().is_some_and(|other| other.name == claim.name)
-                };
-                match self.overlay.iter().find(twin) {
-                    Some(twin) => Some(twin.clone()),
-                    None => self.find(&key)?,
-                }
-            }
-            _ => None,
+        let same = self.find(&identity.index_key())?;
+        let claimed = match identity.claim_key() {
+            Some(key) => self.find(&key)?,
+            None => None,
         };
         Ok(Prior { same, claimed })
     }
 
+    /// What an index key leads to, as the next commit will leave it.
     fn find(&self, key: &[u8]) -> Result<Option<Request>, JournalError> {
-        match self.store.find(key)? {
-            Some(id) => self.record(id),
-            None => Ok(None),
+        let waiting = self.waiting.index.iter().rev().find(|(known, _seq)| known == key);
+        let known = |seq: u64| self.overlay.iter().find(|known| known.seq == seq);
+        match waiting {
+            Some((_key, seq)) => Ok(known(*seq).map(|request| (**request).clone())),
+            None => {
+                let stored = self.store.find(key)?;
+                let newer = stored.as_ref().and_then(|stored| known(stored.seq));
+                Ok(newer.map(|request| (**request).clone()).or(stored))
+            }
         }
+    }
+
+    /// The day before which signed asks were forgotten: such a signature cannot be told from a new one.
+    pub fn forgotten(&self) -> Result<u32, JournalError> {
+        Ok(self.store.forgotten()?)
     }
 
     /// A request's record, open or over.
     pub fn record(&self, id: RequestId) -> Result<Option<Request>, JournalError> {
         if let Some(known) = self.overlay.iter().find(|known| known.id == id) {
-            return Ok(Some(known.clone()));
+            return Ok(Some((**known).clone()));
         }
-        Ok(self.store.reader().request(id)?)
+        Ok(self.store.find(&id_key(id))?)
     }
 
-    pub fn reader(&self) -> std::sync::Arc<dyn Reader> {
+    pub fn reader(&self) -> Arc<dyn Reader> {
         self.store.reader()
     }
 

@@ -109,6 +109,15 @@ pub(crate) fn normalized(password: &SecretString) -> SecretString {
     SecretString::from(password.expose_secret().nfc().collect::<String>())
 }
 
+/// What changes the wallet file waits until the journal is trusted: an older journal does not name what it
+/// does not know, and would have it overwritten.
+fn needs_trust(engine: &Shared) -> Result<(), Fault> {
+    match &engine.core.view().untrusted {
+        None => Ok(()),
+        Some(_why) => Err(Fault::new(Code::JournalUntrusted)),
+    }
+}
+
 /// Asks for the password of the open wallet again.
 async fn prove_operator(engine: &Arc<Shared>, dialogue: &mut Dialogue) -> Result<(), Fault> {
     if !engine.vault.is_unlocked() {

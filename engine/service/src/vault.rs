@@ -14,12 +14,14 @@ use alloy_primitives::Address;
 use bursar_chain::ports::BoxFuture;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::grammar::AuthMode;
 use bursar_core::ids::{AgentId, Name, SeedId};
 use bursar_domain::State;
 use bursar_domain::agents::Credential;
-use bursar_domain::wallets::Backing;
+use bursar_domain::wallets::{Backing, Wallet};
 use bursar_x402::signature::Signature65;
 use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::journal::{Head, Slip};
@@ -43,19 +45,20 @@ pub struct Vault {
 /// A key of the journal's seals.
 pub type SealKey = Zeroizing<[u8; 32]>;
 
-/// What opening the wallet tells the core.
-pub struct Unlocked {
-    pub seal_key: SealKey,
-    /// Seal keys of earlier passwords, while the journal may still end with one of their seals.
-    pub retired: Vec<SealKey>,
+/// What an opened file tells of the journal.
+pub struct Prepared {
+    /// The key of the journal's seals and, while the journal may still end with one of their seals, those
+    /// of earlier passwords.
+    pub seal_keys: Vec<SealKey>,
+    /// Where the journal stood when the file was saved.
     pub note: Option<Head>,
     /// Why the previous save had to be opened, if so; to be shown loudly.
     pub fallback: Option<Fallback>,
 }
 
-impl std::fmt::Debug for Unlocked {
+impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Unlocked").field("note", &self.note).finish_non_exhaustive()
+        f.debug_struct("Prepared").field("note", &self.note).finish_non_exhaustive()
     }
 }
 
@@ -76,12 +79,12 @@ impl Vault {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the wallet file and leaves it open. Answers the id that the journal will know it by.
+    /// Creates the wallet file. Answers the id that the journal will know it by; nothing can be signed
+    /// before [`Vault::admit`].
     pub fn create(&self, name: &Name, password: &SecretString) -> Result<[u8; 16], Fault> {
         let wallet = self.files.create(name, password, self.kdf).map_err(fault)?;
         let id = wallet.wallet_id();
         *self.opened() = Some(wallet);
-        self.gate.open(Keyring::default());
         Ok(id)
     }
 
@@ -91,38 +94,56 @@ impl Vault {
         self.files.delete(name).map_err(fault)
     }
 
-    /// Opens the wallet that `state` names, derives its keys and drops what no event names.
-    pub fn unlock(&self, state: &State, password: &SecretString) -> Result<Unlocked, Fault> {
-        let known = state.wallet.as_ref().ok_or(Fault::new(Code::NoWallet))?;
-        let (mut wallet, from) = self.files.open(&known.name, password).map_err(fault)?;
+    /// Opens the file of the wallet that the journal knows. The gate stays shut: the journal must be
+    /// judged first, with the keys that this answers.
+    pub fn prepare(&self, known: &Wallet, password: &SecretString) -> Result<Prepared, Fault> {
+        let (wallet, from) = self.files.open(&known.name, password).map_err(fault)?;
         if wallet.wallet_id() != known.wallet_id {
             return Err(Fault::because(
                 Code::WalletDamaged,
                 "The wallet file is not the one that this journal knows: put the right one back.",
             ));
         }
-        let named = |id: &AgentId| {
-            state.agents.get(id).is_some_and(|agent| agent.credential == Credential::Hmac)
-        };
-        let dropped = wallet.retain(|seed| known.seeds.contains_key(&seed), named);
-        if dropped {
-            wallet.save().map_err(fault)?;
-        }
-        let keyring = keyring(&wallet, state)?;
-        let note = wallet.journal_note().map(|note| Head { seq: note.seq, hash: note.head });
-        let retired = retired(&wallet);
-        let unlocked = Unlocked {
-            seal_key: wallet.seal_key(),
-            retired,
-            note,
+        let prepared = Prepared {
+            seal_keys: seal_keys(&wallet),
+            note: wallet.journal_note().map(|note| Head { seq: note.seq, hash: note.head }),
             fallback: match from {
                 OpenedFrom::Current => None,
                 OpenedFrom::Previous { why } => Some(why),
             },
         };
         *self.opened() = Some(wallet);
-        self.gate.open(keyring);
-        Ok(unlocked)
+        Ok(prepared)
+    }
+
+    /// Derives the keys that `state` names and opens the gate. `sealed` is the head of a journal that fits
+    /// the wallet: only by such a one is anything dropped that no event names, for an older journal does
+    /// not name what it does not know yet. Answers what is to be told the operator.
+    pub fn admit(&self, state: &State, sealed: Option<Head>) -> Result<Vec<String>, Fault> {
+        self.with(|wallet| {
+            let mut warnings = Vec::new();
+            if let Some(head) = sealed {
+                let known = state.wallet.as_ref();
+                wallet.retain(
+                    |seed| known.is_some_and(|known| known.seeds.contains_key(&seed)),
+                    |agent| {
+                        state
+                            .agents
+                            .get(agent)
+                            .is_some_and(|a| a.credential.mode() == AuthMode::Hmac)
+                    },
+                );
+                wallet.set_journal_note(JournalNote { seq: head.seq, head: head.hash });
+                wallet.forget_retired_seal_keys();
+                if let Err(error) = wallet.save() {
+                    warnings.push(format!(
+                        "The wallet file was not told where the journal stands: {error}."
+                    ));
+                }
+            }
+            self.gate.open(keyring(wallet, state, &mut warnings)?);
+            Ok(warnings)
+        })
     }
 
     /// Keys leave memory; slips issued before are worthless.
@@ -140,17 +161,25 @@ impl Vault {
         self.with(|wallet| wallet.change_password(new, self.kdf).map_err(fault))
     }
 
-    /// The key of the journal's seals, and those of earlier passwords.
-    pub fn seal_keys(&self) -> Result<(SealKey, Vec<SealKey>), Fault> {
-        self.with(|wallet| Ok((wallet.seal_key(), retired(wallet))))
+    /// The key of the journal's seals, and after it those of earlier passwords.
+    pub fn seal_keys(&self) -> Result<Vec<SealKey>, Fault> {
+        self.with(|wallet| Ok(seal_keys(wallet)))
     }
 
-    /// Remembers in the wallet file where the journal stands, and that its head is sealed.
+    /// Remembers in the wallet file where the journal stands.
     pub fn note_journal(&self, head: Head) -> Result<(), Fault> {
-        self.with(|wallet| {
+        self.change(|wallet| {
+            wallet.set_journal_note(JournalNote { seq: head.seq, head: head.hash });
+            Ok(())
+        })
+    }
+
+    /// The journal's head is sealed with the newest key: the older ones are not needed any more.
+    pub fn note_sealed(&self, head: Head) -> Result<(), Fault> {
+        self.change(|wallet| {
             wallet.set_journal_note(JournalNote { seq: head.seq, head: head.hash });
             wallet.forget_retired_seal_keys();
-            wallet.save().map_err(fault)
+            Ok(())
         })
     }
 
@@ -182,18 +211,18 @@ impl Vault {
         Ok(())
     }
 
-    /// Stores an agent's shared secret and takes it into use.
-    pub fn set_agent_secret(
-        &self,
-        id: &AgentId,
-        secret: &Zeroizing<[u8; 32]>,
-    ) -> Result<(), Fault> {
+    /// Stores an agent's shared secret; the event that makes it count follows. Answers its check.
+    pub fn store_agent_secret(&self, id: &AgentId, secret: &[u8; 32]) -> Result<[u8; 32], Fault> {
         self.change(|wallet| {
             wallet.set_agent_secret(id.clone(), secret);
             Ok(())
         })?;
+        Ok(agent_check(id, secret))
+    }
+
+    /// Takes an agent's secret into use, once the event that names it is on disk.
+    pub fn use_agent_secret(&self, id: &AgentId, secret: &Zeroizing<[u8; 32]>) {
         self.gate.add_agent(id.clone(), secret.clone());
-        Ok(())
     }
 
     /// An agent's shared secret, to be shown to the operator again.
@@ -236,26 +265,49 @@ impl Signer for Vault {
     }
 }
 
-fn retired(wallet: &OpenWallet) -> Vec<SealKey> {
-    wallet.retired_seal_keys().iter().map(|key| Zeroizing::new(*key.expose_secret())).collect()
+fn seal_keys(wallet: &OpenWallet) -> Vec<SealKey> {
+    let retired = wallet.retired_seal_keys().iter();
+    let retired = retired.map(|key| Zeroizing::new(*key.expose_secret()));
+    std::iter::once(wallet.seal_key()).chain(retired).collect()
 }
 
-/// Keys of all addresses and secrets of all agents that the journal names.
-fn keyring(wallet: &OpenWallet, state: &State) -> Result<Keyring, Fault> {
+/// A hash of an agent's code and secret; the journal keeps it, so that an older wallet file cannot bring a
+/// replaced secret back.
+fn agent_check(id: &AgentId, secret: &[u8; 32]) -> [u8; 32] {
+    let hash = Sha256::new().chain_update(b"bursar agent secret").chain_update(id.as_str());
+    hash.chain_update(secret).finalize().into()
+}
+
+/// Keys of all addresses and secrets of all agents that the journal names. What the file lacks makes its
+/// address or agent unusable, and nothing else.
+fn keyring(
+    wallet: &OpenWallet,
+    state: &State,
+    warnings: &mut Vec<String>,
+) -> Result<Keyring, Fault> {
     let mut keyring = Keyring::default();
-    let known = state.wallet.iter().flat_map(|wallet| wallet.addresses.values());
-    for address in known {
+    for address in state.wallet.iter().flat_map(|wallet| wallet.addresses.values()) {
         let Backing::Seed(seed) = address.backing;
         let path = DerivationPath::parse(&address.path).map_err(bad_path)?;
-        let key = key_at(wallet, seed, &path)?;
-        // A wallet file of another seed must not sign for this address, and would pay from another one.
-        if key.address() == address.address {
-            keyring.add_key(key);
+        match key_at(wallet, seed, &path) {
+            // The seed of another wallet would pay from another address.
+            Ok(key) if key.address() == address.address => keyring.add_key(key),
+            Ok(_another) => {
+                warnings.push(format!("The seed {seed} does not derive {}.", address.label))
+            }
+            Err(fault) => warnings.push(format!("{} cannot pay: {fault}", address.label)),
         }
     }
-    for id in state.agents.keys() {
-        if let Some(secret) = wallet.agent_secret(id) {
-            keyring.add_agent(id.clone(), Zeroizing::new(*secret.expose_secret()));
+    for (id, agent) in state.agents.iter() {
+        let Credential::Hmac { check } = &agent.credential else { continue };
+        match wallet.agent_secret(id) {
+            Some(secret) if agent_check(id, secret.expose_secret()) == *check => {
+                keyring.add_agent(id.clone(), Zeroizing::new(*secret.expose_secret()));
+            }
+            Some(_) | None => warnings.push(format!(
+                "The wallet file lacks the secret of {} ({id}): `agent instructions {id} --regenerate` makes a new one.",
+                agent.name
+            )),
         }
     }
     Ok(keyring)

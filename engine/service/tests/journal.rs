@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 use bursar_core::ids::{Name, RequestId};
 use bursar_core::limits::SNAPSHOT_EVERY;
+use bursar_core::money::{Atoms, Usd};
 use bursar_core::time::{LocalDay, Moment, Utc};
-use bursar_domain::{Action, State};
+use bursar_domain::idempotency::Identity;
+use bursar_domain::{Action, PaymentAsk, Request, State, Status};
 use bursar_engine::core::Core;
 use bursar_engine::edition::Edition;
 use bursar_engine::journal::{
@@ -24,6 +26,7 @@ use bursar_engine::vault::Vault;
 use bursar_engine::vault::file::WalletFiles;
 use bursar_engine::vault::gate::Gate;
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
+use bursar_x402::v2::Echo;
 use secrecy::SecretString;
 
 fn moment(second: i64) -> Moment {
@@ -43,20 +46,47 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
+/// The bytes of a request that entry `seq` made.
+fn record(seq: u64) -> Vec<u8> {
+    let coin = bursar_core::networks::NETWORKS[0];
+    let request = Request {
+        id: RequestId::from_bytes([u8::try_from(seq).unwrap(); 16]),
+        seq,
+        agent: "ABC123".parse().unwrap(),
+        created: Utc(0),
+        label: name("pay"),
+        from: coin.stablecoin.address,
+        ask: PaymentAsk {
+            chain: coin.chain,
+            asset: coin.stablecoin.address,
+            amount: Atoms::default(),
+            usd: Usd(1),
+            payee: coin.stablecoin.address,
+            valid_seconds: 60,
+            request_url: None,
+            resource_url: None,
+            domain_contradicted: false,
+            echo: Echo::none(),
+        },
+        identity: Identity::Hmac { day: 1, digest: [0; 32] },
+        status: Status::Expired { at: Utc(0) },
+    };
+    postcard::to_allocvec(&request).unwrap()
+}
+
 /// What every store must do alike.
 fn suite(store: &mut dyn Store) {
     assert_eq!(store.head().unwrap(), Head::default());
     assert!(store.seal().unwrap().is_none() && store.snapshot().unwrap().is_none());
     assert!(store.entry(1).unwrap().is_none() && store.find(b"h").unwrap().is_none());
-    let id = |n: u8| RequestId::from_bytes([n; 16]);
     let key = |day: u32, tail: u8| [b"h".as_slice(), &day.to_be_bytes(), &[tail]].concat();
     let head = |seq: u64| Head { seq, hash: [u8::try_from(seq).unwrap(); 32] };
     let first = Batch {
         entries: vec![(1, b"one".to_vec()), (2, b"two".to_vec())],
         head: head(2),
         seal: Some(Seal { seq: 2, tag: [9; 32] }),
-        index: vec![(key(10, 1), id(1)), (key(11, 1), id(2)), (b"b-same".to_vec(), id(1))],
-        claims: vec![(b"k-key".to_vec(), id(1))],
+        records: vec![(1, record(1)), (2, record(2))],
+        index: vec![(key(10, 1), 1), (key(11, 1), 2), (b"b-same".to_vec(), 1)],
         snapshot: Some(Snapshot { head: head(1), state: b"state".to_vec() }),
         ..Batch::default()
     };
@@ -64,8 +94,8 @@ fn suite(store: &mut dyn Store) {
     let second = Batch {
         entries: vec![(3, b"three".to_vec())],
         head: head(3),
-        index: vec![(b"b-same".to_vec(), id(3))],
-        claims: vec![(b"k-key".to_vec(), id(3))],
+        records: vec![(3, record(3))],
+        index: vec![(b"b-same".to_vec(), 3)],
         forget_before: Some(11),
         ..Batch::default()
     };
@@ -75,10 +105,13 @@ fn suite(store: &mut dyn Store) {
     assert_eq!(store.seal().unwrap(), Some(Seal { seq: 2, tag: [9; 32] }));
     assert_eq!(store.snapshot().unwrap().unwrap().state, b"state");
     assert_eq!(store.entry(2).unwrap().unwrap(), b"two");
-    assert_eq!(store.find(b"b-same").unwrap(), Some(id(3)), "the newest of an identity");
-    assert_eq!(store.find(b"k-key").unwrap(), Some(id(1)), "the first of a key");
-    assert_eq!(store.find(&key(10, 1)).unwrap(), None, "a forgotten day");
-    assert_eq!(store.find(&key(11, 1)).unwrap(), Some(id(2)), "a day that is kept");
+    let found = |key: &[u8]| store.find(key).unwrap().map(|request| request.seq);
+    assert_eq!(found(b"b-same"), Some(3), "the newest of an identity");
+    assert_eq!(found(&key(10, 1)), None, "a forgotten day");
+    assert_eq!(found(&key(11, 1)), Some(2), "a day that is kept");
+    assert_eq!(store.forgotten().unwrap(), 11);
+    let latest: Vec<u64> = store.reader().latest(2).unwrap().iter().map(|r| r.seq).collect();
+    assert_eq!(latest, [3, 2]);
     let mut seen = Vec::new();
     store
         .read_after(1, &mut |bytes| {
@@ -111,6 +144,7 @@ fn open_gate(folder: &Path) -> Arc<Gate> {
     let kdf = KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 };
     let vault = Vault::new(files, kdf, Arc::clone(&gate));
     vault.create(&name("w"), &SecretString::from("a password")).unwrap();
+    vault.admit(&State::default(), None).unwrap();
     gate
 }
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::canonical;
 use crate::ids::{AgentId, Name, RequestId};
 use crate::json::{Object, Value};
-use crate::money::Usd;
+use crate::money::{Usd, usd_text};
 use crate::text;
 
 /// Which lane a request belongs to.
@@ -100,7 +100,9 @@ pub struct Terms {
 /// A figure before and after an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
+    #[serde(with = "usd_text")]
     pub before: Usd,
+    #[serde(with = "usd_text")]
     pub after: Usd,
 }
 
@@ -119,13 +121,18 @@ pub struct Card {
     /// With the token's decimals and symbol, like `1.500000 USDC`.
     pub amount: String,
     pub symbol: String,
+    #[serde(with = "usd_text")]
     pub usd: Usd,
     /// What the agent has spent today, without and with this request.
     pub spent: Change,
+    #[serde(with = "usd_text")]
     pub daily_limit: Usd,
+    #[serde(with = "usd_text")]
     pub per_request_max: Usd,
+    #[serde(with = "usd_text")]
     pub auto_below: Usd,
     /// What the agent's waiting requests, this one included, hold back.
+    #[serde(with = "usd_text")]
     pub reserved: Usd,
     pub expires_in_seconds: u64,
     /// From here on the operator types the amount to approve (setting `confirm_typing_above`).

@@ -130,6 +130,22 @@ impl fmt::Display for Usd {
     }
 }
 
+/// Dollars as text in a serialised form, for everybody who is no Rust program: `"12.00"`.
+pub mod usd_text {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use super::Usd;
+
+    pub fn serialize<S: Serializer>(usd: &Usd, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(usd)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Usd, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Usd::parse(&text).map_err(de::Error::custom)
+    }
+}
+
 /// Wei of a network's native coin.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,

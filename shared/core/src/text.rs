@@ -12,7 +12,10 @@ pub fn quoted(foreign: &str, width: usize) -> String {
             shown.push('…');
             break;
         }
-        if is_unsafe(ch) {
+        if ch == '"' {
+            // Else it could end the quotation and go on in our own words.
+            shown.push_str("\\\"");
+        } else if is_unsafe(ch) {
             shown.extend(ch.escape_unicode());
         } else {
             shown.push(ch);
@@ -60,6 +63,7 @@ mod tests {
         assert!(shown.starts_with("\"a\\u{1b}[2J"));
         assert_eq!(quoted("abcdef", 3), "\"abc…\"");
         assert_eq!(quoted("grüße", 9), "\"grüße\"");
+        assert_eq!(quoted("a\"  (checked)", 20), "\"a\\\"  (checked)\"");
     }
 
     #[test]

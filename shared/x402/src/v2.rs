@@ -29,6 +29,11 @@ pub struct Echo {
 }
 
 impl Echo {
+    /// Of an offer that nothing is sent back for.
+    pub fn none() -> Self {
+        Self { accepted: String::new(), resource: None, extensions: None }
+    }
+
     /// Fails on a challenge whose parts are too long to be kept with every payment.
     pub fn new(challenge: &PaymentRequired, offer: &Offer) -> Result<Self, X402Error> {
         let compact = |value: &Option<Value>| value.as_ref().map(Value::to_compact);

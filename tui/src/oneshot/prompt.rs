@@ -76,43 +76,57 @@ impl<'a> Prompter<'a> {
     pub(super) async fn answer(&mut self, prompt: Prompt) -> Result<Answered, Stop> {
         match prompt {
             Prompt::Secret { what } => self.secret(what).await.map(Answered::Secret),
-            Prompt::Confirm { lines, question } => {
-                self.show(&lines);
-                match self.options.asking {
-                    Asking::Agreed => Ok(Answered::Yes(true)),
-                    Asking::Interactive if self.terminal.is_there() => {
-                        let asked = format!("{} [y/N] ", sheet::plain(&question));
-                        let typed = self.ask(move |terminal| terminal.ask_line(&asked)).await?;
-                        let yes = ["y", "yes"].iter().any(|yes| typed.eq_ignore_ascii_case(yes));
-                        Ok(Answered::Yes(yes))
-                    }
-                    Asking::Interactive | Asking::Silent => Err(nobody(
-                        "This needs a yes and nobody can be asked here: add --yes.",
-                        "--yes",
-                    )),
-                }
+            Prompt::Confirm { lines, question } => self.confirm(&lines, &question).await,
+            Prompt::TypeAmount { lines, amount } => self.type_amount(&lines, &amount).await,
+        }
+    }
+
+    async fn confirm(&mut self, lines: &[String], question: &str) -> Result<Answered, Stop> {
+        match self.options.asking {
+            Asking::Agreed => {
+                self.show(lines);
+                Ok(Answered::Yes(true))
             }
-            Prompt::TypeAmount { lines, amount } => {
-                self.show(&lines);
-                match self.options.asking {
-                    Asking::Interactive if self.terminal.is_there() => {
-                        let asked =
-                            format!("Type the amount to approve it ({}): ", sheet::plain(&amount));
-                        let typed = self.ask(move |terminal| terminal.ask_line(&asked)).await?;
-                        Ok(Answered::Secret(Secret(Zeroizing::new(typed.into_bytes()))))
-                    }
-                    // `--yes` answers ordinary questions; this one exists because it is not ordinary.
-                    Asking::Interactive | Asking::Silent | Asking::Agreed => Err(nobody(
-                        "This payment is approved by its amount and nobody can be asked here: add \
-                         --confirm <amount>.",
-                        "--confirm <amount>",
-                    )),
-                }
+            Asking::Interactive if self.terminal.is_there() => {
+                let typed = self.ask_about(lines, &format!("{question} [y/N] ")).await?;
+                let yes = ["y", "yes"].iter().any(|yes| typed.eq_ignore_ascii_case(yes));
+                Ok(Answered::Yes(yes))
+            }
+            Asking::Interactive | Asking::Silent => {
+                self.show(lines);
+                let message = "This needs a yes and nobody can be asked here: add --yes.";
+                Err(nobody(message, "--yes"))
             }
         }
     }
 
-    /// How far the command is.
+    /// `--yes` answers ordinary questions; this one exists because it is not ordinary.
+    async fn type_amount(&mut self, lines: &[String], amount: &str) -> Result<Answered, Stop> {
+        match self.options.asking {
+            Asking::Interactive if self.terminal.is_there() => {
+                let question = format!("Type the amount to approve it ({amount}): ");
+                let typed = self.ask_about(lines, &question).await?;
+                Ok(Answered::Secret(Secret(Zeroizing::new(typed.into_bytes()))))
+            }
+            Asking::Interactive | Asking::Silent | Asking::Agreed => {
+                self.show(lines);
+                let message = "This payment is approved by its amount and nobody can be asked here: add \
+                               --confirm <amount>.";
+                Err(nobody(message, "--confirm <amount>"))
+            }
+        }
+    }
+
+    /// Asks with what the question is about in the same place: a card that went to a redirected stderr
+    /// would leave a bare "Approve?" on the screen.
+    async fn ask_about(&mut self, lines: &[String], question: &str) -> Result<String, Stop> {
+        let shown: Vec<String> =
+            lines.iter().map(String::as_str).chain([question]).map(sheet::plain).collect();
+        let shown = shown.join("\n");
+        self.ask(move |terminal| terminal.ask_line(&shown)).await
+    }
+
+    /// How far the command is, and what it is about.
     pub(super) fn tell(&mut self, text: &str) {
         if !self.options.quiet {
             // A closed stderr is no reason to stop.
@@ -120,14 +134,10 @@ impl<'a> Prompter<'a> {
         }
     }
 
-    /// Shows what a decision is about, also where an option decides: the log then tells what it was.
+    /// Tells what a decision is about where an option decides: a log then has it.
     fn show(&mut self, lines: &[String]) {
-        if self.options.quiet && self.options.asking != Asking::Interactive {
-            return;
-        }
         for line in lines {
-            // A closed stderr must not stop a decision that was given by option.
-            let _unseen = writeln!(self.err, "{}", sheet::plain(line));
+            self.tell(line);
         }
     }
 

@@ -31,9 +31,16 @@ pub trait Terminal: Debug + Send + Sync {
 /// The terminal that this process was started from.
 #[derive(Debug, Default)]
 pub struct ControllingTerminal {
-    /// The settings to go back to while a secret is being typed. A lock and not a message: the thread
-    /// that would have to answer is the one that is stuck in the read.
-    before: Mutex<Option<Settings>>,
+    /// The question that waits for an answer. A lock and not a message: the thread that would have to
+    /// answer is the one that is stuck in the read.
+    open: Mutex<Option<Question>>,
+}
+
+/// What is undone when a question is abandoned.
+#[derive(Debug)]
+struct Question {
+    /// How the terminal was set before the echo was switched off.
+    settings: Option<Settings>,
 }
 
 impl Terminal for ControllingTerminal {
@@ -42,10 +49,13 @@ impl Terminal for ControllingTerminal {
     }
 
     fn ask_secret(&self, question: &str) -> io::Result<Zeroizing<String>> {
-        let (input, _) = open()?;
-        self.remember(Settings::of(&input));
+        let (input, mut output) = open()?;
+        self.remember(Some(Question { settings: Settings::of(&input) }));
         let typed = rpassword::prompt_password(question).map(Zeroizing::new);
         self.remember(None);
+        if matches!(&typed, Err(error) if error.kind() == io::ErrorKind::UnexpectedEof) {
+            writeln!(output)?;
+        }
         typed
     }
 
@@ -57,14 +67,22 @@ impl Terminal for ControllingTerminal {
         forget_typed(&input);
         let mut line = String::new();
         let limit = u64::try_from(PASSWORD_BYTES).unwrap_or(u64::MAX);
-        BufReader::new(io::Read::take(input, limit)).read_line(&mut line)?;
+        self.remember(Some(Question { settings: None }));
+        let read = BufReader::new(io::Read::take(input, limit)).read_line(&mut line);
+        self.remember(None);
+        // Ctrl-D leaves the cursor behind the question.
+        if read? == 0 {
+            writeln!(output)?;
+        }
         Ok(line.trim().to_owned())
     }
 
     fn restore(&self) {
-        let before = self.before.lock().map_or(None, |mut before| before.take());
-        if let (Some(settings), Ok((_, mut output))) = (before, open()) {
-            settings.put_back(&output);
+        let abandoned = self.open.lock().map_or(None, |mut open| open.take());
+        if let (Some(question), Ok((_, mut output))) = (abandoned, open()) {
+            if let Some(settings) = question.settings {
+                settings.put_back(&output);
+            }
             // What is said next begins on a line of its own.
             let _unseen = writeln!(output);
         }
@@ -72,9 +90,9 @@ impl Terminal for ControllingTerminal {
 }
 
 impl ControllingTerminal {
-    fn remember(&self, settings: Option<Settings>) {
-        if let Ok(mut before) = self.before.lock() {
-            *before = settings;
+    fn remember(&self, question: Option<Question>) {
+        if let Ok(mut open) = self.open.lock() {
+            *open = question;
         }
     }
 }

@@ -3,6 +3,7 @@
 mod conversation;
 mod envelopes;
 mod fixtures;
+mod passwords;
 mod prompts;
 mod secrets;
 mod texts;

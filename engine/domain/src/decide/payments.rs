@@ -9,6 +9,7 @@ use bursar_core::money::Usd;
 use bursar_core::time::Moment;
 use bursar_x402::authorization;
 use bursar_x402::signature::Signature65;
+use bursar_x402::v2::Echo;
 
 use super::{Decision, Effect, Reply, needs_open_wallet};
 use crate::agents::{Agent, Commission};
@@ -19,7 +20,7 @@ use crate::command::{Ask, Command};
 use crate::event::{Asked, Event};
 use crate::idempotency::{Repeat, repeat};
 use crate::refusal::Refusal;
-use crate::requests::{Deadline, Request, Status};
+use crate::requests::{Deadline, PaymentAsk, Request, Status};
 use crate::state::State;
 
 pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decision, Refusal> {
@@ -35,7 +36,8 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             judge_another_url(&policy.payments.hosts, ask, &first)?;
             // Authorized before a crash and never signed: the same terms are signed now.
             let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
-            let effects = if unsigned { vec![Effect::Sign(first.id)] } else { Vec::new() };
+            let sign = unsigned && command.trusted;
+            let effects = if sign { vec![Effect::Sign(first.id)] } else { Vec::new() };
             return Ok(Decision { events: Vec::new(), effects, reply: Reply::Earlier(first) });
         }
     }
@@ -78,6 +80,9 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             Ok(Decision::reply(events, reply))
         }
         Verdict::Refuse(refusal) => {
+            // It will never be sent back: an agent must not fill the journal with what is refused.
+            let ask = PaymentAsk { echo: Echo::none(), ..asked.ask };
+            let asked = Box::new(Asked { ask, ..*asked });
             events.push(Event::PaymentRefused { asked, refusal });
             Ok(Decision::reply(events, reply))
         }
@@ -163,7 +168,8 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
             && request.is_redeemable(command.moment.utc)
             && works(request)
     });
-    let effects = if command.unlocked {
+    // What an untrusted journal says was authorized may be somebody else's forgery.
+    let effects = if command.unlocked && command.trusted {
         unsigned.map(|request| Effect::Sign(request.id)).collect()
     } else {
         Vec::new()

@@ -239,7 +239,7 @@ mod card {
         world.approves(twin);
         let other = world.holds(payment(5_000_000));
         world.deny(other).expect("it waits");
-        build::register(&mut world, 1, Credential::Hmac);
+        build::register(&mut world, 1, Credential::Hmac { check: [7; 32] });
         let name = build::name("another agent's");
         world.must(Action::CreatePolicy { name: name.clone(), policy: Box::default() });
         world.must(build::commission(1, name.as_str(), "spare"));

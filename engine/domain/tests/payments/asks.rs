@@ -179,7 +179,7 @@ mod limits {
         assert_eq!(world.refuses(payment(1_000)).code, Code::TooManyPending);
         // What needs no operator is not stopped by the queue, nor is another agent.
         world.signs(payment(9));
-        build::register(&mut world, 1, Credential::Hmac);
+        build::register(&mut world, 1, Credential::Hmac { check: [7; 32] });
         world.must(build::commission(1, "daily bread", "main"));
         let identity = build::signed(world.draw(), world.clock.utc);
         let other = world.ask_as(&build::agent(1), identity, payment(1_000));
@@ -196,7 +196,8 @@ mod limits {
         for number in 0..26u32 {
             let id: AgentId = format!("ZZZ{number:03}").parse().expect("an agent code");
             let (policy, label) = (build::name("daily bread"), build::name("main"));
-            let (name, credential) = (build::name(&format!("crowd {number}")), Credential::Hmac);
+            let (name, credential) =
+                (build::name(&format!("crowd {number}")), Credential::Hmac { check: [7; 32] });
             world.must(Action::RegisterAgent { id: id.clone(), name, credential });
             world.must(Action::Commission { agent: id.clone(), policy, label });
             for place in 0..20 {
@@ -284,7 +285,7 @@ mod refusals {
     #[test]
     fn an_agent_that_may_not_work_is_refused_without_a_trace() {
         let mut world = ordinary();
-        build::register(&mut world, 1, Credential::Hmac);
+        build::register(&mut world, 1, Credential::Hmac { check: [7; 32] });
         let entries = world.entries.len();
         for (agent, code) in [(1, Code::AgentNotCommissioned), (2, Code::AuthFailed)] {
             let identity = build::signed(world.draw(), world.clock.utc);

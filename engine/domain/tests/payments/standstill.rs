@@ -4,7 +4,7 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
 use bursar_domain::agents::Credential;
-use bursar_domain::{Action, Effect, Status};
+use bursar_domain::{Action, Effect, PaymentAsk, Status};
 
 use crate::support::clock::{DAY, HOUR, MINUTE, SECOND};
 use crate::support::{Answer, World, build};
@@ -12,10 +12,6 @@ use build::{ordinary, payment};
 
 fn signature_of(world: &World, id: RequestId) -> bool {
     matches!(world.status(id), Status::Authorized { signature: Some(_), .. })
-}
-
-fn sign(id: RequestId) -> Action {
-    Action::Signed { id, signature: build::signature() }
 }
 
 fn reissued(world: &mut World) -> Vec<RequestId> {
@@ -89,7 +85,7 @@ mod frozen {
         let mut world = ordinary();
         let id = world.signs(payment(1));
         world.must(Action::Freeze);
-        world.must(sign(id));
+        world.must(world.signed(id));
         assert!(signature_of(&world, id));
     }
 }
@@ -142,7 +138,7 @@ mod reissue {
         let approved = world.holds(payment(2_000_000));
         world.approves(approved);
         let signed = world.signs(payment(2));
-        world.must(sign(signed));
+        world.must(world.signed(signed));
         world.holds(payment(3_000_000));
         let denied = world.holds(payment(3_000_000));
         world.deny(denied).expect("it waits");
@@ -196,9 +192,9 @@ mod signature {
     fn is_recorded_once() {
         let mut world = ordinary();
         let id = world.signs(payment(1));
-        assert_eq!(world.must(sign(id)).events.len(), 1);
+        assert_eq!(world.must(world.signed(id)).events.len(), 1);
         assert!(signature_of(&world, id));
-        assert_eq!(world.must(sign(id)).events, []);
+        assert_eq!(world.must(world.signed(id)).events, []);
         assert_eq!(world.spent(), Usd(1));
     }
 
@@ -209,8 +205,17 @@ mod signature {
         let denied = world.holds(payment(2_000_000));
         world.deny(denied).expect("it waits");
         for id in [held, denied, RequestId::from_entropy([3; 16])] {
-            assert_eq!(world.must(sign(id)).events, []);
+            assert_eq!(world.must(world.signed(id)).events, []);
         }
+    }
+
+    #[test]
+    fn made_before_the_lock_is_recorded_after_it() {
+        let mut world = ordinary();
+        let id = world.signs(payment(1));
+        world.unlocked = false;
+        world.must(world.signed(id));
+        assert!(signature_of(&world, id));
     }
 
     /// A clock that ran ahead and was put right: the journal's time stands still until the wall has
@@ -220,9 +225,9 @@ mod signature {
         let mut world = ordinary();
         world.clock.set_by(HOUR);
         let ahead = world.signs(payment(1));
-        world.must(sign(ahead));
+        world.must(world.signed(ahead));
         world.clock.set_by(-HOUR);
-        let id = world.signs(payment(2));
+        let id = world.signs(PaymentAsk { valid_seconds: 0, ..payment(2) });
         let held = world.holds(payment(2_000_000));
         world.approves(held);
         // The writer takes its slips from here.
@@ -230,7 +235,7 @@ mod signature {
             world.state.authorized.contains_key(&id) && world.state.authorized.contains_key(&held)
         );
         assert_eq!(reissued(&mut world), in_order([id, held]));
-        assert_eq!(world.must(sign(id)).events.len(), 1);
+        assert_eq!(world.must(world.signed(id)).events.len(), 1);
         assert!(signature_of(&world, id));
         world.clock.pass(60 * SECOND);
         assert_eq!(reissued(&mut world), []);
@@ -244,6 +249,6 @@ mod signature {
         world.holds(payment(2_000_000));
         assert!(world.state.authorized.is_empty() && world.state.lapses.is_empty());
         assert!(matches!(world.status(id), Status::Authorized { .. }));
-        assert_eq!(world.must(sign(id)).events, []);
+        assert_eq!(world.must(world.signed(id)).events, []);
     }
 }

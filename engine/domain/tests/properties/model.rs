@@ -26,7 +26,7 @@ pub(crate) struct Model {
     pub(crate) requests: BTreeMap<RequestId, Known>,
     latest: BTreeMap<Identity, RequestId>,
     /// The content that each idempotency key first came with.
-    keys: BTreeMap<[u8; 32], [u8; 32]>,
+    keys: BTreeMap<[u8; 32], ([u8; 32], RequestId)>,
     /// I-d: what was ever reserved, and what became of it.
     pub(crate) reserved: u64,
     pub(crate) returned: u64,
@@ -184,7 +184,7 @@ impl Model {
         operator: bool,
     ) {
         let next = match (self.due(agent, now), operator) {
-            (Due::Renewal(next), _) | (Due::Grant(next), true) => next,
+            (Due::Renewal(next) | Due::Either(next), _) | (Due::Grant(next), true) => next,
             (not, _) => panic!("renewed although {not:?}"),
         };
         assert_eq!((start.day, start.utc.0), (next.day, next.start_ms), "another start");
@@ -237,7 +237,7 @@ impl Model {
             self.reserved += known.usd();
         }
         if let Some(claim) = identity.claim() {
-            self.keys.entry(claim.name).or_insert(claim.content);
+            self.keys.insert(claim.name, (claim.content, id));
         }
         self.latest.insert(identity.clone(), id);
         assert!(self.requests.insert(id, known).is_none(), "an id was used twice");
@@ -290,7 +290,20 @@ impl Model {
             return Hearing::Unheard(idle);
         }
         let bound = |claim: &KeyClaim| {
-            self.keys.get(&claim.name).is_some_and(|content| *content != claim.content)
+            self.keys.get(&claim.name).is_some_and(|(content, first)| {
+                // A key is bound for as long as the answer to its content is remembered.
+                let remembered = match self.requests[first].standing {
+                    Standing::Waits { .. } => true,
+                    Standing::Authorized { before, .. } => {
+                        now.utc.seconds().unsigned_abs() < before
+                    }
+                    Standing::Denied { at } | Standing::Expired { at } => {
+                        now.utc.0 - at.0 < QUARTER
+                    }
+                    Standing::Refused => false,
+                };
+                *content != claim.content && remembered
+            })
         };
         if identity.claim().is_some_and(bound) {
             return Hearing::Unheard(vec![Code::IdempotencyConflict]);

@@ -193,8 +193,9 @@ pub(crate) struct Allowance {
     pub(crate) start_ms: i64,
     pub(crate) spent: u64,
     boot_id: String,
-    /// What the boot clock showed at the start.
-    boot_ms: i64,
+    /// Between what the boot clock showed at the start and at the latest instant that the text lets the
+    /// 20 hours count from: an operator may have granted a start that only the wall clock vouches for.
+    boot_ms: (i64, i64),
 }
 
 /// What is due.
@@ -202,11 +203,18 @@ pub(crate) struct Allowance {
 pub(crate) enum Due {
     Nothing,
     Renewal(Allowance),
+    /// The text leaves open whether the boot clock has counted enough.
+    Either(Allowance),
     /// Only the operator may give it.
     Grant(Allowance),
 }
 
 const TWENTY_HOURS: i64 = 20 * HOUR;
+const BY_BOOT_CLOCK: i64 = TWENTY_HOURS - 5 * MINUTE;
+
+fn boot_clock(now: &Moment) -> i64 {
+    i64::try_from(now.boottime_ms).expect("a boot clock of this age")
+}
 
 impl Allowance {
     pub(crate) fn first(now: &Moment) -> Self {
@@ -214,9 +222,9 @@ impl Allowance {
     }
 
     fn begun(now: &Moment, start_ms: i64) -> Self {
-        let boot_ms = i64::try_from(now.boottime_ms).unwrap() - (now.utc.0 - start_ms);
+        let by_wall = boot_clock(now) - (now.utc.0 - start_ms);
         let (day, boot_id) = (now.local_day, now.boot_id.clone());
-        Self { day, start_ms, spent: 0, boot_id, boot_ms }
+        Self { day, start_ms, spent: 0, boot_id, boot_ms: (by_wall, by_wall) }
     }
 
     pub(crate) fn due(&self, now: &Moment) -> Due {
@@ -224,14 +232,20 @@ impl Allowance {
             return Due::Nothing;
         }
         let mut next = Self::begun(now, now.day_start.0.max(self.start_ms + TWENTY_HOURS));
-        let least = TWENTY_HOURS - 5 * MINUTE;
-        let same_boot = self.boot_id == now.boot_id;
-        let counted = i64::try_from(now.boottime_ms).unwrap() - self.boot_ms;
-        if same_boot {
-            // A start that the wall clock puts into the past is no second one within the 20 hours.
-            next.boot_ms = next.boot_ms.max(self.boot_ms + least);
-        }
         let ahead = now.chain_hint.is_some_and(|block| now.utc.0 - block.0 > HOUR);
-        if (same_boot && counted < least) || ahead { Due::Grant(next) } else { Due::Renewal(next) }
+        let (earliest, latest) = self.boot_ms;
+        let counted =
+            |from: i64| self.boot_id != now.boot_id || boot_clock(now) - from >= BY_BOOT_CLOCK;
+        if ahead || !counted(earliest) {
+            next.boot_ms.1 = boot_clock(now);
+            return Due::Grant(next);
+        }
+        if self.boot_id == now.boot_id {
+            // A start that the wall clock puts into the past is no second one within the 20 hours.
+            let (by_wall, _) = next.boot_ms;
+            let after = |from: i64| by_wall.max(from + BY_BOOT_CLOCK).min(boot_clock(now));
+            next.boot_ms = (after(earliest), after(latest));
+        }
+        if counted(latest) { Due::Renewal(next) } else { Due::Either(next) }
     }
 }

@@ -62,7 +62,8 @@ impl Run {
         let model = Model::new(history.agents);
         for (index, agent) in model.agents.iter().enumerate() {
             let bearer = Credential::Bearer { sha256: [1; 32] };
-            let credential = if agent.bears_token { bearer } else { Credential::Hmac };
+            let credential =
+                if agent.bears_token { bearer } else { Credential::Hmac { check: [7; 32] } };
             build::register(&mut world, index, credential);
         }
         let mut run = Self {
@@ -288,7 +289,7 @@ impl Run {
         let Some(rules) = self.model.rules_of(agent) else { return 1 };
         let spent = match self.model.due(agent, &self.world.now()) {
             Due::Renewal(_) => 0,
-            Due::Nothing | Due::Grant(_) => self.model.spent_by(agent),
+            Due::Nothing | Due::Either(_) | Due::Grant(_) => self.model.spent_by(agent),
         };
         let left = rules.daily.saturating_sub(spent + self.model.reserved_by(agent));
         match size {
@@ -525,7 +526,7 @@ impl Run {
 
     fn signed(&mut self, pick: Pick) {
         let id = self.authorized_one(pick).unwrap_or_else(|| self.picked(pick));
-        let action = Action::Signed { id, signature: build::signature() };
+        let action = self.world.signed(id);
         let recorded = !self.perform(action).expect("never refused").events.is_empty();
         match self.model.requests.get_mut(&id).map(|known| &mut known.standing) {
             Some(Standing::Authorized { signed, lapsed, .. }) => {
@@ -556,7 +557,7 @@ impl Run {
         assert_eq!(decision.events, []);
         let ordered: BTreeSet<_> = decision.effects.iter().map(|Effect::Sign(id)| *id).collect();
         assert_eq!(ordered.len(), decision.effects.len());
-        let still = self.model.frozen || !self.world.unlocked;
+        let still = self.model.frozen || !self.world.unlocked || !self.world.trusted;
         for (id, known) in &self.model.requests {
             let Standing::Authorized { before, signed, lapsed } = known.standing else { continue };
             let good = now.utc.seconds().unsigned_abs() < before;

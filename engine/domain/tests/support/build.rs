@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, U256, keccak256};
 use bursar_core::hosts::{HostEntry, HostLists};
 use bursar_core::ids::{AgentId, Name, SeedId};
 use bursar_core::json;
@@ -15,10 +15,11 @@ use bursar_domain::agents::Credential;
 use bursar_domain::event::AddressAdded;
 use bursar_domain::idempotency::{Identity, KeyClaim};
 use bursar_domain::wallets::Backing;
-use bursar_domain::{Action, PaymentAsk};
+use bursar_domain::{Action, PaymentAsk, Request};
 use bursar_x402::required::PaymentRequired;
 use bursar_x402::signature::Signature65;
 use bursar_x402::v2::Echo;
+use k256::ecdsa::SigningKey;
 
 use super::World;
 use super::clock::Clock;
@@ -57,9 +58,22 @@ pub(crate) fn payee() -> Address {
     Address::repeat_byte(0x22)
 }
 
-/// The wallet's addresses, labelled `main` and `spare`.
+/// The keys of the wallet's two addresses, labelled `main` and `spare`.
+fn key(label: &str) -> SigningKey {
+    let byte = if label == "main" { 0x11 } else { 0x12 };
+    SigningKey::from_slice(&[byte; 32]).expect("a scalar in range")
+}
+
+static ADDRESSES: LazyLock<[Address; 2]> = LazyLock::new(|| {
+    ["main", "spare"].map(|label| {
+        let point = key(label).verifying_key().to_encoded_point(false);
+        let (_format, coordinates) = point.as_bytes().split_first().expect("a point");
+        Address::from_word(keccak256(coordinates))
+    })
+});
+
 pub(crate) fn address(label: &str) -> Address {
-    Address::repeat_byte(if label == "main" { 0xa1 } else { 0xa2 })
+    ADDRESSES[usize::from(label != "main")]
 }
 
 /// A payment of so many micro-dollars, valid for a minute, to be had at `api.example`.
@@ -106,19 +120,23 @@ pub(crate) fn bearer(agent: &AgentId, content: &[u8], key: Option<&str>) -> Iden
 }
 
 fn hash(parts: &[&[u8]]) -> [u8; 32] {
-    alloy_primitives::keccak256(parts.join(&b'|')).0
+    keccak256(parts.join(&b'|')).0
 }
 
-/// A signature that could be one; nobody checks it here.
-pub(crate) fn signature() -> Signature65 {
-    let word = B256::with_last_byte(1);
-    Signature65::new(word, word, 27).expect("in range")
+/// The payer's signature of an authorized request; of another, one that could be a signature.
+pub(crate) fn signature(request: Option<&Request>) -> Signature65 {
+    let digest = request.and_then(Request::digest).unwrap_or_default();
+    let key = key(request.map_or("main", |request| request.label.as_str()));
+    let (signature, parity) = key.sign_prehash_recoverable(digest.as_slice()).expect("signed");
+    let (r, s) = signature.split_bytes();
+    let [r, s] = [r, s].map(|scalar| B256::from_slice(&scalar));
+    Signature65::new(r, s, parity.to_byte()).expect("a low s")
 }
 
 /// A wallet with two addresses, and a first agent that works under `policy`.
 pub(crate) fn world(clock: Clock, policy: &Policy) -> World {
     let mut world = wallet(clock);
-    register(&mut world, 0, Credential::Hmac);
+    register(&mut world, 0, Credential::Hmac { check: [7; 32] });
     world.must(Action::CreatePolicy {
         name: super::policy_name(),
         policy: Box::new(policy.clone()),

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::grammar::AuthMode;
 use bursar_core::ids::AgentId;
 use bursar_core::json::Object;
-use bursar_core::limits::IDENTITY_DAYS;
 use bursar_core::time::Utc;
-use bursar_domain::State;
 use bursar_domain::agents::{Agent, Credential};
 use bursar_domain::idempotency::is_fresh;
 use hmac::{Hmac, KeyInit, Mac};
@@ -17,6 +16,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::message::{Endpoint, canonical_text};
+use crate::core::View;
 use crate::vault::gate::Gate;
 
 /// A proof as it is written in the `signature` field.
@@ -77,7 +77,7 @@ pub enum ProvenBy {
 /// # Errors
 /// `AUTH_FAILED`, always with the same text; `WALLET_LOCKED` only to a bearer agent whose token is right.
 pub fn authenticate(
-    state: &State,
+    view: &View,
     gate: &Gate,
     now: Utc,
     endpoint: Endpoint,
@@ -87,7 +87,7 @@ pub fn authenticate(
 ) -> Result<Proven, Fault> {
     let failed = || Fault::new(Code::AuthFailed);
     let named = body.get(agent_field).and_then(|id| id.as_str()).unwrap_or("");
-    let agent = named.parse::<AgentId>().ok().and_then(|id| state.agents.get(&id));
+    let agent = named.parse::<AgentId>().ok().and_then(|id| view.state.agents.get(&id));
     let text = signature.unwrap_or("");
     let proof = Proof::parse(text);
 
@@ -105,12 +105,11 @@ pub fn authenticate(
     match (agent, proof) {
         (Some(agent), Some(Proof::Hmac { timestamp, .. })) if hmac_right && sendable => {
             let signed = i64::try_from(timestamp).unwrap_or(i64::MAX);
-            // Beyond what the index of signatures remembers, whatever the clock says now.
-            let oldest = state.clock.seconds().saturating_sub(IDENTITY_DAYS.saturating_mul(86_400));
-            if !is_fresh(signed, now) || signed < oldest {
+            let day = u32::try_from(signed.div_euclid(86_400)).map_err(|_beyond| failed())?;
+            // A forgotten signature cannot be told from a new one, whatever the clock says now.
+            if !is_fresh(signed, now) || day < view.forgotten {
                 return Err(failed());
             }
-            let day = u32::try_from(signed.div_euclid(86_400)).map_err(|_beyond| failed())?;
             let digest = identity(&[
                 b"hmac",
                 agent.id.as_str().as_bytes(),
@@ -149,7 +148,7 @@ fn hmac_matches(
         right && secret.is_some()
     };
     match agent {
-        Some(agent) if agent.credential == Credential::Hmac => {
+        Some(agent) if agent.credential.mode() == AuthMode::Hmac => {
             gate.with_agent_secret(&agent.id, check)
         }
         Some(_) | None => check(None),
@@ -164,7 +163,7 @@ fn bearer_matches(agent: Option<&Arc<Agent>>, proof: &Option<Proof<'_>>) -> bool
     let given: [u8; 32] = Sha256::digest(token.as_bytes()).into();
     match agent.map(|agent| &agent.credential) {
         Some(Credential::Bearer { sha256 }) => bool::from(given.ct_eq(sha256)),
-        Some(Credential::Hmac) | None => {
+        Some(Credential::Hmac { .. }) | None => {
             let _same_work = given.ct_eq(&[0; 32]);
             false
         }

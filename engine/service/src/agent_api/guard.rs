@@ -1,6 +1,6 @@
 //! What is refused before a request is looked at: foreign hosts, web pages, too many requests.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -118,6 +118,8 @@ impl Rate {
 /// One caller has an IPv4 address, or a /64 of IPv6 of which it may use any address.
 fn fold(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
+        // Every process here may call from any of these addresses.
+        local if local.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V4(v4) => IpAddr::V4(v4),
         IpAddr::V6(v6) => {
             let [a, b, c, d, ..] = v6.segments();

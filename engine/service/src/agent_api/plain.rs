@@ -89,7 +89,7 @@ fn agent(api: &Api, body: &Object) -> Result<Object, Fault> {
     let view = api.core.view();
     let moment = api.core.now();
     let proven = authenticate(
-        &view.state,
+        &view,
         api.vault.gate(),
         moment.utc,
         Endpoint::Read,

@@ -43,7 +43,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let view = api.core.view();
     let moment = api.core.now();
     let proven = authenticate(
-        &view.state,
+        &view,
         api.vault.gate(),
         moment.utc,
         Endpoint::Sign,

@@ -1,7 +1,7 @@
 //! The core on its own thread, and the handle by which everybody reaches it.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use bursar_chain::ports::Clock;
@@ -11,7 +11,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::limits::{CORE_BATCH, CORE_QUEUE, RECORD_DELAY_MS};
 use bursar_core::time::Moment;
 use bursar_domain::{Action, Request};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use zeroize::Zeroizing;
 
 use super::{Core, Outcome, View};
@@ -31,7 +31,10 @@ enum Message {
 /// Sends commands to the core and reads what it published. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
-    queue: SyncSender<Message>,
+    queue: Sender<Message>,
+    /// Places for agents' asks. An operator's commands are few and are never turned away: least of all a
+    /// freeze, when agents fill the queue.
+    places: Arc<Semaphore>,
     view: watch::Receiver<Arc<View>>,
     reader: Arc<dyn Reader>,
     clock: Arc<dyn Clock>,
@@ -46,14 +49,15 @@ impl std::fmt::Debug for Handle {
 impl Handle {
     /// Starts the core's thread.
     pub fn start(core: Core, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
-        let (queue, inbox) = sync_channel(CORE_QUEUE);
+        let (queue, inbox) = channel();
+        let places = Arc::new(Semaphore::new(CORE_QUEUE));
         let reader = core.journal().reader();
         let (publish, view) = watch::channel(Arc::new(core.view()));
         let thread_clock = Arc::clone(&clock);
         std::thread::Builder::new()
             .name("core".to_owned())
             .spawn(move || run(core, &inbox, &publish, &*thread_clock))?;
-        Ok(Self { queue, view, reader, clock })
+        Ok(Self { queue, places, view, reader, clock })
     }
 
     /// The latest published view.
@@ -79,7 +83,17 @@ impl Handle {
     /// # Errors
     /// The refusal; `BUSY` if the queue is full; `JOURNAL_FAILED` once a commit has failed.
     pub async fn act(&self, action: Action) -> Result<Outcome, Fault> {
-        self.ask(|answer| Message::Do(Box::new(action), answer)).await
+        let place = match &action {
+            Action::Ask(_) => Some(
+                Arc::clone(&self.places)
+                    .try_acquire_owned()
+                    .map_err(|_full| Fault::new(Code::Busy))?,
+            ),
+            _operators => None,
+        };
+        let outcome = self.ask(|answer| Message::Do(Box::new(action), answer)).await;
+        drop(place);
+        outcome
     }
 
     /// A request as it stands, signature included.
@@ -113,11 +127,7 @@ impl Handle {
 
     async fn ask<T>(&self, message: impl FnOnce(Answer<T>) -> Message) -> Result<T, Fault> {
         let (answer, answered) = oneshot::channel();
-        match self.queue.try_send(message(answer)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => return Err(Fault::new(Code::Busy)),
-            Err(TrySendError::Disconnected(_)) => return Err(Fault::new(Code::EngineDown)),
-        }
+        self.queue.send(message(answer)).map_err(|_stopped| Fault::new(Code::EngineDown))?;
         answered.await.unwrap_or_else(|_stopped| Err(Fault::new(Code::EngineDown)))
     }
 }
@@ -136,7 +146,7 @@ fn run(
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => {
                     core.flush(&clock.now());
-                    publish.send_replace(Arc::new(core.view()));
+                    show(&core, publish);
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -159,7 +169,7 @@ fn run(
         match other {
             Some(Message::Stop(answer)) => {
                 core.flush(&clock.now());
-                publish.send_replace(Arc::new(core.view()));
+                show(&core, publish);
                 // The journal is closed before anybody is told so.
                 drop(core);
                 let _gone = answer.send(Ok(()));
@@ -170,6 +180,17 @@ fn run(
         }
     }
     core.flush(&clock.now());
+}
+
+/// Publishes the core's view. After a failed commit its state holds what the disk may not: the last view
+/// stays, and says that nothing is decided any more.
+fn show(core: &Core, publish: &watch::Sender<Arc<View>>) {
+    let mut view = core.view();
+    if view.failed.is_some() {
+        let last = Arc::clone(&publish.borrow());
+        view = View { failed: view.failed, ..(*last).clone() };
+    }
+    publish.send_replace(Arc::new(view));
 }
 
 /// Actions that are decided together.
@@ -205,7 +226,7 @@ impl Batch {
             return;
         }
         let outcomes = core.step(&clock.now(), self.actions);
-        publish.send_replace(Arc::new(core.view()));
+        show(core, publish);
         for (answer, outcome) in self.answers.into_iter().zip(outcomes) {
             // The caller may have gone; what was decided stands.
             let _gone = answer.send(outcome);
@@ -230,16 +251,14 @@ fn control(
             let _gone = answer.send(core.find(id).map_err(damaged));
         }
         Message::Unlocked { keys, note, answer } => {
-            let result = core.unlocked(&clock.now(), keys, note).map_err(damaged);
-            publish.send_replace(Arc::new(core.view()));
+            let result = core.unlocked(&clock.now(), keys, note);
+            show(core, publish);
             let _gone = answer.send(result);
         }
         Message::Accept { key, answer } => {
-            core.accepted(key);
-            let outcome = core.step(&clock.now(), vec![Action::AcceptJournal]).pop();
-            publish.send_replace(Arc::new(core.view()));
-            let result = outcome.unwrap_or_else(|| Err(Fault::new(Code::InternalError)));
-            let _gone = answer.send(result.map(|_done| ()));
+            let result = core.accept(&clock.now(), key);
+            show(core, publish);
+            let _gone = answer.send(result);
         }
         Message::Locked(answer) => {
             core.locked();

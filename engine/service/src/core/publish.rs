@@ -15,15 +15,6 @@ pub struct View {
     pub untrusted: Option<String>,
     /// Why nothing is decided any more.
     pub failed: Option<String>,
-}
-
-impl View {
-    pub(super) fn of(
-        state: &State,
-        head: Head,
-        untrusted: Option<String>,
-        failed: Option<String>,
-    ) -> Self {
-        Self { state: state.published(), head, untrusted, failed }
-    }
+    /// The day before which signed asks are forgotten and refused.
+    pub forgotten: u32,
 }

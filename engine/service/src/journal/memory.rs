@@ -8,16 +8,18 @@ use bursar_core::ids::RequestId;
 use bursar_domain::Request;
 
 use super::Head;
-use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_record};
+use super::store::{
+    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_record, id_key,
+};
 
 #[derive(Debug, Default)]
 struct Tables {
     entries: BTreeMap<u64, Vec<u8>>,
-    records: BTreeMap<RequestId, Vec<u8>>,
-    created: Vec<RequestId>,
-    index: BTreeMap<Vec<u8>, RequestId>,
+    records: BTreeMap<u64, Vec<u8>>,
+    index: BTreeMap<Vec<u8>, u64>,
     head: Head,
     seal: Option<Seal>,
+    forgotten: u32,
     snapshot: Option<Snapshot>,
 }
 
@@ -52,6 +54,10 @@ impl Store for MemoryStore {
         Ok(self.with(|tables| tables.seal))
     }
 
+    fn forgotten(&self) -> Result<u32, StoreError> {
+        Ok(self.with(|tables| tables.forgotten))
+    }
+
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
         Ok(self.with(|tables| tables.snapshot.clone()))
     }
@@ -64,22 +70,23 @@ impl Store for MemoryStore {
         Ok(self.with(|tables| tables.entries.get(&seq).cloned()))
     }
 
-    fn find(&self, key: &[u8]) -> Result<Option<RequestId>, StoreError> {
-        Ok(self.with(|tables| tables.index.get(key).copied()))
+    fn find(&self, key: &[u8]) -> Result<Option<Request>, StoreError> {
+        let bytes = self.with(|tables| {
+            let seq = tables.index.get(key)?;
+            tables.records.get(seq).cloned()
+        });
+        bytes.map(|bytes| decode_record(&bytes)).transpose()
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.with(|tables| {
             tables.entries.extend(batch.entries.iter().cloned());
             tables.records.extend(batch.records.iter().cloned());
-            tables.created.extend(batch.created.iter().map(|(_seq, id)| *id));
             tables.index.extend(batch.index.iter().cloned());
-            for (key, id) in &batch.claims {
-                tables.index.entry(key.clone()).or_insert(*id);
-            }
             if let Some(day) = batch.forget_before {
                 let end = [b"h".as_slice(), &day.to_be_bytes()].concat();
-                tables.index.retain(|key, _id| !(key.starts_with(b"h") && *key < end));
+                tables.forgotten = day;
+                tables.index.retain(|key, _seq| !(key.starts_with(b"h") && *key < end));
             }
             tables.head = batch.head;
             tables.seal = batch.seal.or(tables.seal);
@@ -95,18 +102,13 @@ impl Store for MemoryStore {
 
 impl Reader for MemoryStore {
     fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
-        let bytes = self.with(|tables| tables.records.get(&id).cloned());
-        bytes.map(|bytes| decode_record(&bytes)).transpose()
+        Store::find(self, &id_key(id))
     }
 
     fn latest(&self, limit: usize) -> Result<Vec<Request>, StoreError> {
-        let mut ids: Vec<RequestId> = Vec::new();
-        for id in self.with(|tables| tables.created.clone()).into_iter().rev() {
-            if !ids.contains(&id) && ids.len() < limit {
-                ids.push(id);
-            }
-        }
-        ids.into_iter().filter_map(|id| Reader::request(self, id).transpose()).collect()
+        let newest: Vec<Vec<u8>> =
+            self.with(|tables| tables.records.values().rev().take(limit).cloned().collect());
+        newest.iter().map(|bytes| decode_record(bytes)).collect()
     }
 
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
@@ -148,6 +150,10 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.seal()
     }
 
+    fn forgotten(&self) -> Result<u32, StoreError> {
+        self.inner.forgotten()
+    }
+
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
         self.inner.snapshot()
     }
@@ -160,7 +166,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.entry(seq)
     }
 
-    fn find(&self, key: &[u8]) -> Result<Option<RequestId>, StoreError> {
+    fn find(&self, key: &[u8]) -> Result<Option<Request>, StoreError> {
         self.inner.find(key)
     }
 

@@ -10,14 +10,13 @@ use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinitio
 use super::Head;
 use super::store::{
     Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_head, decode_record,
-    decode_snapshot, encode_head, encode_snapshot,
+    decode_snapshot, encode_head, encode_snapshot, id_key,
 };
 use crate::ports::Faults;
 
 const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
-const RECORDS: TableDefinition<'_, &[u8; 16], &[u8]> = TableDefinition::new("records");
-const CREATED: TableDefinition<'_, (u64, &[u8; 16]), ()> = TableDefinition::new("created");
-const INDEX: TableDefinition<'_, &[u8], &[u8; 16]> = TableDefinition::new("index");
+const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
+const INDEX: TableDefinition<'_, &[u8], u64> = TableDefinition::new("index");
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
 /// Pages kept in memory: the journal is appended to and rarely read.
@@ -63,6 +62,11 @@ impl Store for RedbStore {
         }
     }
 
+    fn forgotten(&self) -> Result<u32, StoreError> {
+        let bytes = self.meta("forgotten")?.unwrap_or_default();
+        Ok(bytes.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes)))
+    }
+
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
         Ok(self.meta("snapshot")?.and_then(|bytes| decode_snapshot(&bytes)))
     }
@@ -78,11 +82,8 @@ impl Store for RedbStore {
         Ok(value.map(|value| value.value().to_vec()))
     }
 
-    fn find(&self, key: &[u8]) -> Result<Option<RequestId>, StoreError> {
-        let read = self.db.begin_read().map_err(failed)?;
-        let Some(table) = existing(read.open_table(INDEX))? else { return Ok(None) };
-        let value = table.get(key).map_err(failed)?;
-        Ok(value.map(|value| RequestId::from_bytes(*value.value())))
+    fn find(&self, key: &[u8]) -> Result<Option<Request>, StoreError> {
+        find(&self.db, key)
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
@@ -108,28 +109,21 @@ fn write_batch(write: &redb::WriteTransaction, batch: &Batch) -> Result<(), Stor
         entries.insert(seq, bytes.as_slice()).map_err(failed)?;
     }
     let mut records = write.open_table(RECORDS).map_err(failed)?;
-    for (id, bytes) in &batch.records {
-        records.insert(id.as_bytes(), bytes.as_slice()).map_err(failed)?;
-    }
-    let mut created = write.open_table(CREATED).map_err(failed)?;
-    for (seq, id) in &batch.created {
-        created.insert((*seq, id.as_bytes()), ()).map_err(failed)?;
+    for (seq, bytes) in &batch.records {
+        records.insert(seq, bytes.as_slice()).map_err(failed)?;
     }
     let mut index = write.open_table(INDEX).map_err(failed)?;
-    for (key, id) in &batch.index {
-        index.insert(key.as_slice(), id.as_bytes()).map_err(failed)?;
-    }
-    for (key, id) in &batch.claims {
-        let free = index.get(key.as_slice()).map_err(failed)?.is_none();
-        if free {
-            index.insert(key.as_slice(), id.as_bytes()).map_err(failed)?;
-        }
+    for (key, seq) in &batch.index {
+        index.insert(key.as_slice(), seq).map_err(failed)?;
     }
     if let Some(day) = batch.forget_before {
         let end = [b"h".as_slice(), &day.to_be_bytes()].concat();
-        index.retain_in(b"h".as_slice()..end.as_slice(), |_key, _id| false).map_err(failed)?;
+        index.retain_in(b"h".as_slice()..end.as_slice(), |_key, _seq| false).map_err(failed)?;
     }
     let mut meta = write.open_table(META).map_err(failed)?;
+    if let Some(day) = batch.forget_before {
+        meta.insert("forgotten", day.to_be_bytes().as_slice()).map_err(failed)?;
+    }
     meta.insert("head", encode_head(batch.head).as_slice()).map_err(failed)?;
     if let Some(seal) = batch.seal {
         let bytes = encode_head(Head { seq: seal.seq, hash: seal.tag });
@@ -148,32 +142,33 @@ struct RedbReader {
 
 impl Reader for RedbReader {
     fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
-        let read = self.db.begin_read().map_err(failed)?;
-        let Some(table) = existing(read.open_table(RECORDS))? else { return Ok(None) };
-        let value = table.get(id.as_bytes()).map_err(failed)?;
-        value.map(|value| decode_record(value.value())).transpose()
+        find(&self.db, &id_key(id))
     }
 
     fn latest(&self, limit: usize) -> Result<Vec<Request>, StoreError> {
         let read = self.db.begin_read().map_err(failed)?;
-        let Some(created) = existing(read.open_table(CREATED))? else { return Ok(Vec::new()) };
-        let mut ids = Vec::new();
-        for row in created.iter().map_err(failed)?.rev() {
-            let (key, _unit) = row.map_err(failed)?;
-            let id = RequestId::from_bytes(*key.value().1);
-            if !ids.contains(&id) {
-                ids.push(id);
-            }
-            if ids.len() >= limit {
-                break;
-            }
-        }
-        ids.into_iter().filter_map(|id| self.request(id).transpose()).collect()
+        let Some(records) = existing(read.open_table(RECORDS))? else { return Ok(Vec::new()) };
+        let newest = records.iter().map_err(failed)?.rev().take(limit);
+        newest
+            .map(|row| {
+                let (_seq, bytes) = row.map_err(failed)?;
+                decode_record(bytes.value())
+            })
+            .collect()
     }
 
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
         read_after(&self.db, seq, visit)
     }
+}
+
+fn find(db: &Database, key: &[u8]) -> Result<Option<Request>, StoreError> {
+    let read = db.begin_read().map_err(failed)?;
+    let Some(index) = existing(read.open_table(INDEX))? else { return Ok(None) };
+    let Some(seq) = index.get(key).map_err(failed)? else { return Ok(None) };
+    let Some(records) = existing(read.open_table(RECORDS))? else { return Ok(None) };
+    let bytes = records.get(seq.value()).map_err(failed)?;
+    bytes.map(|bytes| decode_record(bytes.value())).transpose()
 }
 
 fn read_after(db: &Database, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {

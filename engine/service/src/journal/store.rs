@@ -19,14 +19,11 @@ pub struct Batch {
     pub entries: Vec<(u64, Vec<u8>)>,
     pub head: Head,
     pub seal: Option<Seal>,
-    /// The latest record of each touched request.
-    pub records: Vec<(RequestId, Vec<u8>)>,
-    /// New requests in the order of their creation.
-    pub created: Vec<(u64, RequestId)>,
-    /// Identity of an ask → its newest request.
-    pub index: Vec<(Vec<u8>, RequestId)>,
-    /// Idempotency key → the request that first used it; never overwritten.
-    pub claims: Vec<(Vec<u8>, RequestId)>,
+    /// The latest record of each touched request, by the entry that made it. In this order neighbours are
+    /// written together: by their random ids each would cost a page of its own.
+    pub records: Vec<(u64, Vec<u8>)>,
+    /// Id, identity of an ask or idempotency key → the entry that made the newest request of it.
+    pub index: Vec<(Vec<u8>, u64)>,
     pub snapshot: Option<Snapshot>,
     /// Signed asks of days before this one are forgotten.
     pub forget_before: Option<u32>,
@@ -57,7 +54,10 @@ pub trait Store: Send + fmt::Debug {
     /// Visits the entries after `seq` in order.
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
     fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError>;
-    fn find(&self, key: &[u8]) -> Result<Option<RequestId>, StoreError>;
+    /// The day before which signed asks were forgotten; 0 if none were.
+    fn forgotten(&self) -> Result<u32, StoreError>;
+    /// The request that an index key leads to.
+    fn find(&self, key: &[u8]) -> Result<Option<Request>, StoreError>;
     /// Durable when it returns; on an error nothing may be assumed.
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError>;
     fn reader(&self) -> Arc<dyn Reader>;
@@ -69,6 +69,11 @@ pub trait Reader: Send + Sync + fmt::Debug {
     /// The latest `limit` requests, newest first.
     fn latest(&self, limit: usize) -> Result<Vec<Request>, StoreError>;
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
+}
+
+/// The index key of a request's id.
+pub(super) fn id_key(id: RequestId) -> Vec<u8> {
+    [b"i".as_slice(), id.as_bytes()].concat()
 }
 
 pub(super) fn decode_record(bytes: &[u8]) -> Result<Request, StoreError> {

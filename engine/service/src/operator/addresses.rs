@@ -63,6 +63,7 @@ async fn add(engine: &Arc<Shared>, made: Seed) -> Result<SeedAnswer, Fault> {
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
+    super::needs_trust(engine)?;
     let id = wallet(engine)?.next_seed();
     let words = u8::try_from(made.word_count()).map_err(internal)?;
     let vault = Arc::clone(&engine.vault);

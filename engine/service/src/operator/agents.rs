@@ -46,6 +46,8 @@ pub(super) async fn run(
         AgentOrder::Suspend { agent } => {
             let id = find(engine, &agent)?.id.clone();
             act(engine, Action::Suspend { agent: id.clone() }).await?;
+            // Slips of the others went stale with it.
+            wallet::reissue(engine).await;
             show(engine, &id)
         }
         AgentOrder::Resume { agent } => {
@@ -68,7 +70,7 @@ async fn register(
     auth: AuthMode,
     dialogue: &Dialogue,
 ) -> Result<Done, Fault> {
-    let _one_at_a_time = engine.wallet_changes.lock().await;
+    let one_at_a_time = engine.wallet_changes.lock().await;
     let view = engine.core.view();
     if view.state.wallet.is_none() {
         return Err(Fault::new(Code::NoWallet));
@@ -87,21 +89,23 @@ async fn register(
     while view.state.agents.contains_key(&id) {
         id = AgentId::from_entropy(engine.random()?);
     }
-    let (token, credential) = new_credential(engine, &id, auth).await?;
+    let New { secret, credential } = new_credential(engine, &id, auth).await?;
     act(engine, Action::RegisterAgent { id: id.clone(), name, credential }).await?;
-    dialogue.hand_out(token).await?;
-    credentials(engine, &id).await
+    // A program that does not listen must not hold up the wallet.
+    drop(one_at_a_time);
+    hand_over(engine, &id, &secret, dialogue).await
 }
 
 async fn replace(engine: &Arc<Shared>, agent: &Agent, dialogue: &Dialogue) -> Result<Done, Fault> {
-    let _one_at_a_time = engine.wallet_changes.lock().await;
+    let one_at_a_time = engine.wallet_changes.lock().await;
     if !engine.vault.is_unlocked() {
         return Err(Fault::new(Code::WalletLocked));
     }
-    let (token, credential) = new_credential(engine, &agent.id, agent.credential.mode()).await?;
+    let mode = agent.credential.mode();
+    let New { secret, credential } = new_credential(engine, &agent.id, mode).await?;
     act(engine, Action::ReplaceCredential { agent: agent.id.clone(), credential }).await?;
-    dialogue.hand_out(token).await?;
-    credentials(engine, &agent.id).await
+    drop(one_at_a_time);
+    hand_over(engine, &agent.id, &secret, dialogue).await
 }
 
 /// Shows an HMAC agent's secret again; a bearer token is not kept anywhere.
@@ -124,23 +128,42 @@ async fn again(engine: &Arc<Shared>, agent: &Agent, dialogue: &Dialogue) -> Resu
     credentials(engine, &agent.id).await
 }
 
+/// A credential on its way into the journal.
+struct New {
+    secret: Zeroizing<[u8; 32]>,
+    credential: Credential,
+}
+
 /// 32 random bytes: an HMAC agent's go into the wallet file, of a bearer's only the hash is kept.
-async fn new_credential(
-    engine: &Arc<Shared>,
-    id: &AgentId,
-    auth: AuthMode,
-) -> Result<(Zeroizing<Vec<u8>>, Credential), Fault> {
+async fn new_credential(engine: &Arc<Shared>, id: &AgentId, auth: AuthMode) -> Result<New, Fault> {
+    super::needs_trust(engine)?;
     let secret = Zeroizing::new(engine.random::<32>()?);
-    let token = token_text(&secret);
     let credential = match auth {
-        AuthMode::Bearer => Credential::Bearer { sha256: Sha256::digest(&*token).into() },
+        AuthMode::Bearer => {
+            Credential::Bearer { sha256: Sha256::digest(&*token_text(&secret)).into() }
+        }
         AuthMode::Hmac => {
-            let (vault, id) = (Arc::clone(&engine.vault), id.clone());
-            blocking(move || vault.set_agent_secret(&id, &secret)).await??;
-            Credential::Hmac
+            let (vault, id, stored) = (Arc::clone(&engine.vault), id.clone(), secret.clone());
+            let check = blocking(move || vault.store_agent_secret(&id, &stored)).await??;
+            Credential::Hmac { check }
         }
     };
-    Ok((token, credential))
+    Ok(New { secret, credential })
+}
+
+/// The event is on disk: the secret is taken into use and shown.
+async fn hand_over(
+    engine: &Arc<Shared>,
+    id: &AgentId,
+    secret: &Zeroizing<[u8; 32]>,
+    dialogue: &Dialogue,
+) -> Result<Done, Fault> {
+    let hmac = engine.core.view().state.agents.get(id).map(|agent| agent.credential.mode());
+    if hmac == Some(AuthMode::Hmac) {
+        engine.vault.use_agent_secret(id, secret);
+    }
+    dialogue.hand_out(token_text(secret)).await?;
+    credentials(engine, id).await
 }
 
 /// `AT_` and 64 hex digits, as agents of the original know it.

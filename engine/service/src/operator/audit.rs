@@ -21,10 +21,7 @@ pub(super) async fn run(
         AuditOrder::Verify { head } => verify(engine, head.as_deref()).await,
         AuditOrder::Accept => {
             prove_operator(engine, dialogue).await?;
-            let vault = Arc::clone(&engine.vault);
-            let (key, _retired) = blocking(move || vault.seal_keys()).await??;
-            engine.core.accept(key).await?;
-            wallet::seal(engine).await?;
+            wallet::accept(engine).await?;
             verify(engine, None).await
         }
     }

@@ -4,13 +4,14 @@ use bursar_core::answers::{
     AddressAnswer, AgentAnswer, NetworkAnswer, PolicyAnswer, RequestAnswer, SeedAnswer,
     ServerAnswer, WalletAnswer,
 };
+use bursar_core::grammar::AuthMode;
 use bursar_core::hosts;
 use bursar_core::ids::SeedId;
 use bursar_core::money::TokenAmount;
 use bursar_core::networks::{NETWORKS, Network};
 use bursar_core::text;
 use bursar_core::time::Moment;
-use bursar_domain::agents::{Agent, Credential, PolicyRecord};
+use bursar_domain::agents::{Agent, PolicyRecord};
 use bursar_domain::allowance::Renewal;
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
 use bursar_domain::{Request, State, Status, cards};
@@ -67,7 +68,7 @@ pub(super) fn agent(engine: &Shared, state: &State, agent: &Agent) -> AgentAnswe
     let label = given.map(|given| &given.label);
     let paying = label.and_then(|label| state.wallet.as_ref()?.address(label));
     let daily = state.policy_of(agent).map(|policy| policy.payments.daily);
-    let lost = agent.credential == Credential::Hmac
+    let lost = agent.credential.mode() == AuthMode::Hmac
         && engine.vault.is_unlocked()
         && engine.vault.gate().with_agent_secret(&agent.id, |secret| secret.is_none());
     AgentAnswer {

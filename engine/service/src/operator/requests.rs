@@ -161,6 +161,7 @@ fn find(engine: &Shared, prefix: &str) -> Result<Arc<Request>, Fault> {
     let view = engine.core.view();
     let fits: Vec<&Arc<Request>> =
         view.state.held.values().filter(|request| request.id.has_prefix(prefix)).collect();
+    let prefix = if prefix.chars().any(|c| c != '-') { prefix } else { "" };
     match fits.as_slice() {
         [only] if !prefix.is_empty() => Ok(Arc::clone(only)),
         [] => {

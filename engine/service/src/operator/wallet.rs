@@ -15,6 +15,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::{Done, act, describe, normalized, password};
 use crate::control::Dialogue;
 use crate::engine::{Mode, Shared, blocking};
+use crate::journal::Head;
 use crate::lanes::payments::execute;
 
 pub(super) async fn run(
@@ -59,51 +60,71 @@ async fn create(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> R
         }
     })?;
     if let Err(fault) = act(engine, Action::CreateWallet { name: name.clone(), wallet_id }).await {
-        let (vault, wallet) = (Arc::clone(&engine.vault), name.clone());
-        blocking(move || vault.discard(&wallet)).await??;
+        // Only what was refused is known not to be on disk.
+        if matches!(fault.code, Code::WalletExists | Code::EngineDown) {
+            let (vault, wallet) = (Arc::clone(&engine.vault), name.clone());
+            blocking(move || vault.discard(&wallet)).await??;
+        }
         return Err(fault);
     }
-    seal(engine).await
+    let vault = Arc::clone(&engine.vault);
+    let keys = blocking(move || vault.seal_keys()).await??;
+    let sealed = engine.core.unlocked(keys, None).await?;
+    admit(engine, sealed).await.map(|_nothing_to_warn_of| ())
 }
 
-/// Opens the wallet, checks that journal and wallet fit, and has signed what waited for it.
+/// Opens the wallet's file, has the journal judged by it, and only then lets anything be signed.
 pub(crate) async fn open_with(
     engine: &Arc<Shared>,
     given: SecretString,
 ) -> Result<Vec<Warning>, Fault> {
     let _one_at_a_time = engine.wallet_changes.lock().await;
-    let given = normalized(&given);
-    let (vault, view) = (Arc::clone(&engine.vault), engine.core.view());
-    let unlocked = blocking(move || vault.unlock(&view.state, &given)).await??;
+    if engine.vault.is_unlocked() {
+        let vault = Arc::clone(&engine.vault);
+        let given = normalized(&given);
+        blocking(move || vault.verify_password(&given)).await??;
+        return Ok(Vec::new());
+    }
+    let known = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
+    let (vault, given) = (Arc::clone(&engine.vault), normalized(&given));
+    let prepared = blocking(move || vault.prepare(&known, &given)).await??;
     let mut warnings = Vec::new();
-    if let Some(why) = &unlocked.fallback {
+    if let Some(why) = &prepared.fallback {
         warnings.push(Warning {
             code: "PREVIOUS_COPY".to_owned(),
             message: format!("The previous copy of the wallet file was opened: {why}."),
         });
     }
-    let mut keys = vec![unlocked.seal_key];
-    keys.extend(unlocked.retired);
-    match engine.core.unlocked(keys, unlocked.note).await {
-        Ok(Some(head)) => {
-            let vault = Arc::clone(&engine.vault);
-            blocking(move || vault.note_journal(head)).await??;
-        }
-        Ok(None) => {
-            let why = engine.core.view().untrusted.clone().unwrap_or_default();
-            warnings.push(Warning {
-                code: Code::JournalUntrusted.text().to_owned(),
-                message: format!(
-                    "The journal does not fit the wallet: {why}. Every payment asks until `audit accept`."
-                ),
-            });
-        }
+    let opened = match engine.core.unlocked(prepared.seal_keys, prepared.note).await {
+        Ok(sealed) => admit(engine, sealed).await,
+        Err(fault) => Err(fault),
+    };
+    match opened {
+        Ok(more) => warnings.extend(more),
         Err(fault) => {
             engine.vault.lock();
             return Err(fault);
         }
     }
     reissue(engine).await;
+    Ok(warnings)
+}
+
+/// Opens the gate, by the state that the judged journal gives.
+async fn admit(engine: &Arc<Shared>, sealed: Option<Head>) -> Result<Vec<Warning>, Fault> {
+    let (vault, view) = (Arc::clone(&engine.vault), engine.core.view());
+    let untrusted = view.untrusted.clone();
+    let told = blocking(move || vault.admit(&view.state, sealed)).await??;
+    let warning = |message: String| Warning { code: "WALLET_FILE".to_owned(), message };
+    let mut warnings: Vec<Warning> = told.into_iter().map(warning).collect();
+    if let Some(why) = untrusted {
+        warnings.push(Warning {
+            code: Code::JournalUntrusted.text().to_owned(),
+            message: format!(
+                "The journal does not fit the wallet: {why}. Every payment asks until `audit accept`."
+            ),
+        });
+    }
     Ok(warnings)
 }
 
@@ -149,24 +170,32 @@ async fn change_password(engine: &Arc<Shared>, dialogue: &mut Dialogue) -> Resul
     super::prove_operator(engine, dialogue).await?;
     let given = new_password(dialogue).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
+    super::needs_trust(engine)?;
     let vault = Arc::clone(&engine.vault);
     blocking(move || vault.change_password(&given)).await??;
-    if engine.core.view().untrusted.is_none() {
-        seal(engine).await?;
+    seal(engine).await
+}
+
+/// Seals the journal's head with the wallet's newest key and notes it in the wallet file.
+async fn seal(engine: &Arc<Shared>) -> Result<(), Fault> {
+    let vault = Arc::clone(&engine.vault);
+    let keys = blocking(move || vault.seal_keys()).await??;
+    if let Some(head) = engine.core.unlocked(keys, None).await? {
+        let vault = Arc::clone(&engine.vault);
+        blocking(move || vault.note_sealed(head)).await??;
     }
     Ok(())
 }
 
-/// Seals the journal's head with the wallet's key and notes it in the wallet file.
-pub(super) async fn seal(engine: &Arc<Shared>) -> Result<(), Fault> {
+/// Accepts a journal that did not fit, and seals it.
+pub(super) async fn accept(engine: &Arc<Shared>) -> Result<(), Fault> {
+    let _one_at_a_time = engine.wallet_changes.lock().await;
     let vault = Arc::clone(&engine.vault);
-    let (key, retired) = blocking(move || vault.seal_keys()).await??;
-    let keys = std::iter::once(key).chain(retired).collect();
-    if let Some(head) = engine.core.unlocked(keys, None).await? {
-        let vault = Arc::clone(&engine.vault);
-        blocking(move || vault.note_journal(head)).await??;
-    }
-    Ok(())
+    let keys = blocking(move || vault.seal_keys()).await??;
+    let key = keys.into_iter().next().ok_or(Fault::new(Code::InternalError))?;
+    engine.core.accept(key).await?;
+    let (vault, head) = (Arc::clone(&engine.vault), engine.core.view().head);
+    blocking(move || vault.note_sealed(head)).await?
 }
 
 async fn new_password(dialogue: &mut Dialogue) -> Result<SecretString, Fault> {

@@ -32,6 +32,5 @@ pub struct Deny {
     /// The request's id, or enough of its beginning.
     pub id: String,
     /// A reason; the agent is told it.
-    #[arg(trailing_var_arg = true)]
     pub reason: Vec<String>,
 }

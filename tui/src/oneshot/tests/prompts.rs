@@ -1,14 +1,10 @@
 //! What the engine asks: who answers, and what happens where nobody can.
 
 use bursar_core::answers::*;
-use bursar_core::wire::{Prompt, SecretPrompt};
+use bursar_core::wire::Prompt;
 
 use super::fixtures::*;
 use super::*;
-
-const PASSWORD: Prompt = Prompt::Secret { what: SecretPrompt::Password };
-const NEW: Prompt = Prompt::Secret { what: SecretPrompt::NewPassword };
-const SEED: Prompt = Prompt::Secret { what: SecretPrompt::SeedPhrase };
 
 fn confirm() -> Prompt {
     let lines = card("https://api.example.com/\x1b[2J").lines();
@@ -19,16 +15,16 @@ fn amount() -> Prompt {
     Prompt::TypeAmount { lines: vec!["a large one".into()], amount: "1500.00".into() }
 }
 
-async fn ask(engine: &mut TestEngine, prompt: Prompt) {
+pub(super) async fn ask(engine: &mut TestEngine, prompt: Prompt) {
     engine.send(&ToClient::Prompt { id: 1, prompt }).await;
 }
 
-async fn end(engine: &mut TestEngine) {
+pub(super) async fn end(engine: &mut TestEngine) {
     done(engine, ok(Answer::Frozen { frozen: true })).await;
 }
 
 /// Plays one prompt that is answered by a secret.
-async fn secret(scene: Scene, prompt: Prompt) -> (Ran, String) {
+pub(super) async fn secret(scene: Scene, prompt: Prompt) -> (Ran, String) {
     let (tell, told) = tokio::sync::oneshot::channel();
     let ran = scene
         .against(|mut engine| async move {
@@ -41,7 +37,7 @@ async fn secret(scene: Scene, prompt: Prompt) -> (Ran, String) {
 }
 
 /// Plays one prompt that nobody answers: the command ends and the engine is told to let go.
-async fn unanswered(scene: Scene, prompt: Prompt) -> Ran {
+pub(super) async fn unanswered(scene: Scene, prompt: Prompt) -> Ran {
     scene
         .against(|mut engine| async move {
             ask(&mut engine, prompt).await;
@@ -66,9 +62,11 @@ async fn a_yes_is_typed_and_enter_alone_means_no() {
                 done(&mut engine, ok(Answer::Decided(decided("signed")))).await;
             })
             .await;
-        assert_eq!(terminal.asked(), ["Approve 1.500000 USDC? [y/N] "]);
-        assert!(ran.err.contains("leaves") && !ran.err.contains('\x1b'), "{}", ran.err);
-        assert!(!ran.out.contains("leaves"), "{}", ran.out);
+        // The card stands where the question stands, and nowhere else.
+        let [asked] = terminal.asked().try_into().unwrap();
+        assert!(asked.ends_with("\nApprove 1.500000 USDC? [y/N] "), "{asked}");
+        assert!(asked.contains("leaves") && !asked.contains('\x1b'), "{asked}");
+        assert!(!ran.out.contains("leaves") && ran.err.is_empty(), "{ran:?}");
     }
 }
 
@@ -96,10 +94,8 @@ async fn yes_is_agreed_to_and_silence_is_not() {
 async fn an_amount_is_typed_by_somebody_or_given_by_confirm() {
     let scene = Scene::attended("approve 0123abcd", &["1500.00"]);
     let terminal = scene.terminal.clone();
-    let (ran, typed) = secret(scene, amount()).await;
-    assert_eq!(typed, "1500.00");
-    assert_eq!(terminal.asked(), ["Type the amount to approve it (1500.00): "]);
-    assert!(ran.err.contains("a large one"));
+    assert_eq!(secret(scene, amount()).await.1, "1500.00");
+    assert_eq!(terminal.asked(), ["a large one\nType the amount to approve it (1500.00): "]);
 
     for asking in [Asking::Silent, Asking::Agreed] {
         let scene = Scene::of("approve 0123abcd").with(|options| options.asking = asking);
@@ -107,163 +103,4 @@ async fn an_amount_is_typed_by_somebody_or_given_by_confirm() {
         assert_eq!(ran.exit, 8);
         assert!(ran.err.contains("--confirm <amount>"), "{}", ran.err);
     }
-}
-
-#[tokio::test]
-async fn a_password_is_asked_for_without_echo() {
-    let scene = Scene::attended("wallet open", &["hunter2! "]);
-    let terminal = scene.terminal.clone();
-    assert_eq!(secret(scene, PASSWORD).await.1, "hunter2! ");
-    assert_eq!(terminal.asked(), ["Password of the wallet: "]);
-    let (_, phrase) = secret(Scene::attended("seed import", &[PHRASE]), SEED).await;
-    assert_eq!(phrase, PHRASE);
-    // An ended input is nobody's password.
-    assert_eq!(unanswered(Scene::attended("wallet open", &[]), PASSWORD).await.exit, 1);
-}
-
-/// Without an engine `thaw` opens the wallet first and asks for its proof then.
-#[tokio::test]
-async fn one_command_asks_for_the_same_password_once() {
-    let scene = Scene::attended("thaw", &["hunter2!"]);
-    let terminal = scene.terminal.clone();
-    let ran = scene
-        .against(|mut engine| async move {
-            for _ in 0..2 {
-                ask(&mut engine, PASSWORD).await;
-                assert_eq!(engine.secret().await, "hunter2!");
-            }
-            end(&mut engine).await;
-        })
-        .await;
-    assert_eq!((ran.exit, terminal.asked().len()), (0, 1));
-}
-
-#[tokio::test]
-async fn a_new_password_is_long_enough_and_typed_twice() {
-    let scene = Scene::attended(
-        "wallet create m",
-        &["short", "long enough", "long enouhg", "grüßgott", "grüßgott"],
-    );
-    let terminal = scene.terminal.clone();
-    assert_eq!(secret(scene, NEW).await.1, "grüßgott");
-    assert_eq!(
-        terminal.asked(),
-        [
-            "New password, at least 8 characters: ",
-            "That is too short. New password, at least 8 characters: ",
-            "The same again: ",
-            "They were not the same. New password, at least 8 characters: ",
-            "The same again: ",
-        ]
-    );
-    let scene = Scene::attended("wallet create m", &["a", "b", "c", "long enough"]);
-    assert_eq!(unanswered(scene, NEW).await.exit, Code::PasswordTooShort.exit());
-}
-
-#[tokio::test]
-async fn where_nobody_can_be_asked_the_option_is_named() {
-    for (name, line, prompt) in [
-        ("password_nobody", "wallet open", PASSWORD),
-        ("new_password_nobody", "wallet create m", NEW),
-        ("seed_nobody", "seed import", SEED),
-    ] {
-        let ran = unanswered(Scene::of(line), prompt).await;
-        assert_eq!(ran.exit, 8);
-        assert_ran(name, line, &ran);
-    }
-    // Somebody is there, but `--no-input` says not to ask.
-    let scene =
-        Scene::attended("wallet open", &["hunter2!"]).with(|options| options.may_ask = false);
-    assert_eq!(unanswered(scene, PASSWORD).await.exit, 8);
-}
-
-#[tokio::test]
-async fn standard_input_gives_a_line_for_each_secret() {
-    let stdin = |line, stdin| {
-        let mut scene = Scene::of(line);
-        scene.options.password = SecretSource::Stdin;
-        scene.options.seed = SecretSource::Stdin;
-        scene.stdin = stdin;
-        scene
-    };
-    let ran = stdin("wallet passwd", "current\nthe new one\n")
-        .against(|mut engine| async move {
-            for (prompt, answer) in
-                [(PASSWORD, "current"), (PASSWORD, "current"), (NEW, "the new one")]
-            {
-                ask(&mut engine, prompt).await;
-                assert_eq!(engine.secret().await, answer);
-            }
-            end(&mut engine).await;
-        })
-        .await;
-    assert_eq!(ran.exit, 0);
-    let ran = stdin("seed import", "password\nlegal winner\n")
-        .against(|mut engine| async move {
-            for (prompt, answer) in [(PASSWORD, "password"), (SEED, "legal winner")] {
-                ask(&mut engine, prompt).await;
-                assert_eq!(engine.secret().await, answer);
-            }
-            end(&mut engine).await;
-        })
-        .await;
-    assert_eq!(ran.exit, 0);
-    assert_eq!(unanswered(stdin("wallet open", ""), PASSWORD).await.exit, 2);
-}
-
-#[cfg(unix)]
-fn password_file(folder: &tempfile::TempDir, mode: u32) -> SecretSource {
-    use std::os::unix::fs::PermissionsExt;
-    let path = folder.path().join("password");
-    std::fs::write(&path, "hunter2!\n").unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-    SecretSource::File(path)
-}
-
-#[cfg(unix)]
-#[tokio::test]
-async fn a_password_file_answers_unless_others_may_read_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let from = |line, mode| Scene::of(line).with(|o| o.password = password_file(&folder, mode));
-    assert_eq!(secret(from("wallet open", 0o600), PASSWORD).await.1, "hunter2!");
-    assert_eq!(secret(from("wallet create m", 0o400), NEW).await.1, "hunter2!");
-    let ran = unanswered(from("wallet open", 0o644), PASSWORD).await;
-    assert_eq!(ran.exit, 13);
-    assert!(ran.err.contains("chmod 600") && !ran.err.contains("hunter2"), "{}", ran.err);
-}
-
-/// Else `wallet passwd --password-file` would set the password that it has.
-#[cfg(unix)]
-#[tokio::test]
-async fn a_file_that_gave_the_current_password_does_not_give_the_new_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let ran = Scene::of("wallet passwd")
-        .with(|options| options.password = password_file(&folder, 0o600))
-        .against(|mut engine| async move {
-            ask(&mut engine, PASSWORD).await;
-            assert_eq!(engine.secret().await, "hunter2!");
-            ask(&mut engine, NEW).await;
-            assert_eq!(engine.message().await, Some(ToEngine::Cancel { id: 1 }));
-        })
-        .await;
-    assert_eq!(ran.exit, 8);
-    assert!(ran.err.contains("two lines"), "{}", ran.err);
-}
-
-#[cfg(unix)]
-#[tokio::test]
-async fn an_engine_that_keeps_asking_is_not_fed_for_ever() {
-    let folder = tempfile::tempdir().unwrap();
-    let ran = Scene::of("thaw")
-        .with(|options| options.password = password_file(&folder, 0o600))
-        .against(|mut engine| async move {
-            for _ in 0..3 {
-                ask(&mut engine, PASSWORD).await;
-                assert_eq!(engine.secret().await, "hunter2!");
-            }
-            ask(&mut engine, PASSWORD).await;
-            assert_eq!(engine.message().await, Some(ToEngine::Cancel { id: 1 }));
-        })
-        .await;
-    assert_eq!(ran.exit, 8);
 }

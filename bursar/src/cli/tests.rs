@@ -1,0 +1,91 @@
+//! What is understood, and that no option takes a secret.
+
+use super::*;
+use clap::CommandFactory;
+
+fn read(line: &str) -> Result<Cli, clap::Error> {
+    Cli::read(std::iter::once("bursar").chain(line.split_whitespace()).map(OsString::from))
+}
+
+fn order(line: &str) -> (Global, Order) {
+    match read(line).unwrap_or_else(|error| panic!("{line}: {error}")) {
+        Cli { global, command: Some(Command::Order(order)) } => (global, *order),
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn the_tree_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn commands_are_those_of_the_shared_grammar() {
+    for line in ["status", "pending", "agent register bot --auth bearer", "deny 0123 too dear"] {
+        assert_eq!(order(line).1, Order::parse_line(line).unwrap(), "{line}");
+    }
+}
+
+#[test]
+fn approve_agrees_wherever_the_yes_stands() {
+    for line in [
+        "approve 01 --yes",
+        "approve --yes 01",
+        "--yes approve 01",
+        "-y approve 01",
+        "approve 01 -y",
+    ] {
+        let (global, parsed) = order(line);
+        assert_eq!(parsed, Order::parse_line("approve 01 --yes").unwrap(), "{line}");
+        assert!(global.yes, "{line}");
+        assert_eq!(global.options().asking, Asking::Agreed);
+    }
+    let (global, parsed) = order("approve 01");
+    assert_eq!(parsed, Order::parse_line("approve 01").unwrap());
+    assert!(!global.yes);
+}
+
+#[test]
+fn options_stand_before_or_after_the_command() {
+    for line in ["--json --data /d wallet create main", "wallet create main -j --data /d"] {
+        let (global, _) = order(line);
+        assert!(global.json, "{line}");
+        assert_eq!(global.data.as_deref(), Some(std::path::Path::new("/d")), "{line}");
+    }
+    let (global, denied) = order("deny 01 too dear --json");
+    assert!(global.json);
+    assert_eq!(denied, Order::parse_line("deny 01 too dear").unwrap());
+    let (global, _) = order("wallet passwd --password-fd 3");
+    assert_eq!(global.password(), SecretSource::Descriptor(3));
+    let (global, _) = order("--password-stdin seed import --seed-stdin --no-input");
+    assert_eq!((global.password(), global.seed()), (SecretSource::Stdin, SecretSource::Stdin));
+    assert!(!global.options().may_ask);
+}
+
+#[test]
+fn one_secret_has_one_source_and_none_is_an_argument() {
+    for line in [
+        "wallet open --password-file a --password-stdin",
+        "wallet open --password-fd 3 --password-stdin",
+        "wallet open --password-fd 3 --password-file a",
+        "seed import --seed-file a --seed-stdin",
+        "wallet open --password hunter2!",
+        "wallet open hunter2!",
+        "seed import legal winner",
+    ] {
+        assert!(read(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn programs_of_their_own_are_understood() {
+    let Some(Command::Engine(engine)) = read("engine --listen 127.0.0.1:0").unwrap().command else {
+        panic!()
+    };
+    assert_eq!((engine.listen.as_deref(), engine.no_server), (Some("127.0.0.1:0"), false));
+    assert!(read("engine --listen 127.0.0.1:0 --no-server").is_err());
+    let Some(Command::Demo(demo)) = read("demo --keep -x 1").unwrap().command else { panic!() };
+    assert_eq!(demo.arguments, ["--keep", "-x", "1"]);
+    assert!(read("completions fish").is_ok() && read("completions cmd").is_err());
+    assert!(read("").unwrap().command.is_none());
+}

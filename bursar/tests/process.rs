@@ -1,0 +1,153 @@
+//! What only a process shows: exit codes, what goes to which stream, the READY line, the lock, signals.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// `bursar` with a data folder of its own and nobody to ask: no standard input, no terminal, and none of
+/// the variables of whoever runs the tests.
+fn bursar(data: &Path, line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
+    command.args(line.split_whitespace()).stdin(Stdio::null());
+    for name in ["BURSAR_PASSWORD_FILE", "CREDENTIALS_DIRECTORY", "BURSAR_LOG"] {
+        command.env_remove(name);
+    }
+    command.env("BURSAR_DATA_DIR", data);
+    command
+}
+
+fn run(data: &Path, line: &str) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = bursar(data, line).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+/// A running `bursar engine`, ended with the test.
+struct Engine(Child);
+
+impl Engine {
+    /// Waits for the line on standard output.
+    fn start(data: &Path, options: &str) -> (Self, String) {
+        let mut command = bursar(data, &format!("engine {options}"));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut engine = Self(child);
+        let mut line = String::new();
+        let out = engine.0.stdout.as_mut().unwrap();
+        BufReader::with_capacity(1, out).read_line(&mut line).unwrap();
+        (engine, line)
+    }
+
+    /// Sends a signal, and gives the exit code and what else came on standard output.
+    fn end(mut self, signal: rustix::process::Signal) -> (Option<i32>, String) {
+        let id = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(id, signal).unwrap();
+        let mut rest = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
+        (self.0.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ended_already = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+#[test]
+fn usage_errors_are_one_object_when_json_is_asked_for() {
+    let data = tempfile::tempdir().unwrap();
+    for line in ["--json", "agnet list --json", "-j wallet", "engine --what --json"] {
+        let (exit, out, err) = run(data.path(), line);
+        assert_eq!((exit, err.as_str()), (2, ""), "{line}");
+        let envelope: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(envelope["error"]["code"], "BAD_INPUT", "{line}");
+        assert_eq!(envelope["error"]["exit"], 2, "{line}");
+    }
+    for line in ["", "agnet list", "wallet"] {
+        let (exit, out, err) = run(data.path(), line);
+        assert_eq!((exit, out.as_str()), (2, ""), "{line}");
+        assert!(err.contains("bursar"), "{line}: {err}");
+    }
+}
+
+#[test]
+fn without_an_engine_a_command_is_its_own_or_says_that_none_runs() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("new");
+    let (exit, out, _) = run(&folder, "status --json");
+    let envelope: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((exit, &envelope["ok"]), (3, &Value::Bool(true)));
+    for line in ["approve 0123abcd", "deny 0123abcd", "server stop"] {
+        let (exit, out, err) = run(&folder, line);
+        assert_eq!((exit, out.as_str()), (3, ""), "{line}");
+        assert!(err.contains("bursar engine"), "{err}");
+    }
+    let (exit, _, err) = run(&folder, "wallet create main");
+    assert_eq!(exit, 8);
+    assert!(err.contains("--password-file"), "{err}");
+}
+
+#[test]
+fn a_password_file_that_others_may_read_changes_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("password");
+    std::fs::write(&file, "hunter2!x\n").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let folder = data.path().join("data");
+    let line = format!("wallet create main --password-file {}", file.display());
+    let (exit, _, err) = run(&folder, &line);
+    assert_eq!(exit, 13);
+    assert!(err.contains("chmod 600"), "{err}");
+    let (exit, out, err) = run(&folder, &line.replace("wallet create main", "engine --no-server"));
+    assert_eq!((exit, out.as_str()), (13, ""));
+    assert!(err.contains("chmod 600"), "{err}");
+    assert!(run(&folder, "wallet status").1.contains("no wallet"));
+}
+
+#[test]
+fn an_engine_says_ready_once_serves_commands_and_ends_on_a_signal() {
+    let data = tempfile::tempdir().unwrap();
+    let (engine, line) = Engine::start(data.path(), "--listen 127.0.0.1:0");
+    let url = line.strip_prefix("READY ").unwrap().trim_end();
+    assert!(url.starts_with("http://127.0.0.1:") && !url.ends_with(":0"), "{line}");
+
+    let (exit, out, _) = run(data.path(), "server status --json");
+    let envelope: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((exit, &envelope["data"]["url"]), (0, &Value::from(url)));
+    assert_eq!(run(data.path(), "status").0, 4);
+
+    let (exit, out, err) = run(data.path(), "engine");
+    assert_eq!((exit, out.as_str()), (10, ""));
+    assert!(err.contains(data.path().to_str().unwrap()), "{err}");
+
+    assert_eq!(engine.end(rustix::process::Signal::TERM), (Some(0), String::new()));
+    assert_eq!(run(data.path(), "status").0, 3);
+
+    let (engine, line) = Engine::start(data.path(), "--no-server");
+    assert_eq!(line, "READY\n");
+    assert_eq!(engine.end(rustix::process::Signal::INT), (Some(130), String::new()));
+}
+
+#[test]
+fn the_demo_is_a_program_of_its_own() {
+    let data = tempfile::tempdir().unwrap();
+    // Alone in a folder, and with nothing on PATH.
+    let alone = data.path().join("bursar");
+    std::fs::copy(env!("CARGO_BIN_EXE_bursar"), &alone).unwrap();
+    let Output { status, stderr, .. } =
+        Command::new(&alone).arg("demo").env("PATH", data.path()).output().unwrap();
+    assert_eq!(status.code(), Some(7));
+    assert!(String::from_utf8_lossy(&stderr).contains("cargo install --path demo"));
+
+    let demo = data.path().join("bursar-demo");
+    std::os::unix::fs::symlink("/bin/sh", demo).unwrap();
+    let status = Command::new(&alone).args(["demo", "-c", "exit 42"]).status().unwrap();
+    assert_eq!(status.code(), Some(42));
+}
