@@ -125,6 +125,11 @@ impl TestEngine {
         again
     }
 
+    /// Takes the folder over, so that it outlives the engine.
+    pub fn keep_folder(&mut self) -> Option<TempDir> {
+        self.home.take()
+    }
+
     pub fn operator(&self) -> Operator {
         Operator::at(Link::over(self.engine.attach()), PASSWORD)
     }

@@ -1,0 +1,253 @@
+//! Somebody who can write the data folder and has no key: nothing that they put there is signed, and nothing
+//! that the wallet holds is lost to it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use alloy_primitives::U256;
+use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::money::{Atoms, Usd};
+use bursar_domain::event::{Asked, Event};
+use bursar_domain::idempotency::Identity;
+use bursar_domain::{PaymentAsk, State};
+use bursar_engine::journal::{Batch, Head, MemoryStore, Seal, Snapshot, Store};
+use bursar_tests::doubles::SlowSigner;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::{BASE, PAY_TO, offer};
+use bursar_tests::operator::Expect;
+use bursar_x402::authorization::Authorization;
+use bursar_x402::v2::Echo;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
+
+/// Appends an event with a right hash chain, as anybody can who reads the code.
+fn forge(store: &MemoryStore, event: &Event) {
+    let mut store = store.clone();
+    let head = store.head().unwrap();
+    let seq = head.seq + 1;
+    let mut bytes = vec![1];
+    bytes.extend_from_slice(&seq.to_be_bytes());
+    bytes.extend_from_slice(&1_767_225_600_000i64.to_be_bytes());
+    bytes.extend_from_slice(&head.hash);
+    bytes.extend_from_slice(&postcard::to_allocvec(event).unwrap());
+    let hash = Sha256::digest(&bytes).into();
+    let batch = Batch { entries: vec![(seq, bytes)], head: Head { seq, hash }, ..Batch::default() };
+    store.commit(&batch).unwrap();
+}
+
+/// A dollar to the forger.
+fn forged_cheque(state: &State) -> (RequestId, Event) {
+    let agent = state.agents.values().next().unwrap();
+    let paying = state.wallet.as_ref().unwrap().addresses.values().next().unwrap();
+    let id = RequestId::from_bytes([0x42; 16]);
+    let coin = bursar_core::networks::by_chain(BASE).unwrap().stablecoin;
+    let asked = Asked {
+        id,
+        agent: agent.id.clone(),
+        label: paying.label.clone(),
+        from: paying.address,
+        identity: Identity::Bearer { digest: [1; 32], key: None },
+        ask: PaymentAsk {
+            chain: BASE,
+            asset: coin.address,
+            amount: Atoms(U256::from(1_000_000)),
+            usd: Usd(1_000_000),
+            payee: PAY_TO.parse().unwrap(),
+            valid_seconds: 3600,
+            request_url: None,
+            resource_url: None,
+            domain_contradicted: false,
+            echo: Echo::none(),
+        },
+    };
+    let terms = Authorization {
+        from: asked.from,
+        to: asked.ask.payee,
+        value: asked.ask.amount.0,
+        valid_after: 0,
+        valid_before: u64::from(u32::MAX),
+        nonce: [7; 32].into(),
+    };
+    (id, Event::PaymentAuthorized { asked: Box::new(asked), terms })
+}
+
+#[tokio::test]
+async fn a_forged_authorization_is_never_signed() {
+    let store = MemoryStore::default();
+    let engine =
+        TestEngine::start(Setup { store: Some(Box::new(store.clone())), ..Setup::default() }).await;
+    engine.furnish(POLICY).await;
+    let agent = engine.hire("bot", "bearer").await;
+    let (id, cheque) = forged_cheque(&engine.engine.core().view().state);
+    let (signer, mut asked) = SlowSigner::person();
+    forge(&store, &cheque);
+    let setup = Setup {
+        store: Some(Box::new(store.clone())),
+        signer: Some(signer),
+        clock: Arc::clone(&engine.clock),
+        ..Setup::default()
+    };
+    let engine = engine.restart(setup).await;
+    let mut operator = engine.operator();
+    let opened = operator.outcome("wallet open").await.reply;
+    assert!(
+        opened.warnings.iter().any(|warning| warning.code == "JOURNAL_UNTRUSTED"),
+        "{opened:?}"
+    );
+    assert!(asked.try_recv().is_err(), "a forged cheque was given to the signer");
+
+    // Until the operator has looked, everything asks, whatever its size, and the wallet does not change.
+    let body = agent.ask(engine.now_s(), &offer(1_000, 1), None);
+    let (status, answer) = engine.post("/sign", &body).await;
+    assert_eq!((status, &answer["status"]), (202, &json!("pending")), "{answer}");
+    let Answer::Requests { requests } = operator.must("requests").await else { panic!() };
+    let held = requests[0].card.as_ref().unwrap().hold;
+    assert_eq!(held, bursar_core::card::HoldReason::JournalUntrusted);
+    for line in ["seed create", "agent register other", "wallet passwd"] {
+        assert_eq!(operator.refused(line).await.code, Code::JournalUntrusted, "{line}");
+    }
+
+    operator.must("audit accept").await;
+    operator.must("wallet lock").await;
+    let opened = operator.outcome("wallet open").await.reply;
+    assert!(opened.warnings.is_empty(), "{opened:?}");
+    assert!(asked.try_recv().is_err(), "accepting a journal signed a cheque in it");
+    let (_, polled) = engine.get(&format!("/sign/status/{id}")).await;
+    assert_eq!(polled.get("header_value"), None, "{polled}");
+    // What the agent asks for by itself is signed again; the forged dollar counts as spent all the same.
+    let body = agent.ask(engine.now_s(), &offer(1_000, 2), None);
+    assert_eq!(engine.post("/sign", &body).await.1["status"], "executing");
+    assert_eq!(asked.try_recv().unwrap().slip.digest().len(), 32);
+    let Answer::Agent(shown) = operator.must("agent show bot").await else { panic!() };
+    assert_eq!(shown.spent_today, "1.001");
+}
+
+#[tokio::test]
+async fn a_forged_snapshot_rules_nothing() {
+    for break_seal in [false, true] {
+        let store = MemoryStore::default();
+        let setup =
+            |clock| Setup { store: Some(Box::new(store.clone())), clock, ..Setup::default() };
+        let engine = TestEngine::start(setup(Setup::default().clock)).await;
+        engine.furnish(POLICY).await;
+        let agent = engine.hire("bot", "bearer").await;
+        let clock = Arc::clone(&engine.clock);
+        engine.operator().must("wallet lock").await;
+
+        let mut state = engine.engine.core().view().state.clone();
+        let key = state.policies.keys().next().unwrap().clone();
+        let record = Arc::make_mut(&mut state.policies).get_mut(&key).unwrap();
+        let policy = &mut Arc::make_mut(record).policy.payments;
+        (policy.daily, policy.per_request, policy.auto_below) =
+            (Usd::dollars(9_000), Usd::dollars(9_000), Usd::dollars(9_000));
+        let mut disk = store.clone();
+        let seal = disk.seal().unwrap().unwrap();
+        let forged = Batch {
+            head: disk.head().unwrap(),
+            seal: break_seal.then_some(Seal { tag: [0; 32], ..seal }),
+            snapshot: Some(Snapshot {
+                head: disk.head().unwrap(),
+                state: postcard::to_allocvec(&state).unwrap(),
+            }),
+            ..Batch::default()
+        };
+        let engine = {
+            // Stopping writes nothing: the wallet is locked and nothing waits.
+            disk.commit(&forged).unwrap();
+            engine.restart(setup(clock)).await
+        };
+        let mut operator = engine.operator();
+        let opened = operator.outcome("wallet open").await.reply;
+        assert!(!opened.warnings.is_empty(), "{opened:?}");
+        operator.must("audit accept").await;
+        let Answer::Policy(policy) = operator.must("policy show p").await else { panic!() };
+        assert_eq!(policy.payments.auto_below, "0.50");
+        let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
+        assert_eq!(engine.post("/sign", &body).await.0, 202);
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::copy(from, to).unwrap();
+}
+
+#[tokio::test]
+async fn an_older_journal_costs_no_seed() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish(POLICY).await;
+    let (journal, old, new) =
+        (engine.folder.join("journal.redb"), engine.folder.join("old"), engine.folder.join("new"));
+    let clock = || Setup { clock: Arc::new(clock_at_start()), ..Setup::default() };
+    let folder = engine.folder.clone();
+    let home = stop(engine).await;
+    copy(&journal, &old);
+    let engine = TestEngine::open(folder.clone(), clock()).await;
+    let mut operator = engine.operator();
+    operator.must("wallet open").await;
+    operator.must("seed create").await;
+    operator.must("address create second 0 --seed S002").await;
+    drop(operator);
+    stop(engine).await;
+    copy(&journal, &new);
+
+    copy(&old, &journal);
+    let engine = TestEngine::open(folder.clone(), clock()).await;
+    let mut operator = engine.operator();
+    let opened = operator.outcome("wallet open").await.reply;
+    assert!(
+        opened.warnings.iter().any(|warning| warning.code == "JOURNAL_UNTRUSTED"),
+        "{opened:?}"
+    );
+    drop(operator);
+    stop(engine).await;
+
+    copy(&new, &journal);
+    let engine = TestEngine::open(folder, clock()).await;
+    let mut operator = engine.operator();
+    let opened = operator.outcome("wallet open").await.reply;
+    assert!(opened.result.is_ok() && opened.warnings.is_empty(), "{opened:?}");
+    operator.must("address create third 1 --seed S002").await;
+    drop(home);
+}
+
+fn clock_at_start() -> bursar_chain::clock::manual::ManualClock {
+    let start = bursar_core::time::Utc::from_seconds(bursar_tests::engine::NEW_YEAR_S);
+    bursar_chain::clock::manual::ManualClock::new(start)
+}
+
+/// Stops an engine; its folder stays for as long as the answer is kept.
+async fn stop(mut engine: TestEngine) -> Option<tempfile::TempDir> {
+    let home = engine.keep_folder();
+    drop(engine.http);
+    engine.engine.stop().await;
+    home
+}
+
+#[tokio::test]
+async fn an_older_wallet_file_brings_no_replaced_secret_back() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish(POLICY).await;
+    let agent = engine.hire("bot", "hmac").await;
+    let file = engine.folder.join("wallets/main.wallet");
+    let old = engine.folder.join("old");
+    copy(&file, &old);
+    let mut operator = engine.operator();
+    let renewed = operator.outcome("agent instructions bot --regenerate").await;
+    let new = bursar_tests::agent::Agent { token: renewed.secret.unwrap(), ..agent.clone() };
+    let ask =
+        |agent: &bursar_tests::agent::Agent, n| agent.ask(engine.now_s(), &offer(1_000, n), None);
+    assert_eq!(engine.post("/sign", &ask(&agent, 1)).await.0, 401);
+    assert_eq!(engine.post("/sign", &ask(&new, 2)).await.0, 200);
+
+    operator.must("wallet lock").await;
+    copy(&old, &file);
+    let opened = operator.outcome("wallet open").await.reply;
+    assert!(opened.warnings.iter().any(|warning| warning.message.contains("bot")), "{opened:?}");
+    assert_eq!(engine.post("/sign", &ask(&agent, 3)).await.0, 401);
+    let Answer::Agent(shown) = operator.must("agent show bot").await else { panic!() };
+    assert!(shown.problem.is_some());
+}
