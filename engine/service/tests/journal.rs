@@ -1,11 +1,7 @@
 //! The journal and the core on it: one suite for every store, snapshot and replay, and what a changed byte
 //! does.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "whatever goes wrong here fails a test"
-)]
+#![expect(clippy::unwrap_used, reason = "whatever goes wrong here fails a test")]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -193,8 +193,8 @@ mod tests {
     fn each_field_loosens_in_one_direction_only() {
         type Change = fn(&mut Policy);
         let base = || {
-            let mut policy = Policy::default();
-            policy.networks = AllowedNetworks::Only([ChainId(8453)].into());
+            let networks = AllowedNetworks::Only([ChainId(8453)].into());
+            let mut policy = Policy { networks, ..Policy::default() };
             policy.payments.hosts.allowed = vec![entry("a.example"), entry("b.example")];
             policy.payments.hosts.blocked = vec![entry("c.example")];
             policy.payments.auto_below = Usd(5);

@@ -4,7 +4,7 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
 use bursar_domain::agents::Credential;
-use bursar_domain::{Action, Effect, PaymentAsk, Status};
+use bursar_domain::{Action, Effect, Entry, Event, PaymentAsk, Status, apply};
 
 use crate::support::clock::{DAY, HOUR, MINUTE, SECOND};
 use crate::support::{Answer, World, build};
@@ -183,6 +183,52 @@ mod reissue {
         world.must(Action::Resume { agent: build::agent(0) });
         assert_eq!(reissued(&mut world), [id]);
     }
+}
+
+/// A journal that did not fit the wallet: what it says was authorized may be a forgery.
+mod untrusted {
+    use super::*;
+
+    #[test]
+    fn nothing_is_reissued() {
+        let mut world = ordinary();
+        let id = world.signs(payment(1));
+        world.trusted = false;
+        assert_eq!(reissued(&mut world), []);
+        world.trusted = true;
+        assert_eq!(reissued(&mut world), [id]);
+    }
+
+    #[test]
+    fn what_was_unsigned_when_it_was_accepted_is_never_signed_and_stays_spent() {
+        let mut world = ordinary();
+        let identity = build::signed(world.draw(), world.clock.utc);
+        let answer = world.ask_as(&build::agent(0), identity.clone(), payment(1));
+        let Answer::Signs(unsigned) = answer else { panic!("{answer:?}") };
+        let signed = world.signs(payment(2));
+        world.must(world.signed(signed));
+        let held = world.holds(payment(2_000_000));
+        world.trusted = false;
+        world.must(Action::AcceptJournal);
+        world.trusted = true;
+        assert_eq!(reissued(&mut world), []);
+        assert_eq!(world.must(world.signed(unsigned)).events, []);
+        let repeat = world.ask_action(&build::agent(0), identity, payment(1));
+        assert_eq!(world.must(repeat).effects, []);
+        assert!(signature_of(&world, signed) && !signature_of(&world, unsigned));
+        assert_eq!((world.spent(), world.reserved()), (Usd(3), Usd::dollars(2)));
+        world.approves(held);
+    }
+}
+
+#[test]
+fn the_journals_own_time_never_goes_back() {
+    let mut world = ordinary();
+    world.must(Action::Freeze);
+    let mut state = world.state.clone();
+    let at = state.clock.plus_ms(-HOUR);
+    apply(&mut state, &Entry { seq: state.seq + 1, at, event: Event::Thawed });
+    assert_eq!((state.clock, state.frozen), (world.state.clock, None));
 }
 
 mod signature {

@@ -70,7 +70,9 @@ pub(crate) enum Step {
     Thaw,
     Lock,
     Unlock,
-    Trust(bool),
+    /// The journal is found not to fit the wallet.
+    Distrust,
+    AcceptJournal,
     Network(bool),
 }
 
@@ -221,8 +223,8 @@ fn operating(agents: usize) -> BoxedStrategy<Step> {
         3 => Just(Step::Thaw),
         1 => Just(Step::Lock),
         3 => Just(Step::Unlock),
-        1 => Just(Step::Trust(false)),
-        3 => Just(Step::Trust(true)),
+        1 => Just(Step::Distrust),
+        3 => Just(Step::AcceptJournal),
         1 => Just(Step::Network(false)),
         3 => Just(Step::Network(true)),
     ]

@@ -203,10 +203,11 @@ impl World {
         let id = match &decision.reply {
             Reply::Request(id) => *id,
             Reply::Earlier(first) => {
-                // What a crash left unsigned is signed now, the same terms again.
-                // Not on the word of a journal that is not trusted.
-                let unsigned = self.trusted
-                    && matches!(first.status, Status::Authorized { signature: None, .. });
+                // What a crash left unsigned is signed now, the same terms again. Not on the word of a
+                // journal that is not trusted, nor what was in one when it was accepted.
+                let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
+                let unsigned =
+                    unsigned && self.trusted && self.state.authorized.contains_key(&first.id);
                 let again = unsigned.then_some(Effect::Sign(first.id));
                 assert_eq!(
                     (&decision.events[..], &decision.effects[..]),
@@ -218,6 +219,7 @@ impl World {
                 panic!("no answer to an agent: {:?}", decision.reply)
             }
         };
+        assert_eq!(decisive(decision), 1, "one ask, one record: {:?}", decision.events);
         let (answer, effects) = match &self.records[&id].status {
             Status::Authorized { .. } => (Answer::Signs(id), vec![Effect::Sign(id)]),
             Status::Held { reason, .. } => (Answer::Holds(id, *reason), Vec::new()),

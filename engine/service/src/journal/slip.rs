@@ -7,7 +7,7 @@ use bursar_domain::Request;
 use super::Committed;
 
 /// Allows the vault to sign exactly one digest with exactly one key, while its epoch lasts. It exists only
-/// for what the journal holds: [`Slip::issue`] takes the proof of a commit or of a replay.
+/// for what the journal holds: `Slip::issue` takes the proof of a commit or of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slip {
     request: RequestId,

@@ -8,7 +8,7 @@ use crate::ids::{Name, SeedId};
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AddressOrder {
-    /// Derive an address (m/44'/60'/0'/0/<index>) and give it a label.
+    /// Derive an address (m/44'/60'/0'/0/INDEX) and give it a label.
     Create {
         label: Name,
         index: u32,
