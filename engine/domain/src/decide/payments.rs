@@ -36,7 +36,9 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             judge_another_url(&policy.payments.hosts, ask, &first)?;
             // Authorized before a crash and never signed: the same terms are signed now.
             let unsigned = matches!(first.status, Status::Authorized { signature: None, .. });
-            let sign = unsigned && command.trusted;
+            // The record alone is no authorization: what an accepted journal dropped stays unsigned.
+            let stands = state.authorized.contains_key(&first.id);
+            let sign = unsigned && stands && command.trusted;
             let effects = if sign { vec![Effect::Sign(first.id)] } else { Vec::new() };
             return Ok(Decision { events: Vec::new(), effects, reply: Reply::Earlier(first) });
         }

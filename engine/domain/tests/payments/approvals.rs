@@ -118,6 +118,17 @@ mod approval {
     }
 
     #[test]
+    fn pays_from_the_address_on_the_card_wherever_the_agent_is_now() {
+        let (mut world, id) = waiting();
+        world.must(build::commission(0, "daily bread", "spare"));
+        let card = world.card(id).expect("a card");
+        assert_eq!(card.terms.address, build::address("main").to_checksum(None));
+        world.approves(id);
+        let Status::Authorized { terms, .. } = world.status(id) else { panic!("not authorized") };
+        assert_eq!(terms.from, build::address("main"));
+    }
+
+    #[test]
     fn gives_the_unusual_what_it_asked_for() {
         let mut world = ordinary();
         let long = world.holds(PaymentAsk { valid_seconds: 86_400, ..payment(1) });

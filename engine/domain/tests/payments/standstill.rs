@@ -192,9 +192,13 @@ mod untrusted {
     #[test]
     fn nothing_is_reissued() {
         let mut world = ordinary();
-        let id = world.signs(payment(1));
+        let identity = build::signed(world.draw(), world.clock.utc);
+        let answer = world.ask_as(&build::agent(0), identity.clone(), payment(1));
+        let Answer::Signs(id) = answer else { panic!("{answer:?}") };
         world.trusted = false;
         assert_eq!(reissued(&mut world), []);
+        let repeat = world.ask_action(&build::agent(0), identity, payment(1));
+        assert_eq!(world.must(repeat).effects, []);
         world.trusted = true;
         assert_eq!(reissued(&mut world), [id]);
     }
@@ -216,6 +220,7 @@ mod untrusted {
         let repeat = world.ask_action(&build::agent(0), identity, payment(1));
         assert_eq!(world.must(repeat).effects, []);
         assert!(signature_of(&world, signed) && !signature_of(&world, unsigned));
+        assert!(world.state.authorized.keys().eq([&signed]));
         assert_eq!((world.spent(), world.reserved()), (Usd(3), Usd::dollars(2)));
         world.approves(held);
     }
@@ -227,7 +232,8 @@ fn the_journals_own_time_never_goes_back() {
     world.must(Action::Freeze);
     let mut state = world.state.clone();
     let at = state.clock.plus_ms(-HOUR);
-    apply(&mut state, &Entry { seq: state.seq + 1, at, event: Event::Thawed });
+    let entry = Entry { seq: state.seq + 1, at, event: Event::Thawed };
+    apply(&mut state, &entry);
     assert_eq!((state.clock, state.frozen), (world.state.clock, None));
 }
 

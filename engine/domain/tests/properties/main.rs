@@ -79,6 +79,7 @@ const WANTED: &[&str] = &[
     "AgentSuspended",
     "AllowanceRenewed",
     "Frozen",
+    "JournalAccepted",
     "NetworkSet",
     "PaymentApproved",
     "PaymentAuthorized",

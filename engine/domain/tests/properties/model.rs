@@ -63,11 +63,13 @@ pub(crate) enum Standing {
     Waits {
         since: Moment,
     },
-    /// `lapsed` once the wall clock has shown the end of the validity.
+    /// `lapsed` once the wall clock has shown the end of the validity; `void` where a journal that was
+    /// not trusted was accepted before the signature: then it is never signed.
     Authorized {
         before: u64,
         signed: bool,
         lapsed: bool,
+        void: bool,
     },
     Refused,
     Denied {
@@ -256,6 +258,15 @@ impl Model {
             }
         }
         known.standing = standing;
+    }
+
+    /// The journal was accepted as it is.
+    pub(crate) fn accepted(&mut self) {
+        for known in self.requests.values_mut() {
+            if let Standing::Authorized { signed: false, void, .. } = &mut known.standing {
+                *void = true;
+            }
+        }
     }
 
     /// The clock shows another time.

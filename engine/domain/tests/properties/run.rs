@@ -110,7 +110,8 @@ impl Run {
             Step::Thaw => self.thaw(),
             Step::Lock => self.world.unlocked = false,
             Step::Unlock => self.world.unlocked = true,
-            Step::Trust(trusted) => self.world.trusted = trusted,
+            Step::Distrust => self.world.trusted = false,
+            Step::AcceptJournal => self.accept_journal(),
             Step::Network(enabled) => self.network(enabled),
         }
         let now = self.world.now();
@@ -389,7 +390,7 @@ impl Run {
         let known = self.model.requests.get_mut(&id).expect("a known request");
         let before = now.utc.seconds().unsigned_abs() + known.ask.valid_seconds.max(30);
         let (agent, usd) = (known.agent, known.usd());
-        known.standing = Standing::Authorized { before, signed: false, lapsed: false };
+        known.standing = Standing::Authorized { before, signed: false, lapsed: false, void: false };
         self.model.spend(agent, usd);
         let Status::Authorized { terms, .. } = &self.world.records[&id].status else {
             panic!("not authorized: {:?}", self.world.records[&id].status)
@@ -502,7 +503,8 @@ impl Run {
             }
             Status::Authorized { .. } => {
                 assert_eq!(refusals, [], "I-h: approved");
-                let standing = Standing::Authorized { before: 0, signed: false, lapsed: false };
+                let standing =
+                    Standing::Authorized { before: 0, signed: false, lapsed: false, void: false };
                 self.model.end(id, standing);
                 self.authorized(id, now, &decision.effects);
             }
@@ -529,6 +531,9 @@ impl Run {
         let action = self.world.signed(id);
         let recorded = !self.perform(action).expect("never refused").events.is_empty();
         match self.model.requests.get_mut(&id).map(|known| &mut known.standing) {
+            Some(Standing::Authorized { void: true, .. }) => {
+                assert!(!recorded, "a signature that nobody may make");
+            }
             Some(Standing::Authorized { signed, lapsed, .. }) => {
                 assert!(*signed != recorded || *lapsed, "a signature is recorded once");
                 *signed |= recorded;
@@ -559,8 +564,10 @@ impl Run {
         assert_eq!(ordered.len(), decision.effects.len());
         let still = self.model.frozen || !self.world.unlocked || !self.world.trusted;
         for (id, known) in &self.model.requests {
-            let Standing::Authorized { before, signed, lapsed } = known.standing else { continue };
-            let good = now.utc.seconds().unsigned_abs() < before;
+            let Standing::Authorized { before, signed, lapsed, void } = known.standing else {
+                continue;
+            };
+            let good = now.utc.seconds().unsigned_abs() < before && !void;
             let wanted = !still && !signed && good && !self.model.agents[known.agent].suspended;
             // Where the clock once showed a later time, the state may have forgotten it.
             assert!(ordered.contains(id) == wanted || (wanted && lapsed), "reissued or not");
@@ -665,6 +672,16 @@ impl Run {
         }
         result.expect("nothing to refuse");
         self.model.frozen = false;
+    }
+
+    fn accept_journal(&mut self) {
+        let result = self.perform(Action::AcceptJournal);
+        if !self.world.unlocked {
+            return self.expect_refused("accepted", result, &[Code::WalletLocked]);
+        }
+        result.expect("nothing to refuse");
+        self.world.trusted = true;
+        self.model.accepted();
     }
 
     fn network(&mut self, enabled: bool) {

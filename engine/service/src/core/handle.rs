@@ -11,6 +11,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::limits::{CORE_BATCH, CORE_QUEUE, RECORD_DELAY_MS};
 use bursar_core::time::Moment;
 use bursar_domain::{Action, Request};
+use bursar_x402::signature::Signature65;
 use tokio::sync::{Semaphore, oneshot, watch};
 use zeroize::Zeroizing;
 
@@ -20,7 +21,7 @@ use crate::journal::{Head, Reader};
 type Answer<T> = oneshot::Sender<Result<T, Fault>>;
 
 enum Message {
-    Do(Box<Action>, Answer<Outcome>),
+    Do(Box<Action>, Option<Answer<Outcome>>),
     Look(RequestId, Answer<Option<Arc<Request>>>),
     Unlocked { keys: Vec<Zeroizing<[u8; 32]>>, note: Option<Head>, answer: Answer<Option<Head>> },
     Accept { key: Zeroizing<[u8; 32]>, answer: Answer<()> },
@@ -91,9 +92,16 @@ impl Handle {
             ),
             _operators => None,
         };
-        let outcome = self.ask(|answer| Message::Do(Box::new(action), answer)).await;
+        let outcome = self.ask(|answer| Message::Do(Box::new(action), Some(answer))).await;
         drop(place);
         outcome
+    }
+
+    /// Has a signature recorded. Nobody waits for it: after a crash the same terms give the same one.
+    pub fn record(&self, id: RequestId, signature: Signature65) {
+        let action = Box::new(Action::Signed { id, signature });
+        // Stopped: then it is signed again.
+        let _stopped = self.queue.send(Message::Do(action, None));
     }
 
     /// A request as it stands, signature included.
@@ -197,7 +205,7 @@ fn show(core: &Core, publish: &watch::Sender<Arc<View>>) {
 #[derive(Default)]
 struct Batch {
     actions: Vec<Action>,
-    answers: Vec<Answer<Outcome>>,
+    answers: Vec<Option<Answer<Outcome>>>,
     /// Actions other than the records of signatures, for which nobody waits.
     decisions: usize,
 }
@@ -229,7 +237,7 @@ impl Batch {
         show(core, publish);
         for (answer, outcome) in self.answers.into_iter().zip(outcomes) {
             // The caller may have gone; what was decided stands.
-            let _gone = answer.send(outcome);
+            let _gone = answer.map(|answer| answer.send(outcome));
         }
     }
 }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_core::limits::SIGNER_WAIT_MS;
-use bursar_domain::Action;
 use bursar_x402::signature::Signature65;
-use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::core::handle::Handle;
@@ -28,31 +26,25 @@ pub struct Execution {
 /// # Errors
 /// Why the signer did not sign. The request stays authorized: a later slip may still be signed.
 pub async fn execute(run: &Execution, slip: Slip) -> Result<Option<Signature65>, SignFault> {
-    let (signer, core) = (Arc::clone(&run.signer), run.core.clone());
-    let (tell, told) = oneshot::channel();
-    let slow = signer.asks_a_person(&slip);
-    run.tasks.spawn(async move {
-        let id = slip.request();
-        let signed = signer.sign(slip).await;
-        let record = signed.clone();
-        // The caller may have gone: what was signed is recorded all the same.
-        let _gone = tell.send(signed);
-        match record {
-            Ok(signature) => {
-                // Only a record: after a crash the same terms give the same signature.
-                if let Err(fault) = core.act(Action::Signed { id, signature }).await {
-                    tracing::warn!(request = %id.short(), code = %fault.code, "signature not recorded");
-                }
-            }
-            Err(refused) => tracing::warn!(request = %id.short(), %refused, "not signed"),
-        }
-    });
-    if slow {
+    if run.signer.asks_a_person(&slip) {
+        let run = run.clone();
+        run.tasks.clone().spawn(async move { sign(&run, slip).await });
         return Ok(None);
     }
-    match tokio::time::timeout(Duration::from_millis(SIGNER_WAIT_MS), told).await {
-        Ok(Ok(signed)) => signed.map(Some),
-        Ok(Err(_stopping)) => Ok(None),
-        Err(_still_asking) => Ok(None),
+    let patience = Duration::from_millis(SIGNER_WAIT_MS);
+    match tokio::time::timeout(patience, sign(run, slip)).await {
+        Ok(signed) => signed.map(Some),
+        Err(_too_slow) => Ok(None),
     }
+}
+
+/// Signs and records, without a moment in between at which the work could be dropped.
+async fn sign(run: &Execution, slip: Slip) -> Result<Signature65, SignFault> {
+    let id = slip.request();
+    let signed = run.signer.sign(slip).await;
+    match &signed {
+        Ok(signature) => run.core.record(id, *signature),
+        Err(refused) => tracing::warn!(request = %id.short(), %refused, "not signed"),
+    }
+    signed
 }
