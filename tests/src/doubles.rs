@@ -63,19 +63,35 @@ impl Clock for SkewedClock {
 pub struct FaultAt {
     point: String,
     nth: usize,
-    fail: bool,
+    how: How,
     seen: AtomicUsize,
 }
 
+/// What happens at the point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Kill,
+    /// From then on the disk stays full.
+    Fail,
+    /// The disk is full this once.
+    FailOnce,
+}
+
 impl FaultAt {
-    /// From `kill:<point>:<n>` or `fail:<point>:<n>`.
+    /// From `kill:<point>:<n>`, `fail:<point>:<n>` or `once:<point>:<n>`.
     pub fn parse(text: &str) -> Option<Self> {
         let (how, rest) = text.split_once(':')?;
         let (point, nth) = rest.rsplit_once(':')?;
+        let how = match how {
+            "kill" => How::Kill,
+            "fail" => How::Fail,
+            "once" => How::FailOnce,
+            _unknown => return None,
+        };
         Some(Self {
             point: point.to_owned(),
             nth: nth.parse().ok()?,
-            fail: how == "fail",
+            how,
             seen: AtomicUsize::new(0),
         })
     }
@@ -83,11 +99,17 @@ impl FaultAt {
 
 impl Faults for FaultAt {
     fn reach(&self, point: &'static str) -> io::Result<()> {
-        if point != self.point || self.seen.fetch_add(1, Ordering::SeqCst) + 1 < self.nth {
+        if point != self.point {
             return Ok(());
         }
-        if self.fail {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "no space left on device"));
+        let time = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
+        match self.how {
+            How::FailOnce if time != self.nth => return Ok(()),
+            How::Kill | How::Fail if time < self.nth => return Ok(()),
+            How::Fail | How::FailOnce => {
+                return Err(io::Error::new(io::ErrorKind::StorageFull, "no space left on device"));
+            }
+            How::Kill => {}
         }
         let me = rustix::process::getpid();
         rustix::process::kill_process(me, rustix::process::Signal::KILL)?;
@@ -95,6 +117,39 @@ impl Faults for FaultAt {
         loop {
             std::thread::park();
         }
+    }
+}
+
+/// Several faults at once, and a file that is told of every point in the order in which it is reached.
+#[derive(Debug, Default)]
+pub struct FaultPlan {
+    faults: Vec<FaultAt>,
+    reached: Option<Mutex<std::fs::File>>,
+}
+
+impl FaultPlan {
+    /// From faults with commas between them.
+    pub fn parse(text: &str) -> Option<Self> {
+        let faults = text.split(',').map(FaultAt::parse).collect::<Option<Vec<_>>>()?;
+        Some(Self { faults, reached: None })
+    }
+
+    #[must_use]
+    pub fn telling(mut self, file: &Path) -> Self {
+        let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
+        self.reached = Some(Mutex::new(opened.expect("a file for the points")));
+        self
+    }
+}
+
+impl Faults for FaultPlan {
+    fn reach(&self, point: &'static str) -> io::Result<()> {
+        if let Some(file) = &self.reached {
+            // One write: it is there whole, whatever happens next.
+            let line = format!("{point}\n");
+            io::Write::write_all(&mut *file.lock().unwrap(), line.as_bytes())?;
+        }
+        self.faults.iter().try_for_each(|fault| fault.reach(point))
     }
 }
 

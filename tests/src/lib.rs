@@ -1,8 +1,10 @@
 //! What the end-to-end tests share: an engine in this process with every port in the test's hand, the
 //! same engine as a process of its own, and an agent that signs its requests.
 
+pub mod caller;
 pub mod doubles;
 pub mod engine;
+pub mod files;
 pub mod offers;
 pub mod operator;
 pub mod process;

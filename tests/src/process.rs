@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use bursar_core::wire::ControlFile;
@@ -29,12 +29,16 @@ pub struct EngineProcess {
 /// What a process is started with.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
-    /// `kill:<point>:<n>` or `fail:<point>:<n>`.
+    /// `kill:<point>:<n>`, `fail:<point>:<n>` (from then on) or `once:<point>:<n>`; several with commas.
     pub fault: Option<String>,
     /// Give it the password at start.
     pub unlock: bool,
     /// Endpoint of the local chain, for Base.
     pub rpc: Option<String>,
+    /// Further environment; it wins over what the other fields say.
+    pub env: Vec<(String, String)>,
+    /// The mode bits that its files do not get, in octal; else those of the test.
+    pub umask: Option<&'static str>,
 }
 
 impl EngineProcess {
@@ -46,7 +50,39 @@ impl EngineProcess {
 
     /// The same, with what it said when it did not start.
     pub fn try_start(folder: &Path, start: &Start) -> Result<Self, String> {
-        let mut command = Command::new(Self::program());
+        let mut child = Self::command(folder, start).spawn().map_err(|error| error.to_string())?;
+        let stdout = child.stdout.take().ok_or("no stdout")?;
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = BufReader::new(stdout).read_line(&mut line).map(|_bytes| line);
+            let _gone = tell.send(read);
+        });
+        let Ok(line) = told.recv_timeout(PATIENCE) else {
+            child.kill().map_err(|error| error.to_string())?;
+            child.wait().map_err(|error| error.to_string())?;
+            return Err("it neither says READY nor ends".to_owned());
+        };
+        match line.map_err(|error| error.to_string())?.trim().strip_prefix("READY ") {
+            Some(url) => Ok(Self { child, folder: folder.to_owned(), url: url.to_owned() }),
+            None => {
+                let output = child.wait_with_output().map_err(|error| error.to_string())?;
+                let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+                Err(format!("{} {stderr}", output.status))
+            }
+        }
+    }
+
+    fn command(folder: &Path, start: &Start) -> Command {
+        let mut command = match start.umask {
+            None => Command::new(Self::program()),
+            Some(mask) => {
+                let mut shell = Command::new("sh");
+                let script = "umask \"$1\" && shift && exec \"$@\"";
+                shell.args(["-c", script, "sh", mask]).arg(Self::program());
+                shell
+            }
+        };
         command
             .arg(folder)
             .env("BURSAR_TEST_CLOCK", Self::clock_file(folder))
@@ -64,18 +100,8 @@ impl EngineProcess {
         if let Some(rpc) = &start.rpc {
             command.env("BURSAR_NETWORKS_8453_RPC", rpc);
         }
-        let mut child = command.spawn().map_err(|error| error.to_string())?;
-        let stdout = child.stdout.take().ok_or("no stdout")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
-        match line.trim().strip_prefix("READY ") {
-            Some(url) => Ok(Self { child, folder: folder.to_owned(), url: url.to_owned() }),
-            None => {
-                let output = child.wait_with_output().map_err(|error| error.to_string())?;
-                let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-                Err(format!("{} {stderr}", output.status))
-            }
-        }
+        command.envs(start.env.iter().map(|(name, value)| (name, value)));
+        command
     }
 
     /// Cargo builds this package's programs beside the folder of its test programs.
@@ -100,10 +126,15 @@ impl EngineProcess {
         self.child.wait().expect("gone");
     }
 
-    /// Waits for its end; whether a signal ended it.
+    /// Waits for its end; whether kill -9 ended it.
     pub fn wait_killed(&mut self) -> bool {
         use std::os::unix::process::ExitStatusExt;
-        self.child.wait().expect("gone").signal() == Some(9)
+        self.wait_status().signal() == Some(9)
+    }
+
+    /// Whether it has ended, by itself or by a fault.
+    pub fn is_over(&mut self) -> bool {
+        self.child.try_wait().expect("a child of ours").is_some()
     }
 
     /// SIGTERM, and the exit code it ends with.
@@ -121,10 +152,14 @@ impl EngineProcess {
 
     /// Waits for its end; the exit code, `None` if a signal ended it.
     pub fn wait_end(&mut self) -> Option<i32> {
+        self.wait_status().code()
+    }
+
+    fn wait_status(&mut self) -> ExitStatus {
         let end = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {
-                return status.code();
+                return status;
             }
             assert!(Instant::now() < end, "the engine does not end");
             std::thread::sleep(PAUSE);

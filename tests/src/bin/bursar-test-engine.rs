@@ -14,7 +14,7 @@ use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::ports::{Faults, NoFaults, Ports, SystemDisk, SystemRandom};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{Instance, claim};
-use bursar_tests::doubles::{FaultAt, SkewedClock};
+use bursar_tests::doubles::{FaultPlan, SkewedClock};
 use bursar_tests::engine::test_edition;
 use secrecy::SecretString;
 
@@ -66,10 +66,19 @@ async fn run() -> Result<(), Fault> {
 }
 
 fn faults() -> Arc<dyn Faults> {
-    match std::env::var("BURSAR_TEST_FAULT") {
-        Ok(text) => Arc::new(FaultAt::parse(&text).expect("how:point:n")),
-        Err(_none) => Arc::new(NoFaults),
+    let wanted = std::env::var("BURSAR_TEST_FAULT").ok();
+    let told = std::env::var_os("BURSAR_TEST_REACHED");
+    if wanted.is_none() && told.is_none() {
+        return Arc::new(NoFaults);
     }
+    let plan = match wanted {
+        Some(text) => FaultPlan::parse(&text).expect("how:point:n, with commas between several"),
+        None => FaultPlan::default(),
+    };
+    Arc::new(match told {
+        Some(file) => plan.telling(std::path::Path::new(&file)),
+        None => plan,
+    })
 }
 
 fn chains(clock: &Arc<dyn Clock>) -> BTreeMap<ChainId, Arc<dyn Chain>> {

@@ -90,6 +90,12 @@ fn payable(question: &Question<'_>) -> Result<(), Refusal> {
             "The amount must be above zero and at most a thousand million dollars.",
         ));
     }
+    if ask.valid_seconds > u64::from(u32::MAX) {
+        return Err(Refusal::because(
+            Code::InvalidX402Format,
+            "maxTimeoutSeconds is beyond any payment's time.",
+        ));
+    }
     if ask.payee == Address::ZERO || ask.payee == ask.asset || ask.payee == question.from {
         return Err(Refusal::because(
             Code::InvalidPaymentData,

@@ -1,0 +1,73 @@
+//! What lies in a data folder, to be compared before and after.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// Every path below a folder with what is there; links are not followed.
+pub type Inventory = BTreeMap<PathBuf, Item>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    pub mode: u32,
+    pub content: Content,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    Folder,
+    /// SHA-256 of the bytes.
+    File(String),
+    Link(PathBuf),
+    Socket,
+}
+
+/// What lies in `folder`, itself included, by relative path.
+pub fn inventory(folder: &Path) -> Inventory {
+    let mut found = Inventory::new();
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let meta = std::fs::symlink_metadata(&path).expect("it is there");
+        let content = if meta.is_dir() {
+            let entries = std::fs::read_dir(&path).expect("a folder");
+            waiting.extend(entries.map(|entry| entry.expect("an entry").path()));
+            Content::Folder
+        } else if meta.is_symlink() {
+            Content::Link(std::fs::read_link(&path).expect("a link"))
+        } else if meta.file_type().is_socket() {
+            Content::Socket
+        } else {
+            Content::File(hex::encode(Sha256::digest(std::fs::read(&path).expect("a file"))))
+        };
+        let name = path.strip_prefix(folder).expect("below the folder").to_owned();
+        found.insert(name, Item { mode: meta.permissions().mode() & 0o7777, content });
+    }
+    found
+}
+
+/// The inventory without what only says who runs: lock, control file and socket.
+pub fn belongings(folder: &Path) -> Inventory {
+    let mut found = inventory(folder);
+    for name in ["engine.lock", "control.json", "control.sock"] {
+        found.remove(Path::new(name));
+    }
+    found
+}
+
+/// Copies a folder that no engine holds, with the modes; sockets stay behind.
+pub fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("made");
+    let mode = std::fs::metadata(from).expect("there").permissions();
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let (kind, target) = (entry.file_type().expect("a type"), to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), &target).expect("copied");
+        }
+    }
+    std::fs::set_permissions(to, mode).expect("set");
+}

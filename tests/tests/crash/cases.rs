@@ -1,0 +1,77 @@
+//! Which point is reached how often, and many lives beside each other.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::Mutex;
+
+use bursar_tests::process::Start;
+
+use crate::scenario::{Step, Trouble, World};
+
+/// Lives at once: they wait for the disk more than for a processor.
+const WORKERS: usize = 4;
+
+/// The points that a life without faults reaches, in order, with the step that was taken then.
+pub(crate) async fn reached(life: &[Step], fault: Option<&str>) -> Vec<(Step, String)> {
+    let mut world = World::new();
+    let file = world.home().join("reached");
+    let env = vec![("BURSAR_TEST_REACHED".to_owned(), file.display().to_string())];
+    let start = Start { env, fault: fault.map(str::to_owned), ..Start::default() };
+    world.start(&start).await.expect("nothing kills it");
+    let mut told = Vec::new();
+    for step in life {
+        match world.take(*step, false).await {
+            Ok(()) | Err(Trouble::Refused(_)) => {}
+            Err(other) => panic!("{step:?}: {other:?}"),
+        }
+        let lines = std::fs::read_to_string(&file).unwrap_or_default();
+        let new = lines.lines().skip(told.len()).map(|point| (*step, point.to_owned()));
+        told.extend(new.collect::<Vec<_>>());
+    }
+    told
+}
+
+/// The cases that are tried: each point the first three times it is reached, and the first time in each
+/// step.
+pub(crate) fn chosen(reached: &[(Step, String)]) -> Vec<(String, usize)> {
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut steps_met: Vec<(&str, Step)> = Vec::new();
+    let mut cases = BTreeSet::new();
+    for (step, point) in reached {
+        let time = times.entry(point).or_insert(0);
+        *time += 1;
+        let first_in_step = !steps_met.contains(&(point, *step));
+        if *time <= 3 || first_in_step {
+            steps_met.push((point, *step));
+            cases.insert((point.clone(), *time));
+        }
+    }
+    cases.into_iter().collect()
+}
+
+/// Runs a life for each case, some at once, and names every case that fails.
+pub(crate) fn run_all<C, F>(cases: Vec<C>, live: impl Fn(C) -> F + Sync)
+where
+    C: std::fmt::Debug + Clone + Send,
+    F: Future<Output = ()>,
+{
+    let waiting = Mutex::new(VecDeque::from(cases));
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _worker in 0..WORKERS {
+            scope.spawn(|| {
+                loop {
+                    let Some(case) = waiting.lock().unwrap().pop_front() else { return };
+                    let runtime =
+                        tokio::runtime::Builder::new_current_thread().enable_all().build();
+                    let work = || runtime.unwrap().block_on(live(case.clone()));
+                    if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
+                        failed.lock().unwrap().push(format!("{case:?}"));
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{} cases failed:\n{}", failed.len(), failed.join("\n"));
+}

@@ -1,0 +1,221 @@
+//! kill -9 at random moments under load: sixteen askers, several lives on one folder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bursar_core::answers::Answer;
+use bursar_domain::Status;
+use bursar_engine::journal::{RedbStore, Store, verify_chain};
+use bursar_engine::ports::NoFaults;
+use bursar_tests::agent::Agent;
+use bursar_tests::caller::{Caller, json_of};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+use bursar_tests::process::{EngineProcess, Start};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::oracle::nonce;
+use crate::scenario::now_s;
+
+const ASKERS: usize = 16;
+const LIVES: usize = 6;
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bodies of each agent; all of them together cost more than a day allows.
+const BODIES: u64 = 40;
+/// A dollar a day, in micro-dollars.
+const DAILY: u64 = 1_000_000;
+
+/// A body that is asked again and again, and what was ever answered to it.
+#[derive(Debug)]
+struct Ask {
+    agent: String,
+    atoms: u64,
+    body: Value,
+    headers: Mutex<BTreeSet<String>>,
+    ids: Mutex<BTreeSet<String>>,
+}
+
+/// Numbers that a seed repeats: `BURSAR_CRASH_SEED` sets it.
+#[derive(Debug, Clone)]
+struct Dice(u64);
+
+impl Dice {
+    fn from_environment() -> Self {
+        let given = std::env::var("BURSAR_CRASH_SEED").ok().and_then(|text| text.parse().ok());
+        let seed = given.unwrap_or_else(|| {
+            let mut bytes = [0; 8];
+            getrandom::fill(&mut bytes).expect("entropy");
+            u64::from_le_bytes(bytes)
+        });
+        // Shown when the test fails.
+        println!("BURSAR_CRASH_SEED={seed}");
+        Self(seed)
+    }
+
+    /// Below `bound`, by splitmix64.
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((z ^ (z >> 31)) % u64::try_from(bound).expect("small")).expect("below")
+    }
+}
+
+async fn furnish(engine: &EngineProcess) -> Vec<Agent> {
+    let mut operator = engine.operator().await;
+    for line in [
+        "wallet create main",
+        "seed create",
+        "address create pay 0 \"for tests\"",
+        "policy create p --day 1 --txn 1 --auto 0.5",
+    ] {
+        operator.must(line).await;
+    }
+    let mut agents = Vec::new();
+    for (name, auth) in [("a", "hmac"), ("b", "bearer"), ("c", "hmac"), ("d", "bearer")] {
+        let made = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
+        let Ok(Answer::Credentials(given)) = made.reply.result else { panic!() };
+        operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+        let token = made.secret.expect("a token");
+        agents.push(Agent { id: given.agent_id, token, bearer: auth == "bearer" });
+    }
+    agents
+}
+
+/// One life: sixteen askers until the kill, which comes with the `last` answer.
+async fn live(engine: &mut EngineProcess, asks: &Arc<Vec<Ask>>, last: usize, dice: &mut Dice) {
+    let (answers, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let askers: Vec<_> = (0..ASKERS)
+        .map(|_asker| {
+            let caller = Caller::to(&engine.url);
+            let (asks, answers, enough) =
+                (Arc::clone(asks), Arc::clone(&answers), Arc::clone(&enough));
+            let mut dice = Dice(u64::try_from(dice.below(usize::MAX)).expect("64 bits"));
+            tokio::spawn(async move {
+                loop {
+                    let ask = &asks[dice.below(asks.len())];
+                    // The connection ends with the engine.
+                    let Ok((status, bytes)) = caller.post("/sign", &ask.body).await else { return };
+                    keep(ask, status, &json_of(&bytes));
+                    if answers.fetch_add(1, Ordering::SeqCst) + 1 == last {
+                        enough.notify_one();
+                    }
+                }
+            })
+        })
+        .collect();
+    let met = timeout(PATIENCE, enough.notified()).await;
+    assert!(met.is_ok(), "the engine stopped answering by itself");
+    assert!(!engine.is_over(), "the engine ended by itself");
+    engine.kill();
+    for asker in askers {
+        timeout(PATIENCE, asker).await.expect("ends with the engine").expect("no panic");
+    }
+}
+
+fn keep(ask: &Ask, status: u16, answer: &Value) {
+    match (status, answer["code"].as_str()) {
+        (200, None) => {
+            let header = answer["header_value"].as_str().expect("a header").to_owned();
+            ask.headers.lock().unwrap().insert(header);
+            let id = answer["transaction_id"].as_str().expect("an id").to_owned();
+            ask.ids.lock().unwrap().insert(id);
+        }
+        (429, Some("EXCEEDS_DAILY_LIMIT" | "LIMIT_REACHED")) => {}
+        _other => panic!("{status} {answer}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_at_random_moments_never_make_a_second_authorization() {
+    let mut dice = Dice::from_environment();
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("data");
+    let mut engine = EngineProcess::start(&folder, &Start::default());
+    let agents = furnish(&engine).await;
+    let asks = agents.iter().flat_map(|agent| {
+        (0..BODIES).map(|n| {
+            let atoms = 30_000 + n;
+            let body = agent.ask(now_s(), &offer(atoms, n), None);
+            let (headers, ids) = Default::default();
+            Ask { agent: agent.id.clone(), atoms, body, headers, ids }
+        })
+    });
+    let asks: Arc<Vec<Ask>> = Arc::new(asks.collect());
+    for life in 0..LIVES {
+        if life > 0 {
+            engine = EngineProcess::start(&folder, &Start { unlock: true, ..Start::default() });
+        }
+        let last = 1 + dice.below(120);
+        live(&mut engine, &asks, last, &mut dice).await;
+    }
+    let recorded = judge_file(&folder.join("journal.redb"), &asks);
+    judge_engine(&folder, &agents, &asks, &recorded).await;
+}
+
+/// What the journal's file holds, read without an engine: what each agent may spend by it.
+fn judge_file(file: &Path, asks: &[Ask]) -> BTreeMap<String, u64> {
+    let store = RedbStore::open(file, Arc::new(NoFaults)).expect("the journal opens");
+    verify_chain(&*store.reader(), None).expect("the chain is whole");
+    let mut authorized: BTreeMap<(String, u64), usize> = BTreeMap::new();
+    for request in store.reader().latest(1_000_000).expect("records") {
+        if matches!(request.status, Status::Authorized { .. }) {
+            let key = (request.agent.as_str().to_owned(), request.ask.usd.0);
+            *authorized.entry(key).or_default() += 1;
+        }
+    }
+    let mut nonces = BTreeSet::new();
+    for ask in asks {
+        let headers = ask.headers.lock().unwrap();
+        assert!(headers.len() <= 1, "{headers:?}");
+        assert!(ask.ids.lock().unwrap().len() <= 1);
+        nonces.extend(headers.iter().map(|header| nonce(header)));
+        let times = authorized.get(&(ask.agent.clone(), ask.atoms)).copied().unwrap_or(0);
+        assert!(times <= 1, "{} was authorized {times} times over {}", ask.agent, ask.atoms);
+        assert!(times == headers.len() || headers.is_empty(), "answered and not recorded");
+    }
+    let answered = asks.iter().filter(|ask| !ask.headers.lock().unwrap().is_empty()).count();
+    assert_eq!(nonces.len(), answered, "one nonce for each authorized body");
+    assert!(answered > 0, "the lives were too short");
+    let mut sums = BTreeMap::new();
+    for ((agent, atoms), _once) in authorized {
+        *sums.entry(agent).or_default() += atoms;
+    }
+    sums
+}
+
+/// One more life, without a kill: the engine reckons as the file does, and keeps its word.
+async fn judge_engine(
+    folder: &Path,
+    agents: &[Agent],
+    asks: &[Ask],
+    recorded: &BTreeMap<String, u64>,
+) {
+    let mut engine = EngineProcess::start(folder, &Start { unlock: true, ..Start::default() });
+    let caller = Caller::to(&engine.url);
+    let mut operator = engine.operator().await;
+    let Answer::Audit(audit) = operator.must("audit verify").await else { panic!() };
+    assert!(audit.sealed && audit.untrusted.is_none(), "{audit:?}");
+    for agent in agents {
+        let (status, bytes) = caller.post("/status", &agent.read(now_s())).await.unwrap();
+        let answer = json_of(&bytes);
+        assert_eq!(status, 200, "{answer}");
+        let spent = answer["agent"]["spent_today_micro"].as_u64().unwrap();
+        assert_eq!(spent, recorded.get(&agent.id).copied().unwrap_or(0), "{answer}");
+        assert!(spent <= DAILY, "more than a day allows: {answer}");
+    }
+    for ask in asks {
+        let answered = !ask.headers.lock().unwrap().is_empty();
+        let (status, bytes) = caller.post("/sign", &ask.body).await.unwrap();
+        keep(ask, status, &json_of(&bytes));
+        assert!(status == 200 || !answered, "{}", json_of(&bytes));
+        assert!(ask.headers.lock().unwrap().len() <= 1, "another header in the last life");
+    }
+    assert_eq!(engine.terminate(), Some(0));
+}

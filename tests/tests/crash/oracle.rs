@@ -1,0 +1,179 @@
+//! What must hold after a crash, whatever came before it. Judged from outside: by what the engine says,
+//! against what the world has seen.
+
+use std::collections::BTreeSet;
+
+use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_core::codes::Code;
+use bursar_tests::caller::json_of;
+use bursar_tests::offers::opened;
+use bursar_tests::operator::PASSWORD;
+use bursar_tests::process::Start;
+
+use crate::scenario::{End, NEW_PASSWORD, Step, Trouble, WISHES, Wish, World};
+
+impl World {
+    /// The engine was killed while `step` was taken: the next one must start, open, and know everything.
+    pub(crate) async fn recover(&mut self, step: Step) -> Result<(), Trouble> {
+        self.bury();
+        self.start(&Start::default()).await?;
+        self.open_after(step).await?;
+        self.check().await
+    }
+
+    /// Opens the wallet with the password that must be right, one of two while a change is in doubt.
+    async fn open_after(&mut self, step: Step) -> Result<(), Trouble> {
+        if !self.has_wallet().await? {
+            assert!(!self.seen.done.contains(&Step::CreateWallet), "the wallet is gone");
+            return Ok(());
+        }
+        let in_doubt = step == Step::Passwd && self.password == PASSWORD;
+        let candidates = if in_doubt { vec![NEW_PASSWORD, PASSWORD] } else { vec![self.password] };
+        let mut refused = Vec::new();
+        for password in candidates {
+            self.operator().password = password.to_owned();
+            match self.order("wallet open").await {
+                Ok(opened) => {
+                    assert!(opened.reply.warnings.is_empty(), "{:?}", opened.reply.warnings);
+                    self.password = password;
+                    return Ok(());
+                }
+                Err(Trouble::Refused(fault)) if fault.code == Code::WrongPassword => {
+                    refused.push(fault);
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        panic!("no password opens the wallet: {refused:?}");
+    }
+
+    /// Everything at once; the wallet is open, if there is one.
+    pub(crate) async fn check(&mut self) -> Result<(), Trouble> {
+        if !self.has_wallet().await? {
+            return Ok(());
+        }
+        self.check_journal().await?;
+        self.check_agents().await?;
+        self.check_answers().await?;
+        self.check_money().await
+    }
+
+    async fn check_journal(&mut self) -> Result<(), Trouble> {
+        let Answer::Audit(audit) = self.answer("audit verify").await? else { panic!() };
+        assert!(audit.untrusted.is_none() && audit.sealed, "{audit:?}");
+        let Answer::Status(status) = self.answer("status").await? else { panic!() };
+        assert_eq!(status.untrusted, None);
+        if let Some(frozen) = self.seen.frozen {
+            assert_eq!(status.frozen, frozen, "a freeze or thaw that was answered");
+        }
+        self.seen.frozen = Some(status.frozen);
+        Ok(())
+    }
+
+    async fn check_agents(&mut self) -> Result<(), Trouble> {
+        let Answer::Agents { agents } = self.answer("agent list").await? else { panic!() };
+        for agent in self.seen.agents.values() {
+            let known = agents.iter().find(|known| known.agent_id == agent.id);
+            let known = known.unwrap_or_else(|| panic!("{} was registered and is gone", agent.id));
+            assert_eq!(known.problem, None, "{known:?}");
+        }
+        Ok(())
+    }
+
+    /// Every id is known, every ask gets the bytes that it got before.
+    async fn check_answers(&mut self) -> Result<(), Trouble> {
+        let frozen = self.seen.frozen == Some(true);
+        for wish in &WISHES {
+            if let Some(id) = self.seen.ids.get(wish.name) {
+                let answered = self.get(&format!("/sign/status/{id}")).await?;
+                assert!(matches!(answered.0, 200 | 202), "{}: {answered:?}", wish.name);
+                self.note(wish, &answered);
+            }
+            let Some(before) = self.seen.answers.get(wish.name).cloned() else { continue };
+            if frozen {
+                continue;
+            }
+            let body = self.seen.bodies[wish.name].clone();
+            let again = self.post("/sign", &body).await?;
+            self.note(wish, &again);
+            let (first, second) = (json_of(&before.1), json_of(&again.1));
+            assert_eq!(again, before, "{}: first {first}, now {second}", wish.name);
+        }
+        Ok(())
+    }
+
+    async fn check_money(&mut self) -> Result<(), Trouble> {
+        let Answer::Requests { requests } = self.answer("requests --all").await? else { panic!() };
+        let names: Vec<&'static str> = self.seen.agents.keys().copied().collect();
+        for name in names {
+            let id = self.seen.agents[name].id.clone();
+            let sum = |wanted: fn(&RequestAnswer) -> bool| {
+                let mine = requests.iter().filter(|request| request.agent_id == id);
+                mine.filter(|request| wanted(request)).map(atoms).sum::<u64>()
+            };
+            let read = self.agent_reads(name).await?;
+            let figure = |field: &str| read[field].as_u64().unwrap_or(0);
+            assert_eq!(figure("spent_today_micro"), sum(is_authorized), "{name}: {read}");
+            assert_eq!(figure("reserved_micro"), sum(is_held), "{name}: {read}");
+            assert!(figure("spent_today_micro") >= self.given_to(name), "{name}: {read}");
+        }
+        for wish in WISHES.iter().filter(|wish| self.seen.agents.contains_key(wish.agent)) {
+            let agent = &self.seen.agents[wish.agent].id;
+            let same = |request: &&RequestAnswer| {
+                request.agent_id == *agent && atoms(request) == wish.atoms
+            };
+            let found: Vec<_> = requests.iter().filter(same).collect();
+            assert!(found.len() <= 1, "{}: asked once, recorded as {found:?}", wish.name);
+        }
+        let nonces: BTreeSet<String> = self.all_headers().map(|header| nonce(header)).collect();
+        assert_eq!(nonces.len(), self.all_headers().count(), "one nonce for two bodies");
+        Ok(())
+    }
+
+    /// What was handed out to an agent in headers.
+    fn given_to(&self, agent: &str) -> u64 {
+        let paid = |wish: &&Wish| wish.agent == agent && self.seen.headers.contains_key(wish.name);
+        WISHES.iter().filter(paid).map(|wish| wish.atoms).sum()
+    }
+
+    fn all_headers(&self) -> impl Iterator<Item = &String> {
+        self.seen.headers.values().flatten()
+    }
+
+    /// The life has ended: one more engine finds all of it, exactly, under the new password alone.
+    pub(crate) async fn finish(&mut self) -> Result<(), Trouble> {
+        self.start(&Start::default()).await?;
+        self.operator().password = PASSWORD.to_owned();
+        match self.order("wallet open").await {
+            Err(Trouble::Refused(fault)) => assert_eq!(fault.code, Code::WrongPassword),
+            other => panic!("the old password opens the wallet: {other:?}"),
+        }
+        self.open_after(Step::Open).await?;
+        self.check().await?;
+        for (agent, spent) in [("signer", 2_012_000), ("bearer", 13_000), ("late", 14_000)] {
+            let read = self.agent_reads(agent).await?;
+            assert_eq!(read["spent_today_micro"], spent, "{agent}: {read}");
+            assert_eq!(read["reserved_micro"], 0, "{agent}: {read}");
+        }
+        for wish in WISHES.iter().filter(|wish| wish.end == End::Paid) {
+            assert!(self.seen.headers.contains_key(wish.name), "{} was never paid", wish.name);
+        }
+        self.stop()
+    }
+}
+
+pub(crate) fn atoms(request: &RequestAnswer) -> u64 {
+    request.amount_atomic.parse().expect("a number")
+}
+
+pub(crate) fn is_authorized(request: &RequestAnswer) -> bool {
+    matches!(request.status.as_str(), "signed" | "executing")
+}
+
+fn is_held(request: &RequestAnswer) -> bool {
+    request.status == "pending"
+}
+
+pub(crate) fn nonce(header: &str) -> String {
+    opened(header)["payload"]["authorization"]["nonce"].as_str().expect("a nonce").to_owned()
+}

@@ -1,0 +1,68 @@
+//! The fault points that the sources name. Read from them, so that a new one without a crash fails a test.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Every point of the engine's sources: the text that stands in a call of `reach`, and every other text
+/// with the same first word, which a table hands to such a call.
+pub(crate) fn in_sources() -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/service/src");
+    let code: Vec<String> = rust_files(&root).iter().map(|file| production(file)).collect();
+    let called = code.iter().flat_map(|text| pieces(text, "reach(\"")).map(|(_before, text)| text);
+    let mut points: BTreeSet<String> = called.filter(|text| is_point(text)).collect();
+    let first = |point: &str| point.split_once('.').map(|(first, _rest)| first.to_owned());
+    let families: BTreeSet<String> = points.iter().filter_map(|point| first(point)).collect();
+    for (before, text) in code.iter().flat_map(|text| pieces(text, "\"")) {
+        // A file's name looks like a point.
+        let names_a_file = before.ends_with("file(") || before.ends_with("join(");
+        if is_point(&text) && !names_a_file && first(&text).is_some_and(|f| families.contains(&f)) {
+            points.insert(text);
+        }
+    }
+    points
+}
+
+fn is_point(text: &str) -> bool {
+    let word = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    text.split_once('.').is_some_and(|(family, name)| word(family) && word(name))
+}
+
+/// What follows each `opening` up to the next quotation mark, and what stands before it.
+fn pieces<'a>(text: &'a str, opening: &'a str) -> impl Iterator<Item = (&'a str, String)> {
+    text.match_indices(opening).filter_map(move |(at, _opening)| {
+        let rest = &text[at + opening.len()..];
+        rest.split_once('"').map(|(piece, _rest)| (&text[..at], piece.to_owned()))
+    })
+}
+
+fn production(file: &Path) -> String {
+    let text = std::fs::read_to_string(file).unwrap();
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+#[test]
+fn the_sources_name_the_points_that_we_know_of() {
+    let found = in_sources();
+    for known in
+        ["journal.before_commit", "journal.after_commit", "vault.tmp_synced", "vault.renamed"]
+    {
+        assert!(found.contains(known), "{known} is not among {found:?}");
+    }
+    assert!(found.len() >= 22, "{found:?}");
+}

@@ -1,0 +1,269 @@
+//! A wallet's life as a list of steps, and what the outside world has seen of it so far.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bursar_core::answers::{Answer, Warning};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_tests::agent::Agent;
+use bursar_tests::caller::{Answered, Caller, json_of};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::{Operator, Outcome, PASSWORD};
+use bursar_tests::process::{EngineProcess, Start};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+/// The password after `Passwd`.
+pub(crate) const NEW_PASSWORD: &str = "another horse battery";
+
+/// Longest wait for any one answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One thing that somebody does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    CreateWallet,
+    CreateSeed,
+    CreateAddress,
+    CreatePolicy,
+    Register(&'static str, &'static str),
+    Commission(&'static str),
+    Ask(&'static str),
+    Approve(&'static str),
+    Deny(&'static str),
+    Lock,
+    Open,
+    Freeze,
+    AskInVain(&'static str),
+    Thaw,
+    /// A save that a crash of long ago left half done.
+    LeaveRest,
+    Passwd,
+    /// SIGTERM.
+    Stop,
+}
+
+use Step::{
+    Approve, Ask, AskInVain, Commission, CreateAddress, CreatePolicy, CreateSeed, CreateWallet,
+    Deny, Freeze, LeaveRest, Lock, Open, Passwd, Register, Stop, Thaw,
+};
+
+/// The whole life. The agent `late` comes right before the password changes: its secret is in the last
+/// save under the old password and in no earlier one.
+pub(crate) const LIFE: &[Step] = &[
+    CreateWallet,
+    CreateSeed,
+    CreateAddress,
+    CreatePolicy,
+    Register("signer", "hmac"),
+    Register("bearer", "bearer"),
+    Commission("signer"),
+    Commission("bearer"),
+    Ask("small"),
+    Ask("borne"),
+    Ask("large"),
+    Ask("unwanted"),
+    Approve("large"),
+    Deny("unwanted"),
+    Ask("huge"),
+    Lock,
+    Open,
+    Freeze,
+    AskInVain("small"),
+    Thaw,
+    Register("late", "hmac"),
+    Commission("late"),
+    LeaveRest,
+    Passwd,
+    Ask("after"),
+    Stop,
+];
+
+/// Half a dollar is automatic, five dollars are the limit of one payment, ten of a day.
+pub(crate) const POLICY_LINE: &str = "policy create p --day 10 --txn 5 --auto 0.5";
+
+/// An ask: its name, who asks, for how many micro-dollars (each for another sum), and how it is to end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish {
+    pub(crate) name: &'static str,
+    pub(crate) agent: &'static str,
+    pub(crate) atoms: u64,
+    pub(crate) end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Paid,
+    Denied,
+    Refused,
+}
+
+pub(crate) const WISHES: [Wish; 6] = [
+    Wish { name: "small", agent: "signer", atoms: 12_000, end: End::Paid },
+    Wish { name: "borne", agent: "bearer", atoms: 13_000, end: End::Paid },
+    Wish { name: "large", agent: "signer", atoms: 2_000_000, end: End::Paid },
+    Wish { name: "unwanted", agent: "bearer", atoms: 2_100_000, end: End::Denied },
+    Wish { name: "huge", agent: "signer", atoms: 5_000_001, end: End::Refused },
+    Wish { name: "after", agent: "late", atoms: 14_000, end: End::Paid },
+];
+
+pub(crate) fn wish(name: &str) -> Wish {
+    *WISHES.iter().find(|wish| wish.name == name).expect("a known wish")
+}
+
+/// Why a step did not end as it should. Any other answer to an agent fails the test at once.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// No answer came.
+    Lost,
+    /// The engine refused the operator.
+    Refused(Fault),
+}
+
+/// What the world outside the engine knows for certain.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Steps that were answered.
+    pub(crate) done: Vec<Step>,
+    pub(crate) agents: BTreeMap<&'static str, Agent>,
+    /// The body of each wish: asked again byte for byte.
+    pub(crate) bodies: BTreeMap<&'static str, Value>,
+    /// The last answer of `/sign` to each wish that was answered finally.
+    pub(crate) answers: BTreeMap<&'static str, Answered>,
+    pub(crate) ids: BTreeMap<&'static str, String>,
+    /// Every header ever given.
+    pub(crate) headers: BTreeMap<&'static str, BTreeSet<String>>,
+    /// What was warned of although it was done.
+    pub(crate) warnings: Vec<Warning>,
+    /// Whether agents are frozen; `None` while a freeze or thaw is in doubt.
+    pub(crate) frozen: Option<bool>,
+}
+
+/// A data folder, the engine on it, and what was seen of both.
+#[derive(Debug)]
+pub(crate) struct World {
+    home: TempDir,
+    pub(crate) engine: Option<EngineProcess>,
+    operator: Option<Operator>,
+    caller: Option<Caller>,
+    pub(crate) password: &'static str,
+    pub(crate) seen: Seen,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            home: tempfile::tempdir().expect("a folder"),
+            engine: None,
+            operator: None,
+            caller: None,
+            password: PASSWORD,
+            seen: Seen { frozen: Some(false), ..Seen::default() },
+        }
+    }
+
+    pub(crate) fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    /// Starts an engine on the folder; it may die before it is ready.
+    pub(crate) async fn start(&mut self, start: &Start) -> Result<(), Trouble> {
+        match EngineProcess::try_start(&self.folder(), start) {
+            Ok(engine) => {
+                self.caller = Some(Caller::to(&engine.url));
+                let mut operator = engine.operator().await;
+                operator.password = self.password.to_owned();
+                self.operator = Some(operator);
+                self.engine = Some(engine);
+                Ok(())
+            }
+            Err(why) if why.starts_with("signal: 9") => Err(Trouble::Lost),
+            Err(why) => panic!("the engine did not start: {why}"),
+        }
+    }
+
+    /// The engine is dead: what spoke to it goes.
+    pub(crate) fn bury(&mut self) {
+        (self.operator, self.caller) = (None, None);
+        if let Some(mut engine) = self.engine.take() {
+            assert!(
+                engine.wait_killed(),
+                "the engine did not answer, and no kill -9 was the reason"
+            );
+        }
+    }
+
+    /// Lets go of an engine that has ended.
+    pub(crate) fn hang_up(&mut self) {
+        (self.operator, self.caller) = (None, None);
+    }
+
+    pub(crate) fn caller(&self) -> &Caller {
+        self.caller.as_ref().expect("an engine runs")
+    }
+
+    pub(crate) fn operator(&mut self) -> &mut Operator {
+        self.operator.as_mut().expect("an engine runs")
+    }
+
+    /// One command line.
+    pub(crate) async fn order(&mut self, line: &str) -> Result<Outcome, Trouble> {
+        let run = timeout(PATIENCE, self.operator().run(line)).await;
+        let outcome = run.unwrap_or_else(|_late| panic!("{line}: no answer in time"));
+        let outcome = outcome.map_err(|fault| {
+            assert_eq!(fault.code, Code::EngineDown, "{line}: {fault}");
+            Trouble::Lost
+        })?;
+        match outcome.reply.result {
+            Err(fault) => Err(Trouble::Refused(fault)),
+            Ok(_) => Ok(outcome),
+        }
+    }
+
+    /// One command line's answer.
+    pub(crate) async fn answer(&mut self, line: &str) -> Result<Answer, Trouble> {
+        let outcome = self.order(line).await?;
+        Ok(outcome.reply.result.expect("looked at above"))
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Answered, Trouble> {
+        self.caller().post(path, body).await.map_err(|_cut| Trouble::Lost)
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Answered, Trouble> {
+        self.caller().get(path).await.map_err(|_cut| Trouble::Lost)
+    }
+
+    /// The body of a wish, made once.
+    pub(crate) fn body(&mut self, wish: &Wish) -> Value {
+        let agent = &self.seen.agents[wish.agent];
+        let made = || agent.ask(now_s(), &offer(wish.atoms, wish.atoms), None);
+        self.seen.bodies.entry(wish.name).or_insert_with(made).clone()
+    }
+
+    /// Keeps what an answer of `/sign` or a poll shows, and looks whether it fits what was shown before.
+    pub(crate) fn note(&mut self, wish: &Wish, answered: &Answered) {
+        let answer = json_of(&answered.1);
+        let id = answer["transaction_id"].as_str().or(answer["request_id"].as_str());
+        if let Some(id) = id {
+            let known = self.seen.ids.entry(wish.name).or_insert_with(|| id.to_owned());
+            assert_eq!(known, id, "{}: a second request for one body", wish.name);
+        }
+        if let Some(header) = answer["header_value"].as_str() {
+            let headers = self.seen.headers.entry(wish.name).or_default();
+            headers.insert(header.to_owned());
+            assert_eq!(headers.len(), 1, "{}: a second authorization: {headers:?}", wish.name);
+        }
+    }
+}
+
+pub(crate) fn now_s() -> i64 {
+    jiff::Timestamp::now().as_second()
+}

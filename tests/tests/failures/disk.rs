@@ -1,0 +1,232 @@
+//! A commit that fails, and a disk that is full: nothing more is decided, what was answered stays.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_core::limits::FREE_DISK_BYTES;
+use bursar_domain::Status;
+use bursar_engine::journal::{RedbStore, Store, verify_chain};
+use bursar_engine::ports::NoFaults;
+use bursar_tests::agent::Agent;
+use bursar_tests::caller::{Answered, Caller, json_of};
+use bursar_tests::operator::Expect;
+use bursar_tests::process::{EngineProcess, Start};
+use serde_json::{Value, json};
+
+use crate::mount::Mount;
+use crate::stage::{Lived, ask, furnish, text};
+
+/// What asks were answered with, up to a failed commit and after it.
+#[derive(Debug, Default)]
+struct Answers {
+    paid: Vec<(Value, Answered)>,
+    /// Recorded, but the commit failed before the signature was made: nothing is signed any more.
+    unsigned: Vec<Value>,
+    failed: Vec<Value>,
+}
+
+/// Sixteen asks at once, in rounds, until a commit has failed and one round longer.
+async fn until_it_fails(caller: &Caller, agent: &Agent) -> Answers {
+    let mut all = Answers::default();
+    for round in 1..20u64 {
+        let failing = !all.failed.is_empty();
+        let asks = (0..16).map(|n| {
+            let (caller, body) = (caller.clone(), ask(agent, round * 100 + n));
+            tokio::spawn(
+                async move { (caller.post("/sign", &body).await.expect("answered"), body) },
+            )
+        });
+        for asked in asks.collect::<Vec<_>>() {
+            let (answered, body) = asked.await.expect("no panic");
+            let answer = json_of(&answered.1);
+            match answered.0 {
+                200 => {
+                    assert!(!failing, "decided after a failed commit: {answer}");
+                    all.paid.push((body, answered));
+                }
+                202 if answer["status"] == "executing" => {
+                    assert!(!failing, "decided after a failed commit: {answer}");
+                    all.unsigned.push(body);
+                }
+                503 => {
+                    assert_eq!(answer["code"], "JOURNAL_FAILED", "{answer}");
+                    assert!(answer["header_value"].is_null() && answer["transaction_id"].is_null());
+                    all.failed.push(body);
+                }
+                _other => panic!("{answer}"),
+            }
+        }
+        if failing {
+            return all;
+        }
+    }
+    panic!("no commit failed");
+}
+
+/// How many payments the journal's file holds, and what they come to.
+fn recorded(file: &Path) -> (usize, u64) {
+    let store = RedbStore::open(file, Arc::new(NoFaults)).expect("the journal opens");
+    verify_chain(&*store.reader(), None).expect("the chain is whole");
+    let records = store.reader().latest(1_000_000).expect("records");
+    let authorized = records.iter().filter(|r| matches!(r.status, Status::Authorized { .. }));
+    authorized.fold((0, 0), |(count, sum), r| (count + 1, sum + r.ask.usd.0))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_commit_ends_deciding_and_a_restart_knows_what_was_answered() {
+    for point in ["journal.before_commit", "journal.before_sync", "journal.after_commit"] {
+        let lived = Lived::new().await;
+        // The first commit of this life seals the journal at unlock.
+        let fault = Some(format!("fail:{point}:3"));
+        let start = Start { fault, unlock: true, ..Start::default() };
+        let mut engine = EngineProcess::start(&lived.folder(), &start);
+        let caller = Caller::to(&engine.url);
+        let Answers { paid, unsigned, failed } = until_it_fails(&caller, &lived.agent).await;
+
+        // Reads go on.
+        assert_eq!(caller.get("/health").await.unwrap().0, 200);
+        for (_body, answered) in lived.paid.iter().chain(&paid) {
+            let id = json_of(&answered.1)["transaction_id"].as_str().unwrap().to_owned();
+            let polled = caller.get(&format!("/sign/status/{id}")).await.unwrap();
+            // The record of the last signatures may have gone with the commit that failed.
+            let unrecorded = polled.0 == 202 && json_of(&polled.1)["request_id"] == id.as_str();
+            assert!(polled == *answered || unrecorded, "{point}: {polled:?}");
+        }
+        let now = jiff::Timestamp::now().as_second();
+        assert_eq!(caller.post("/status", &lived.agent.read(now)).await.unwrap().0, 200);
+        let mut operator = engine.operator().await;
+        operator.must("status").await;
+        operator.must("requests --all").await;
+        for line in ["freeze", "policy edit p --day 1", "agent suspend bot"] {
+            let fault = operator.refused(line).await;
+            assert_eq!(fault.code, Code::JournalFailed, "{line}");
+            assert!(fault.message.contains("restart the engine"), "{fault}");
+        }
+        assert_eq!(engine.terminate(), Some(0));
+
+        let (count, sum) = recorded(&lived.file("journal.redb"));
+        let answered = lived.paid.len() + paid.len() + unsigned.len();
+        if point == "journal.after_commit" {
+            // The disk took it and said that it had not: more may be recorded than was answered.
+            assert!(count >= answered, "{count} of {answered}");
+        } else {
+            assert_eq!(count, answered, "{point}: what was answered and nothing else");
+        }
+        let start = Start { unlock: true, ..Start::default() };
+        let mut engine = EngineProcess::start(&lived.folder(), &start);
+        let caller = Caller::to(&engine.url);
+        let now = jiff::Timestamp::now().as_second();
+        let (_, bytes) = caller.post("/status", &lived.agent.read(now)).await.unwrap();
+        assert_eq!(json_of(&bytes)["agent"]["spent_today_micro"], sum, "{point}");
+        for (body, answered) in lived.paid.iter().chain(&paid) {
+            assert_eq!(&caller.post("/sign", body).await.unwrap(), answered, "{point}");
+        }
+        let mut ids = BTreeSet::new();
+        for body in unsigned.iter().chain(&failed) {
+            let (status, bytes) = caller.post("/sign", body).await.unwrap();
+            let answer = json_of(&bytes);
+            assert_eq!((status, &answer["status"]), (200, &json!("success")), "{point}: {answer}");
+            ids.insert(answer["transaction_id"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(ids.len(), unsigned.len() + failed.len());
+        assert_eq!(engine.terminate(), Some(0));
+        let (count, _sum) = recorded(&lived.file("journal.redb"));
+        assert_eq!(count, answered + failed.len(), "{point}: each ask once");
+    }
+}
+
+#[tokio::test]
+#[ignore = "bug: an operator is not told which file a failed commit is about"]
+async fn a_failed_commit_names_the_journal_to_the_operator() {
+    let lived = Lived::new().await;
+    let fault = Some("fail:journal.before_commit:2".to_owned());
+    let start = Start { fault, unlock: true, ..Start::default() };
+    let engine = EngineProcess::start(&lived.folder(), &start);
+    let fault = engine.operator().await.refused("freeze").await;
+    assert_eq!(fault.code, Code::JournalFailed);
+    assert!(fault.message.contains(&text(&lived.file("journal.redb"))), "{fault}");
+}
+
+/// Writes until `enough` says so or the disk is full.
+fn fill(file: &mut File, enough: impl Fn() -> bool) {
+    let block = vec![0x5a; 4096];
+    while !enough() && file.write_all(&block).is_ok() {}
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_up_is_told_before_anything_breaks_and_costs_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let _disk = match Mount::in_memory(home.path(), 80) {
+        Ok(mount) => mount,
+        Err(why) => {
+            println!("SKIPPED: no small disk here, only root can mount one ({why})");
+            return;
+        }
+    };
+    let folder = home.path().join("data");
+    let mut engine = EngineProcess::start(&folder, &Start::default());
+    let mut operator = engine.operator().await;
+    let agent = furnish(&mut operator).await;
+    let caller = Caller::to(&engine.url);
+    let before = (ask(&agent, 1), ask(&agent, 2));
+    let paid = caller.post("/sign", &before.0).await.unwrap();
+    assert_eq!(paid.0, 200);
+
+    // Below 64 MiB no agent is served, and nothing else has changed.
+    let filler = home.path().join("filler");
+    let mut file = File::create(&filler).unwrap();
+    let free = || rustix::fs::statvfs(home.path()).map(|s| s.f_bavail * s.f_frsize).unwrap();
+    fill(&mut file, || free() < FREE_DISK_BYTES);
+    let (status, bytes) = caller.post("/sign", &before.1).await.unwrap();
+    let answer = json_of(&bytes);
+    assert_eq!((status, &answer["code"]), (503, &json!("DISK_FULL")), "{answer}");
+    operator.must("policy create q --day 1").await;
+    let Answer::Requests { requests } = operator.must("requests --all").await else { panic!() };
+    assert_eq!(requests.len(), 1, "the refused ask left no trace");
+
+    // With the last byte gone, commands say which file could not be written and what to do.
+    fill(&mut file, || false);
+    let fault = operator.refused("agent register late --auth hmac").await;
+    assert_eq!(fault.code, Code::DataFolder, "{fault}");
+    for part in ["main.wallet", "No space left on device", "neither full nor read-only"] {
+        assert!(fault.message.contains(part), "{fault}");
+    }
+    let mut made = vec!["p".to_owned(), "q".to_owned()];
+    let failure = loop {
+        let name = format!("extra{}", made.len());
+        let done = operator.outcome(&format!("policy create {name} --day 1")).await.reply.result;
+        match done {
+            Ok(_created) => made.push(name),
+            Err(fault) => break fault,
+        }
+        assert!(made.len() < 20_000, "the journal grows on a full disk");
+    };
+    assert_eq!(failure.code, Code::JournalFailed, "{failure}");
+    assert!(failure.message.contains("free the disk and restart the engine"), "{failure}");
+    assert_eq!(caller.get("/health").await.unwrap().0, 200);
+    let Answer::Policies { policies } = operator.must("policy list").await else { panic!() };
+    let names = |policies: Vec<bursar_core::answers::PolicyAnswer>| {
+        policies.into_iter().map(|policy| policy.name).collect::<BTreeSet<_>>()
+    };
+    assert!(names(policies).is_superset(&made.iter().cloned().collect()));
+    assert_eq!(engine.terminate(), Some(0));
+
+    drop(file);
+    std::fs::remove_file(&filler).unwrap();
+    let mut engine = EngineProcess::start(&folder, &Start { unlock: true, ..Start::default() });
+    let mut operator = engine.operator().await;
+    let Answer::Audit(audit) = operator.must("audit verify").await else { panic!() };
+    assert!(audit.sealed && audit.untrusted.is_none(), "{audit:?}");
+    let Answer::Policies { policies } = operator.must("policy list").await else { panic!() };
+    assert_eq!(names(policies), made.into_iter().collect(), "what was answered and nothing else");
+    let caller = Caller::to(&engine.url);
+    assert_eq!(caller.post("/sign", &before.0).await.unwrap(), paid);
+    assert_eq!(caller.post("/sign", &before.1).await.unwrap().0, 200);
+    operator.must("agent register late --auth hmac").await;
+    assert_eq!(engine.terminate(), Some(0));
+}

@@ -1,0 +1,119 @@
+//! A data folder that has lived, and what an engine says that does not start on it.
+
+use std::path::{Path, PathBuf};
+
+use bursar_core::answers::Answer;
+use bursar_tests::agent::Agent;
+use bursar_tests::caller::{Answered, Caller, json_of};
+use bursar_tests::files::{Inventory, belongings};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::{Expect, Operator};
+use bursar_tests::process::{EngineProcess, Start};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Half a dollar is automatic, ten dollars are the limit of a payment and of a day.
+pub(crate) const POLICY: &str = "policy create p --day 10 --txn 10 --auto 0.5";
+
+/// A folder with a wallet, an agent and payments; no engine runs on it.
+#[derive(Debug)]
+pub(crate) struct Lived {
+    home: TempDir,
+    pub(crate) agent: Agent,
+    /// Bodies that were paid, with their answers.
+    pub(crate) paid: Vec<(Value, Answered)>,
+}
+
+impl Lived {
+    pub(crate) async fn new() -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+        let mut operator = engine.operator().await;
+        let agent = furnish(&mut operator).await;
+        let caller = Caller::to(&engine.url);
+        let mut paid = Vec::new();
+        for n in 0..3 {
+            let body = ask(&agent, n);
+            let answered = caller.post("/sign", &body).await.expect("answered");
+            assert_eq!(answered.0, 200, "{}", json_of(&answered.1));
+            paid.push((body, answered));
+        }
+        assert_eq!(engine.terminate(), Some(0));
+        Self { home, agent, paid }
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+}
+
+/// Wallet, seed, address, policy and a commissioned agent in hmac mode.
+pub(crate) async fn furnish(operator: &mut Operator) -> Agent {
+    for line in ["wallet create main", "seed create", "address create pay 0 \"for tests\"", POLICY]
+    {
+        operator.must(line).await;
+    }
+    let made = operator.outcome("agent register bot --auth hmac").await;
+    let Ok(Answer::Credentials(given)) = made.reply.result else { panic!() };
+    operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+    Agent { id: given.agent_id, token: made.secret.expect("a token"), bearer: false }
+}
+
+/// A body over a little more than a cent, another one for each `n`.
+pub(crate) fn ask(agent: &Agent, n: u64) -> Value {
+    agent.ask(jiff::Timestamp::now().as_second(), &offer(12_000 + n, n), None)
+}
+
+/// How an engine that did not start ended.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) exit: String,
+    pub(crate) said: String,
+}
+
+/// Starts an engine that must not start, and must leave what the folder holds as it is.
+pub(crate) fn refused(folder: &Path, start: &Start) -> Refused {
+    let before = belongings(folder);
+    let refused = refused_anywhere(folder, start);
+    same(&before, &belongings(folder), &refused.said);
+    refused
+}
+
+/// The same where there is no folder to look into.
+pub(crate) fn refused_anywhere(folder: &Path, start: &Start) -> Refused {
+    match EngineProcess::try_start(folder, start) {
+        Ok(_engine) => panic!("an engine started on {}", folder.display()),
+        Err(why) => {
+            let (exit, said) = why.split_at(why.find(|c: char| c.is_ascii_digit()).unwrap_or(0));
+            let end = said.find(|c: char| !c.is_ascii_digit()).unwrap_or(said.len());
+            Refused { exit: format!("{exit}{}", &said[..end]), said: said[end..].trim().to_owned() }
+        }
+    }
+}
+
+pub(crate) fn same(before: &Inventory, after: &Inventory, what: &str) {
+    for (path, item) in before {
+        assert_eq!(after.get(path), Some(item), "{}: {what}", path.display());
+    }
+    let added: Vec<_> = after.keys().filter(|path| !before.contains_key(*path)).collect();
+    assert!(added.is_empty(), "{added:?} came in: {what}");
+}
+
+impl Refused {
+    /// Its exit code, and that it says each of these.
+    pub(crate) fn says(&self, exit: u8, texts: &[&str]) {
+        assert_eq!(self.exit, format!("exit status: {exit}"), "{}", self.said);
+        for text in texts {
+            assert!(self.said.contains(text), "{text:?} is not in: {}", self.said);
+        }
+    }
+}
+
+/// A path as messages show it.
+pub(crate) fn text(path: &Path) -> String {
+    path.display().to_string()
+}

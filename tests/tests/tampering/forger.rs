@@ -1,0 +1,143 @@
+//! Somebody with the file of a journal and a copy of our sources, but without the key of the seals. Shares
+//! no code with the journal: its own reading and writing of entries, straight into the file.
+
+use std::path::Path;
+
+use bursar_core::time::Utc;
+use bursar_domain::{Event, State};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use sha2::{Digest, Sha256};
+
+const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
+const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
+const INDEX: TableDefinition<'_, &[u8], u64> = TableDefinition::new("index");
+const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+
+/// The version that begins each entry and each snapshot.
+const VERSION: u8 = 1;
+
+/// A journal's entries in hand, to be changed and written back with a chain that fits.
+#[derive(Debug)]
+pub(crate) struct Forger {
+    db: Database,
+    pub(crate) entries: Vec<(Utc, Event)>,
+}
+
+impl Forger {
+    pub(crate) fn open(file: &Path) -> Self {
+        let db = Database::create(file).unwrap();
+        let read = db.begin_read().unwrap();
+        let table = read.open_table(ENTRIES).unwrap();
+        let entries = table.iter().unwrap().map(|row| {
+            let (_seq, bytes) = row.unwrap();
+            let (at, event) = (&bytes.value()[9..17], &bytes.value()[49..]);
+            let at = Utc(i64::from_be_bytes(at.try_into().unwrap()));
+            (at, postcard::from_bytes(event).unwrap())
+        });
+        let entries = entries.collect();
+        drop(table);
+        Self { db, entries }
+    }
+
+    /// The events in hand.
+    pub(crate) fn events(&mut self) -> impl Iterator<Item = &mut Event> {
+        self.entries.iter_mut().map(|(_at, event)| event)
+    }
+
+    /// Adds an entry at the end, a moment after the last.
+    pub(crate) fn append(&mut self, event: Event) {
+        let at = self.entries.last().map_or(Utc(0), |(at, _event)| at.plus_ms(1));
+        self.entries.push((at, event));
+    }
+
+    /// Writes the entries back: every hash and the head are reckoned anew, the seal stays what it was.
+    pub(crate) fn write_back(&self) {
+        let write = self.db.begin_write().unwrap();
+        {
+            let mut table = write.open_table(ENTRIES).unwrap();
+            table.retain(|_seq, _bytes| false).unwrap();
+            let (mut seq, mut before) = (0u64, [0; 32]);
+            for (at, event) in &self.entries {
+                seq += 1;
+                let mut bytes = vec![VERSION];
+                bytes.extend(seq.to_be_bytes());
+                bytes.extend(at.0.to_be_bytes());
+                bytes.extend(before);
+                bytes.extend(postcard::to_allocvec(event).unwrap());
+                before = Sha256::digest(&bytes).into();
+                table.insert(seq, bytes.as_slice()).unwrap();
+            }
+            let mut meta = write.open_table(META).unwrap();
+            meta.insert("head", place(seq, before).as_slice()).unwrap();
+        }
+        write.commit().unwrap();
+    }
+
+    /// Changes the stored seal; `None` removes it.
+    pub(crate) fn seal(&self, change: impl FnOnce(Vec<u8>) -> Option<Vec<u8>>) {
+        let write = self.db.begin_write().unwrap();
+        {
+            let mut meta = write.open_table(META).unwrap();
+            let old = meta.remove("seal").unwrap().expect("a seal").value().to_vec();
+            if let Some(new) = change(old) {
+                meta.insert("seal", new.as_slice()).unwrap();
+            }
+        }
+        write.commit().unwrap();
+    }
+
+    /// Stores a snapshot of the state at the head, as if the engine had.
+    pub(crate) fn snapshot(&self, state: &State) {
+        let write = self.db.begin_write().unwrap();
+        {
+            let mut meta = write.open_table(META).unwrap();
+            let head = meta.get("head").unwrap().expect("a head").value().to_vec();
+            let state = postcard::to_allocvec(state).unwrap();
+            let bytes = [&[VERSION][..], &head, &state].concat();
+            meta.insert("snapshot", bytes.as_slice()).unwrap();
+        }
+        write.commit().unwrap();
+    }
+
+    /// The state that the entries lead to.
+    pub(crate) fn state(&self) -> State {
+        let mut state = State::new(State::default_networks());
+        for ((at, event), seq) in self.entries.iter().zip(1..) {
+            let entry = bursar_domain::Entry { seq, at: *at, event: event.clone() };
+            bursar_domain::apply(&mut state, &entry);
+        }
+        state
+    }
+
+    /// Forgets which asks were made.
+    pub(crate) fn forget_asks(&self) {
+        let write = self.db.begin_write().unwrap();
+        write.open_table(INDEX).unwrap().retain(|_key, _id| false).unwrap();
+        write.commit().unwrap();
+    }
+
+    /// Changes what is recorded of every request.
+    pub(crate) fn records(&self, change: impl Fn(&mut bursar_domain::Request)) {
+        let write = self.db.begin_write().unwrap();
+        {
+            let mut table = write.open_table(RECORDS).unwrap();
+            let all: Vec<(u64, Vec<u8>)> = table
+                .iter()
+                .unwrap()
+                .map(|row| row.unwrap())
+                .map(|(seq, bytes)| (seq.value(), bytes.value().to_vec()))
+                .collect();
+            for (seq, bytes) in all {
+                let mut request = postcard::from_bytes(&bytes).unwrap();
+                change(&mut request);
+                let bytes = postcard::to_allocvec(&request).unwrap();
+                table.insert(seq, bytes.as_slice()).unwrap();
+            }
+        }
+        write.commit().unwrap();
+    }
+}
+
+fn place(seq: u64, hash: [u8; 32]) -> Vec<u8> {
+    [&seq.to_be_bytes()[..], &hash].concat()
+}

@@ -1,0 +1,258 @@
+//! A journal that was written to by somebody without the key of the seals.
+
+use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_core::money::Usd;
+use bursar_core::networks::ChainId;
+use bursar_core::policy::Policy;
+use bursar_domain::agents::Credential;
+use bursar_domain::allowance::WindowStart;
+use bursar_domain::{Event, Status};
+use bursar_tests::operator::Expect;
+
+use crate::forger::Forger;
+use crate::stage::{Stage, told_untrusted};
+
+/// A hundred times what the operator allowed.
+fn loosened(policy: &mut Policy) {
+    policy.payments.daily = Usd::dollars(1000);
+    policy.payments.per_request = Usd::dollars(1000);
+    policy.payments.auto_below = Usd::dollars(1000);
+}
+
+/// The policy, as the entries have it.
+fn policy(forger: &mut Forger) -> (bursar_core::ids::Name, u64, Policy) {
+    let set = forger.events().find_map(|event| match event {
+        Event::PolicySet { name, version, policy } => {
+            Some((name.clone(), *version, (**policy).clone()))
+        }
+        _other => None,
+    });
+    set.expect("a policy")
+}
+
+/// When the agent's allowance began, and whose it is.
+fn allowance(forger: &mut Forger) -> (bursar_core::ids::AgentId, WindowStart) {
+    let given = forger.events().find_map(|event| match event {
+        Event::AgentCommissioned { agent, start: Some(start), .. } => {
+            Some((agent.clone(), start.clone()))
+        }
+        _other => None,
+    });
+    given.expect("a commission")
+}
+
+#[tokio::test]
+async fn a_limit_edited_with_a_chain_that_fits_asks_for_every_payment_until_it_is_accepted() {
+    let mut stage = Stage::new().await;
+    let warnings = stage
+        .between(|stage| {
+            let mut forger = Forger::open(&stage.journal());
+            for event in forger.events() {
+                if let Event::PolicySet { policy, .. } = event {
+                    loosened(policy);
+                }
+            }
+            forger.write_back();
+        })
+        .await;
+    told_untrusted(&warnings, "The journal does not fit the wallet");
+    stage.is_held_as_untrusted().await;
+    let audit = stage.audit().await;
+    assert!(!audit.sealed && audit.untrusted.is_some(), "{audit:?}");
+    let Answer::Status(status) = stage.operator().must("status").await else { panic!() };
+    assert!(status.untrusted.is_some());
+
+    // Neither a restart heals it nor a lock nor a new password.
+    let changed = stage.operator().outcome("wallet passwd").await.reply.result;
+    assert_eq!(changed.map_err(|fault| fault.code), Err(Code::JournalUntrusted));
+    let warnings = stage.between(|_stage| ()).await;
+    told_untrusted(&warnings, "The journal does not fit the wallet");
+    stage.is_held_as_untrusted().await;
+
+    // Only the operator's password accepts it.
+    let mut operator = stage.operator();
+    operator.passwords.push_back("not the password".to_owned());
+    assert_eq!(operator.refused("audit accept").await.code, Code::WrongPassword);
+    drop(operator);
+    stage.is_held_as_untrusted().await;
+    let Answer::Audit(accepted) = stage.operator().must("audit accept").await else { panic!() };
+    assert!(accepted.sealed && accepted.untrusted.is_none(), "{accepted:?}");
+    assert_eq!(stage.pay().await.0, 200);
+    assert!(stage.between(|_stage| ()).await.is_empty(), "accepted for good");
+    assert_eq!(stage.pay().await.0, 200);
+}
+
+#[tokio::test]
+async fn an_entry_after_the_last_seal_that_needed_an_open_wallet_is_untrusted() {
+    let mut stage = Stage::new().await;
+    stage.operator().must("agent suspend bot").await;
+    stage.operator().must("network disable base").await;
+    stage.close().await;
+    let whole = std::fs::read(stage.journal()).unwrap();
+    let (agent, start) = allowance(&mut Forger::open(&stage.journal()));
+    let name = |text: &str| text.parse().unwrap();
+    let bearer = Credential::Bearer { sha256: [7; 32] };
+    for event in [
+        Event::Thawed,
+        Event::JournalAccepted,
+        Event::AgentResumed { agent: agent.clone() },
+        Event::NetworkSet { chain: ChainId(8453), enabled: true },
+        Event::CredentialReplaced { agent: agent.clone(), credential: bearer.clone() },
+        Event::AgentRegistered {
+            id: "XYZ123".parse().unwrap(),
+            name: name("thief"),
+            credential: bearer,
+        },
+        Event::AgentCommissioned {
+            agent,
+            policy: name("p"),
+            label: name("pay"),
+            start: Some(start),
+        },
+    ] {
+        std::fs::write(stage.journal(), &whole).unwrap();
+        let mut forger = Forger::open(&stage.journal());
+        forger.append(event.clone());
+        forger.write_back();
+        drop(forger);
+        let warnings = stage.open().await;
+        told_untrusted(&warnings, "came after the last seal and needed an open wallet");
+        stage.close().await;
+    }
+}
+
+#[tokio::test]
+async fn what_the_operator_did_while_locked_is_trusted() {
+    let mut stage = Stage::new().await;
+    stage.operator().must("wallet lock").await;
+    for line in [
+        "policy edit p --day 5",
+        "network disable 4663",
+        "freeze",
+        "policy edit p --auto 0.2",
+        "agent suspend bot",
+    ] {
+        stage.operator().must(line).await;
+    }
+    for line in ["policy edit p --day 6", "thaw", "agent resume bot", "network enable 4663"] {
+        assert_eq!(stage.operator().refused(line).await.code, Code::WalletLocked, "{line}");
+    }
+    assert!(stage.between(|_stage| ()).await.is_empty());
+    stage.operator().must("thaw").await;
+    stage.operator().must("agent resume bot").await;
+    assert_eq!(stage.pay().await.0, 200);
+}
+
+#[tokio::test]
+async fn a_policy_loosened_after_the_last_seal_is_untrusted() {
+    let mut stage = Stage::new().await;
+    let warnings = stage
+        .between(|stage| {
+            let mut forger = Forger::open(&stage.journal());
+            let (name, version, mut policy) = policy(&mut forger);
+            loosened(&mut policy);
+            let version = version + 1;
+            forger.append(Event::PolicySet { name, version, policy: Box::new(policy) });
+            forger.write_back();
+        })
+        .await;
+    assert!(!warnings.is_empty(), "a limit a hundred times as high, unnoticed");
+    stage.is_held_as_untrusted().await;
+}
+
+#[tokio::test]
+async fn an_allowance_renewed_after_the_last_seal_before_its_time_is_untrusted() {
+    let mut stage = Stage::new().await;
+    let warnings = stage
+        .between(|stage| {
+            let mut forger = Forger::open(&stage.journal());
+            let (agent, start) = allowance(&mut forger);
+            forger.append(Event::AllowanceRenewed { agent, start });
+            forger.write_back();
+        })
+        .await;
+    assert!(!warnings.is_empty(), "what was spent today is forgotten, unnoticed");
+    stage.is_held_as_untrusted().await;
+}
+
+#[tokio::test]
+async fn a_seal_that_is_gone_made_up_or_moved_is_untrusted() {
+    let mut stage = Stage::new().await;
+    stage.close().await;
+    let whole = std::fs::read(stage.journal()).unwrap();
+    let flipped = |at: usize| {
+        move |mut seal: Vec<u8>| {
+            seal[at] ^= 1;
+            Some(seal)
+        }
+    };
+    type Change = Box<dyn FnOnce(Vec<u8>) -> Option<Vec<u8>>>;
+    let moved = |seal: Vec<u8>| Some([&[0, 0, 0, 0, 0, 0, 0, 1][..], &seal[8..]].concat());
+    for change in [
+        Box::new(|_seal| None) as Change,
+        Box::new(moved),
+        Box::new(flipped(7)),
+        Box::new(flipped(8)),
+        Box::new(flipped(39)),
+    ] {
+        std::fs::write(stage.journal(), &whole).unwrap();
+        Forger::open(&stage.journal()).seal(change);
+        let warnings = stage.open().await;
+        told_untrusted(&warnings, "The journal does not fit the wallet");
+        stage.is_held_as_untrusted().await;
+        stage.close().await;
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_that_the_entries_do_not_lead_to_is_noticed() {
+    let mut stage = Stage::new().await;
+    let warnings = stage
+        .between(|stage| {
+            let forger = Forger::open(&stage.journal());
+            let mut state = forger.state();
+            let policies = std::sync::Arc::make_mut(&mut state.policies);
+            for record in policies.values_mut() {
+                loosened(&mut std::sync::Arc::make_mut(record).policy);
+            }
+            forger.snapshot(&state);
+        })
+        .await;
+    let line = "policy show p";
+    let Answer::Policy(policy) = stage.operator().must(line).await else { panic!() };
+    let believed = policy.payments.daily != "10.00";
+    assert!(!believed || !warnings.is_empty(), "unnoticed: {:?}", policy.payments);
+}
+
+#[tokio::test]
+#[ignore = "bug: the index of asks is outside the chain: without it one body is authorized twice"]
+async fn asks_that_the_index_forgot_are_noticed_or_still_known() {
+    let mut stage = Stage::new().await;
+    let body = stage.next_ask();
+    let (_, before) = stage.engine().post("/sign", &body).await;
+    let warnings = stage.between(|stage| Forger::open(&stage.journal()).forget_asks()).await;
+    let (_, after) = stage.engine().post("/sign", &body).await;
+    assert!(before == after || !warnings.is_empty(), "first {before}, then {after}");
+}
+
+#[tokio::test]
+#[ignore = "bug: the records of requests are outside the chain, and audit verify does not compare them"]
+async fn a_record_that_the_entries_do_not_lead_to_is_named_by_the_audit() {
+    let mut stage = Stage::new().await;
+    let warnings = stage
+        .between(|stage| {
+            Forger::open(&stage.journal()).records(|request| {
+                if let Status::Authorized { at, .. } = request.status {
+                    request.status = Status::Denied { reason: None, at };
+                }
+            });
+        })
+        .await;
+    let audit = stage.operator().outcome("audit verify").await.reply.result;
+    let noticed = audit.is_err() || !warnings.is_empty();
+    let line = "requests --all";
+    let Answer::Requests { requests } = stage.operator().must(line).await else { panic!() };
+    let lies = requests.iter().any(|request| request.status == "denied");
+    assert!(noticed || !lies, "payments that were signed are shown as denied");
+}

@@ -1,0 +1,152 @@
+//! An older copy of a file, or of all of them, put back.
+
+use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_tests::files::copy_folder;
+use bursar_tests::operator::{Expect, PASSWORD};
+
+use crate::stage::{Stage, told_untrusted};
+
+#[tokio::test]
+async fn a_journal_older_than_the_wallet_s_note_is_untrusted() {
+    let mut stage = Stage::new().await;
+    stage.close().await;
+    let older = std::fs::read(stage.journal()).unwrap();
+    assert!(stage.open().await.is_empty());
+    for _payment in 0..3 {
+        assert_eq!(stage.pay().await.0, 200);
+    }
+    // The wallet notes the journal when it is locked.
+    let warnings = stage.between(|stage| std::fs::write(stage.journal(), &older).unwrap()).await;
+    told_untrusted(&warnings, "of another or a longer journal");
+    stage.is_held_as_untrusted().await;
+    let Answer::Audit(accepted) = stage.operator().must("audit accept").await else { panic!() };
+    assert_eq!(accepted.untrusted, None);
+    assert_eq!(stage.pay().await.0, 200);
+    assert!(stage.between(|_stage| ()).await.is_empty());
+}
+
+/// The note is as old as the last unlock, lock or save: whoever has a copy from later than that, and kills
+/// the engine, can put it back. A head that the operator noted shows it.
+#[tokio::test]
+async fn a_journal_put_back_to_a_moment_after_the_last_note_is_noticed_by_a_noted_head_alone() {
+    let mut stage = Stage::new().await;
+    let _image = stage.copy("image");
+    assert_eq!(stage.pay().await.0, 200);
+    let (_seq, head) = stage.head().await;
+    // The image is what a kill leaves: the wallet has not noted what came after it.
+    let crashed = stage.copy("crashed");
+    stage.close().await;
+    let image = stage.folder().with_file_name("image");
+    std::fs::copy(crashed.join("wallets/main.wallet"), stage.wallet()).unwrap();
+    std::fs::copy(image.join("journal.redb"), stage.journal()).unwrap();
+    assert!(stage.open().await.is_empty(), "noticed after all: then say so");
+    let fault = stage.operator().refused(&format!("audit verify --head {head}")).await;
+    assert_eq!(fault.code, Code::JournalDamaged);
+}
+
+#[tokio::test]
+async fn a_wallet_older_than_the_journal_opens_and_names_the_agents_without_a_secret() {
+    let mut stage = Stage::new().await;
+    stage.close().await;
+    let older = std::fs::read(stage.wallet()).unwrap();
+    assert!(stage.open().await.is_empty());
+    let late = stage.engine().hire("late", "hmac").await;
+    let warnings = stage.between(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert!(warning.message.contains(&late.id), "{}", warning.message);
+    let Answer::Agents { agents } = stage.operator().must("agent list").await else { panic!() };
+    for agent in agents {
+        let lost = agent.agent_id == late.id;
+        assert_eq!(agent.problem.is_some(), lost, "{agent:?}");
+        let way_out = "agent instructions <name> --regenerate";
+        assert!(agent.problem.is_none_or(|problem| problem.contains(way_out)));
+    }
+    let now = stage.engine().now_s();
+    let body = late.ask(now, &bursar_tests::offers::offer(13_000, 99), None);
+    assert_eq!(stage.engine().post("/sign", &body).await.0, 401);
+    assert_eq!(stage.pay().await.0, 200);
+    // The way out works.
+    let made = stage.operator().outcome("agent instructions late --regenerate").await;
+    let renewed = bursar_tests::agent::Agent { token: made.secret.expect("a token"), ..late };
+    let body = renewed.ask(now, &bursar_tests::offers::offer(13_000, 99), None);
+    assert_eq!(stage.engine().post("/sign", &body).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_secret_that_was_replaced_does_not_come_back_with_an_older_wallet() {
+    let mut stage = Stage::new().await;
+    stage.close().await;
+    let older = std::fs::read(stage.wallet()).unwrap();
+    assert!(stage.open().await.is_empty());
+    // The secret has leaked, so the operator issues another.
+    stage.operator().must("agent instructions bot --regenerate").await;
+    assert_eq!(stage.pay().await.0, 401);
+    let warnings = stage.between(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
+    let (status, answer) = stage.pay().await;
+    assert!(status == 401 || !warnings.is_empty(), "{status} {answer}");
+}
+
+#[tokio::test]
+async fn an_old_password_with_an_old_wallet_does_not_make_the_journal_trusted() {
+    let mut stage = Stage::new().await;
+    stage.close().await;
+    let older = std::fs::read(stage.wallet()).unwrap();
+    assert!(stage.open().await.is_empty());
+    let mut operator = stage.operator();
+    operator.passwords.extend([PASSWORD.to_owned(), "another horse battery".to_owned()]);
+    operator.must("wallet passwd").await;
+    drop(operator);
+    assert_eq!(stage.pay().await.0, 200);
+    // Opened with the password that was replaced.
+    let warnings = stage.between(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
+    told_untrusted(&warnings, "the seal does not fit the entries");
+    stage.is_held_as_untrusted().await;
+}
+
+#[tokio::test]
+async fn a_head_noted_earlier_is_part_of_the_chain_and_not_of_a_shortened_one() {
+    let mut stage = Stage::new().await;
+    stage.close().await;
+    let shorter = std::fs::read(stage.journal()).unwrap();
+    assert!(stage.open().await.is_empty());
+    let (first_seq, first) = stage.head().await;
+    assert_eq!(stage.pay().await.0, 200);
+    stage.operator().must("wallet lock").await;
+    let (second_seq, second) = stage.head().await;
+    assert!(second_seq > first_seq);
+    for head in [&first, &second] {
+        let line = format!("audit verify --head {head}");
+        let Answer::Audit(audit) = stage.operator().must(&line).await else { panic!() };
+        assert_eq!(audit.head, second);
+    }
+    let never = format!("audit verify --head {}", "ab".repeat(32));
+    assert_eq!(stage.operator().refused(&never).await.code, Code::JournalDamaged);
+    stage.close().await;
+    std::fs::write(stage.journal(), &shorter).unwrap();
+    stage.start().await;
+    let line = format!("audit verify --head {first}");
+    stage.operator().must(&line).await;
+    let fault = stage.operator().refused(&format!("audit verify --head {second}")).await;
+    assert_eq!(fault.code, Code::JournalDamaged);
+    assert!(fault.message.contains("shortened or replaced"), "{fault}");
+}
+
+/// Said in SECURITY.md: the folder as a whole has no memory outside itself.
+#[tokio::test]
+async fn a_whole_folder_put_back_is_not_noticed_but_by_a_noted_head() {
+    let mut stage = Stage::new().await;
+    stage.close().await;
+    let image = stage.copy("image");
+    assert!(stage.open().await.is_empty());
+    assert_eq!(stage.pay().await.0, 200);
+    stage.operator().must("wallet lock").await;
+    let (_seq, head) = stage.head().await;
+    stage.close().await;
+    std::fs::remove_dir_all(stage.folder()).unwrap();
+    copy_folder(&image, &stage.folder());
+    assert!(stage.open().await.is_empty(), "noticed after all: then say so");
+    assert_eq!(stage.pay().await.0, 200);
+    let fault = stage.operator().refused(&format!("audit verify --head {head}")).await;
+    assert_eq!(fault.code, Code::JournalDamaged);
+}

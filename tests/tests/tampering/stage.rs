@@ -1,0 +1,147 @@
+//! An engine in this process on a folder that can be closed, changed and opened again.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bursar_chain::clock::manual::ManualClock;
+use bursar_core::answers::{Answer, AuditAnswer, Warning};
+use bursar_core::card::HoldReason;
+use bursar_core::time::Utc;
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
+use bursar_tests::files::copy_folder;
+use bursar_tests::offers::offer;
+use bursar_tests::operator::{Expect, Operator};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Half a dollar is automatic, ten dollars are the limit of a day.
+pub(crate) const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
+
+/// A folder, the engine on it when one runs, and an agent that pays.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    home: TempDir,
+    engine: Option<TestEngine>,
+    clock: Arc<ManualClock>,
+    pub(crate) agent: Agent,
+    asked: u64,
+}
+
+impl Stage {
+    /// With a wallet and an agent that has paid twice.
+    pub(crate) async fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
+        let setup = Setup { clock: Arc::clone(&clock), ..Setup::default() };
+        let engine = TestEngine::open(home.path().join("data"), setup).await;
+        engine.furnish(POLICY).await;
+        let agent = engine.hire("bot", "hmac").await;
+        let mut stage = Self { home, engine: Some(engine), clock, agent, asked: 0 };
+        for _payment in 0..2 {
+            assert_eq!(stage.pay().await.0, 200);
+        }
+        stage
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.folder().join("journal.redb")
+    }
+
+    pub(crate) fn wallet(&self) -> PathBuf {
+        self.folder().join("wallets/main.wallet")
+    }
+
+    pub(crate) fn engine(&self) -> &TestEngine {
+        self.engine.as_ref().expect("an engine runs")
+    }
+
+    pub(crate) fn operator(&self) -> Operator {
+        self.engine().operator()
+    }
+
+    /// Ends the engine as an operator does: what waits is written, and the wallet notes the journal.
+    pub(crate) async fn close(&mut self) {
+        let engine = self.engine.take().expect("an engine runs");
+        drop(engine.http);
+        engine.engine.stop().await;
+    }
+
+    /// Starts the engine; the wallet stays closed.
+    pub(crate) async fn start(&mut self) {
+        let setup = Setup { clock: Arc::clone(&self.clock), ..Setup::default() };
+        self.engine = Some(TestEngine::open(self.folder(), setup).await);
+    }
+
+    /// Starts the engine and opens the wallet, which must work; answers what was warned of.
+    pub(crate) async fn open(&mut self) -> Vec<Warning> {
+        self.start().await;
+        let reply = self.operator().outcome("wallet open").await.reply;
+        assert!(reply.result.is_ok(), "{:?}", reply.result);
+        reply.warnings
+    }
+
+    /// Closes the engine, has the folder changed, and opens it again.
+    pub(crate) async fn between(&mut self, change: impl FnOnce(&Self)) -> Vec<Warning> {
+        self.close().await;
+        change(self);
+        self.open().await
+    }
+
+    /// A copy of the folder as it is; an engine may run, as for a backup by a thief.
+    pub(crate) fn copy(&self, name: &str) -> PathBuf {
+        let to = self.home.path().join(name);
+        copy_folder(&self.folder(), &to);
+        to
+    }
+
+    /// A new ask for a little more than a cent.
+    pub(crate) fn next_ask(&mut self) -> Value {
+        self.asked += 1;
+        self.agent.ask(self.engine().now_s(), &offer(12_000 + self.asked, self.asked), None)
+    }
+
+    /// Asks for a little more than a cent, as never before.
+    pub(crate) async fn pay(&mut self) -> (u16, Value) {
+        let body = self.next_ask();
+        self.engine().post("/sign", &body).await
+    }
+
+    /// Asks and is held because the journal does not fit.
+    pub(crate) async fn is_held_as_untrusted(&mut self) {
+        let (status, answer) = self.pay().await;
+        assert_eq!((status, answer["status"].as_str()), (202, Some("pending")), "{answer}");
+        let line = "requests";
+        let Answer::Requests { requests } = self.operator().must(line).await else { panic!() };
+        let id = answer["request_id"].as_str().unwrap();
+        let held = requests.into_iter().find(|request| request.id == id).expect("it waits");
+        let card = held.card.expect("a card");
+        assert_eq!(card.hold, HoldReason::JournalUntrusted);
+    }
+
+    pub(crate) async fn audit(&self) -> AuditAnswer {
+        match self.operator().must("audit verify").await {
+            Answer::Audit(audit) => audit,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn head(&self) -> (u64, String) {
+        match self.operator().must("status").await {
+            Answer::Status(status) => (status.journal, status.head),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// That the operator was told, once, and what of.
+pub(crate) fn told_untrusted(warnings: &[Warning], why: &str) {
+    let [warning] = warnings else { panic!("{warnings:?}") };
+    assert_eq!(warning.code, "JOURNAL_UNTRUSTED");
+    assert!(warning.message.contains(why), "{why:?} is not in: {}", warning.message);
+    assert!(warning.message.contains("audit accept"), "{}", warning.message);
+}
