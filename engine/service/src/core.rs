@@ -17,10 +17,11 @@ use bursar_core::ids::RequestId;
 use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
 use bursar_core::time::Moment;
 use bursar_domain::{
-    Action, Command, Decision, Effect, Entry, Event, Refusal, Reply, Request, State, apply, check,
-    decide, tail,
+    Action, Command, Decision, Effect, Entry, Event, Refusal, Reply, Request, State, Status, apply,
+    check, decide, tail,
 };
 
+use bursar_x402::signature::Signature65;
 use zeroize::Zeroizing;
 
 pub use publish::View;
@@ -28,6 +29,10 @@ pub use publish::View;
 use crate::edition::Edition;
 use crate::journal::{Committed, Head, Journal, JournalError, Slip, Store};
 use crate::vault::gate::Gate;
+
+/// How far back an ask may still be repeated: signatures are fresh for minutes, and clocks are wrong by
+/// zones. What is older is not worth a look-up each at unlock.
+const REPEATABLE_MS: i64 = 2 * 86_400 * 1000;
 
 /// What a command got.
 #[derive(Debug, Clone)]
@@ -132,6 +137,12 @@ impl Core {
         actions: Vec<Action>,
     ) -> Result<Vec<Result<Outcome, Fault>>, Fault> {
         if self.failed.is_some() {
+            // Nothing is decided, but what was signed and told is not denied to who asks again.
+            for action in &actions {
+                if let Action::Signed { id, signature } = action {
+                    self.keep_in_memory(*id, signature);
+                }
+            }
             return Err(Fault::new(Code::JournalFailed));
         }
         let mut drafts = Vec::with_capacity(actions.len());
@@ -147,6 +158,14 @@ impl Core {
             self.reissue_proof(&drafts).map_err(|damage| self.fail(&damage))?
         };
         Ok(self.settle(drafts, proof.as_ref()))
+    }
+
+    fn keep_in_memory(&mut self, id: RequestId, signature: &Signature65) {
+        if let Some(request) = self.state.authorized.get_mut(&id)
+            && let Status::Authorized { signature: slot, .. } = &mut Arc::make_mut(request).status
+        {
+            slot.get_or_insert(*signature);
+        }
     }
 
     /// Slips for what an earlier run authorized rest on the chain that is already on disk.
@@ -377,6 +396,7 @@ impl Core {
     fn examine(&mut self, sealed: Head, moment: &Moment) -> Result<Option<String>, JournalError> {
         let mut state = State::new(self.state.networks_on.iter().copied());
         let mut wrong = None;
+        let mut unknown = None;
         let _proof = self.journal.replay(Head::default(), |entry| {
             let free = entry.seq > sealed.seq;
             if free && wrong.is_none() && !tail::may_follow_a_seal(&state, entry, moment) {
@@ -385,13 +405,34 @@ impl Core {
                     entry.seq
                 ));
             }
+            if entry.event == Event::JournalAccepted {
+                // The operator has accepted what was lost before.
+                unknown = None;
+            }
+            if unknown.is_none() && moment.utc.since_ms(entry.at) < REPEATABLE_MS {
+                unknown = self.lost_ask(entry);
+            }
             apply(&mut state, entry);
         })?;
+        wrong = wrong.or(unknown);
         if state != self.state {
             self.state = state;
             wrong = wrong.or(Some("the snapshot was not what the entries say".to_owned()));
         }
         Ok(wrong)
+    }
+
+    /// The index is under no seal either: an ask that it lost would be taken for a new one when it is
+    /// repeated.
+    fn lost_ask(&self, entry: &Entry) -> Option<String> {
+        let (Event::PaymentAuthorized { asked, .. }
+        | Event::PaymentHeld { asked, .. }
+        | Event::PaymentRefused { asked, .. }) = &entry.event
+        else {
+            return None;
+        };
+        let known = self.journal.knows(&asked.identity, entry.seq).unwrap_or(false);
+        (!known).then(|| format!("the ask of entry {} is missing in the index", entry.seq))
     }
 
     /// The operator accepts the journal as it is: it is sealed from now on.

@@ -104,14 +104,18 @@ impl Engine {
             None => system_ports(&config)?,
         };
         let gate = Arc::new(Gate::default());
-        let store = match store {
-            Some(store) => store,
-            None => open_journal(&folder, &ports)?,
-        };
         let (opening, opening_gate) = (edition.clone(), Arc::clone(&gate));
-        let core = blocking(move || Core::open(store, &opening, opening_gate))
-            .await?
-            .map_err(|error| damaged(&folder, &error))?;
+        let (opening_folder, opening_ports) = (folder.clone(), ports.clone());
+        let core = tokio::task::spawn_blocking(move || {
+            let store = match store {
+                Some(store) => store,
+                None => open_journal(&opening_folder, &opening_ports)?,
+            };
+            Core::open(store, &opening, opening_gate)
+                .map_err(|error| damaged(&opening_folder, &error))
+        })
+        .await
+        .map_err(|_panicked| damaged(&folder, &"its structure is broken"))??;
         let core = Handle::start(core, Arc::clone(&ports.clock))
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         let files = WalletFiles::new(folder.path(), edition.kdf_bounds, Arc::clone(&ports.faults));
@@ -121,7 +125,8 @@ impl Engine {
             Some(double) => Arc::clone(double),
             None => Arc::clone(&vault) as Arc<dyn Signer>,
         };
-        let execution = Execution { signer, core: core.clone(), tasks: tasks.clone() };
+        let faults = Arc::clone(&ports.faults);
+        let execution = Execution { signer, core: core.clone(), tasks: tasks.clone(), faults };
         let shared = Arc::new(Shared {
             folder,
             edition,
@@ -319,11 +324,28 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
 
 fn open_journal(folder: &DataFolder, ports: &Ports) -> Result<Box<dyn Store>, Fault> {
     let path = folder.file("journal.redb");
-    create_owner_only(&path).map_err(|error| damaged(folder, &error))?;
-    match RedbStore::open(&path, Arc::clone(&ports.faults)) {
-        Ok(store) => Ok(Box::new(store)),
-        Err(error) => Err(damaged(folder, &error)),
+    let empty = std::fs::metadata(&path).map_or(true, |found| found.is_file() && found.len() == 0);
+    // A new journal would let everything be spent again, and the wallet would not open by it anyway.
+    if empty && has_wallet(folder) {
+        return Err(damaged(folder, &"it is empty or missing, and there is a wallet file"));
     }
+    create_owner_only(&path).map_err(|error| damaged(folder, &error))?;
+    ports.faults.reach("journal.created").map_err(|error| damaged(folder, &error))?;
+    // Opening for writing tidies the file up: a damaged one must be refused untouched.
+    crate::journal::look(&path).map_err(|error| damaged(folder, &error))?;
+    let store = RedbStore::open(&path, Arc::clone(&ports.faults))
+        .map_err(|error| damaged(folder, &error))?;
+    ports.faults.reach("journal.opened").map_err(|error| damaged(folder, &error))?;
+    Ok(Box::new(store))
+}
+
+fn has_wallet(folder: &DataFolder) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder.file("wallets")) else { return false };
+    entries.flatten().any(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.ends_with(".wallet") || name.ends_with(".wallet.previous")
+    })
 }
 
 /// The journal's file has mode 0600 from its creation, whatever the umask.

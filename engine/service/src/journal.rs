@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 
 pub use codec::{Hash, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
-pub use redb_store::RedbStore;
+pub use redb_store::{RedbStore, look};
 pub use slip::Slip;
 use store::id_key;
 pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
@@ -179,6 +179,11 @@ impl Journal {
             None => None,
         };
         Ok(Prior { same, claimed })
+    }
+
+    /// Whether the index leads from an ask to its request, or to a later one.
+    pub fn knows(&self, identity: &Identity, seq: u64) -> Result<bool, JournalError> {
+        Ok(self.find(&identity.index_key())?.is_some_and(|found| found.seq >= seq))
     }
 
     /// What an index key leads to, as the next commit will leave it.

@@ -50,7 +50,11 @@ pub(crate) async fn run(engine: &Arc<Shared>, order: Order, dialogue: &mut Dialo
     };
     match done {
         Ok(done) => Reply { result: Ok(done.answer), warnings: done.warnings, secret: done.secret },
-        Err(fault) => {
+        Err(mut fault) => {
+            if fault.code == Code::JournalFailed {
+                let file = engine.folder.file("journal.redb");
+                fault.message = format!("{} ({})", fault.message, file.display());
+            }
             if let Some(detail) = &fault.detail {
                 tracing::warn!(code = %fault.code, detail, "a command failed");
             }

@@ -101,7 +101,10 @@ impl Vault {
         if wallet.wallet_id() != known.wallet_id {
             return Err(Fault::because(
                 Code::WalletDamaged,
-                "The wallet file is not the one that this journal knows: put the right one back.",
+                format!(
+                    "{} is not the wallet that this journal knows: put the right one back.",
+                    self.files.file(&known.name).display()
+                ),
             ));
         }
         let prepared = Prepared {

@@ -25,6 +25,20 @@ pub fn quoted(foreign: &str, width: usize) -> String {
     shown
 }
 
+/// Our own line, in which foreign text may stand in quotes: only what could move the cursor, hide or
+/// reorder is written as `\u{..}`.
+pub fn visible(line: &str) -> String {
+    let mut shown = String::with_capacity(line.len());
+    for ch in line.chars() {
+        if is_unsafe(ch) {
+            shown.extend(ch.escape_unicode());
+        } else {
+            shown.push(ch);
+        }
+    }
+    shown
+}
+
 /// Control, zero-width, bidirectional and tag characters.
 fn is_unsafe(ch: char) -> bool {
     ch.is_control()

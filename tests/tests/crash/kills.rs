@@ -91,7 +91,6 @@ const SHORT_LIFE: &[Step] = &[
 ];
 
 #[tokio::test]
-#[ignore = "bug: the previous copy lacks what the last save before the change added"]
 async fn a_killed_change_of_the_password_leaves_everything_under_whichever_opens() {
     let told = reached(SHORT_LIFE, None).await;
     let before = told.iter().filter(|(step, _point)| *step != Step::Passwd);

@@ -108,7 +108,6 @@ async fn a_flipped_byte_in_any_entry_is_refused_by_the_number_of_the_entry() {
 }
 
 #[tokio::test]
-#[ignore = "bug: redb shrinks and rewrites the file while the engine refuses it"]
 async fn a_journal_with_a_flipped_byte_is_left_as_it_is() {
     flip_each_entry(|lived, seq, _last| {
         let before = belongings(&lived.folder());
@@ -119,7 +118,6 @@ async fn a_journal_with_a_flipped_byte_is_left_as_it_is() {
 }
 
 #[tokio::test]
-#[ignore = "bug: redb panics at some damage, and the operator is told neither file nor way out"]
 async fn damage_that_the_store_does_not_survive_is_told_with_the_file() {
     let lived = Lived::new().await;
     let file = lived.file("journal.redb");
@@ -146,7 +144,6 @@ async fn damage_that_the_store_does_not_survive_is_told_with_the_file() {
 }
 
 #[tokio::test]
-#[ignore = "bug: an engine starts on an empty or missing journal although a wallet file is there"]
 async fn an_empty_or_missing_journal_beside_a_wallet_is_refused() {
     for missing in [false, true] {
         let lived = Lived::new().await;

@@ -141,7 +141,6 @@ async fn a_failed_commit_ends_deciding_and_a_restart_knows_what_was_answered() {
 }
 
 #[tokio::test]
-#[ignore = "bug: an operator is not told which file a failed commit is about"]
 async fn a_failed_commit_names_the_journal_to_the_operator() {
     let lived = Lived::new().await;
     let fault = Some("fail:journal.before_commit:2".to_owned());

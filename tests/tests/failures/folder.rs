@@ -52,7 +52,6 @@ fn a_folder_that_is_a_file_a_link_or_another_account_s_is_refused_by_name() {
 }
 
 #[test]
-#[ignore = "bug: a slash at the end makes the engine follow a link that it says it does not follow"]
 fn a_link_with_a_slash_at_its_end_is_refused_too() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("real")).unwrap();

@@ -76,7 +76,6 @@ async fn a_seal_that_cannot_be_written_ends_deciding_like_any_other_commit() {
 }
 
 #[tokio::test]
-#[ignore = "bug: a payment that was answered as signed is polled as executing after a failed commit"]
 async fn a_header_that_was_given_is_polled_after_a_failed_commit_too() {
     let faults = Arc::new(FailsOnce::default());
     let (signer, mut asked) = SlowSigner::machine();

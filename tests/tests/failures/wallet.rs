@@ -90,7 +90,6 @@ async fn a_wallet_that_is_gone_cut_foreign_or_open_to_others_is_refused_by_name(
 }
 
 #[tokio::test]
-#[ignore = "bug: the message about a wallet of another journal names no file"]
 async fn a_foreign_wallet_is_told_with_its_file() {
     let (lived, other) = (Lived::new().await, Lived::new().await);
     let current = lived.file("wallets/main.wallet");

@@ -1,7 +1,7 @@
 //! The paper that a result is written on: aligned rows and tables. Whatever is put on it, no character
 //! reaches the terminal that could move its cursor, hide text or reorder it.
 
-use bursar_core::text::quoted;
+use bursar_core::text::{quoted, visible};
 use zeroize::Zeroizing;
 
 /// Enough for every sheet with a secret on it, so that growing leaves no copy of one behind.
@@ -92,8 +92,7 @@ impl Sheet {
 
 /// Text with every character that could act on a terminal written as `\u{..}`.
 pub(super) fn plain(text: &str) -> String {
-    let quoted = quoted(text, usize::MAX);
-    quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default().to_owned()
+    visible(text)
 }
 
 /// Text that somebody else wrote, in quotes and cut.

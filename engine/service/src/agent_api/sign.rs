@@ -90,6 +90,8 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         // A signer that refuses, or a freeze in between: the authorization stays, a poll tells the rest.
         signature = execute(&api.execution, slip).await.unwrap_or(None);
     }
+    let reached = api.ports.faults.reach("reply.before");
+    reached.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
     Ok(told(&record, signature.as_ref(), &moment))
 }
 

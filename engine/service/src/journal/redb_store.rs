@@ -195,3 +195,43 @@ fn existing<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
 fn failed(error: impl std::fmt::Display) -> StoreError {
     StoreError(error.to_string())
 }
+
+/// Reads the chain of a file that was closed well, from its snapshot on, without writing to it. A file that
+/// was not is left to be opened, which repairs it.
+pub fn look(path: &Path) -> Result<(), super::JournalError> {
+    let Ok(db) = Database::builder().open_read_only(path) else { return Ok(()) };
+    let read = db.begin_read().map_err(failed)?;
+    let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(()) };
+    let mut at = Head::default();
+    let snapshot = match existing(read.open_table(META))? {
+        Some(meta) => {
+            meta.get("snapshot").map_err(failed)?.and_then(|b| decode_snapshot(b.value()))
+        }
+        None => None,
+    };
+    if let Some(snapshot) = snapshot
+        && let Some(bytes) = table.get(snapshot.head.seq).map_err(failed)?
+        && super::codec::hash(bytes.value()) == snapshot.head.hash
+    {
+        at = snapshot.head;
+    }
+    for row in table.range(at.seq.saturating_add(1)..).map_err(failed)? {
+        let (_seq, bytes) = row.map_err(failed)?;
+        let seq = at.seq.saturating_add(1);
+        super::codec::decode(bytes.value(), at)
+            .map_err(|reason| super::JournalError::Damaged { seq, reason })?;
+        at = Head { seq, hash: super::codec::hash(bytes.value()) };
+    }
+    let meta = existing(read.open_table(META))?;
+    let head = match &meta {
+        Some(meta) => meta.get("head").map_err(failed)?,
+        None => None,
+    };
+    match head.and_then(|bytes| decode_head(bytes.value())) {
+        Some(head) if head != at => Err(super::JournalError::Damaged {
+            seq: at.seq.saturating_add(1),
+            reason: "the chain does not lead to the recorded head".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -34,6 +34,12 @@ async fn verify(engine: &Arc<Shared>, head: Option<&str>) -> Result<Done, Fault>
         .await?
         .map_err(|error| Fault::because(Code::JournalDamaged, format!("{error}.")))?;
     let view = engine.core.view();
+    if head.seq == view.head.seq && head.hash != view.head.hash {
+        return Err(Fault::because(
+            Code::JournalDamaged,
+            format!("the journal is damaged at entry {}: it is not what was written.", head.seq),
+        ));
+    }
     if head.seq < view.head.seq {
         return Err(Fault::because(
             Code::JournalDamaged,

@@ -35,7 +35,7 @@ pub(super) async fn run(
             warnings = open_with(engine, given).await?;
         }
         WalletOrder::Lock => note_and_lock(engine).await,
-        WalletOrder::Passwd => change_password(engine, dialogue).await?,
+        WalletOrder::Passwd => warnings = change_password(engine, dialogue).await?,
     }
     Ok(Done { answer: Answer::Wallet(describe::wallet(engine)), warnings, secret: None })
 }
@@ -166,14 +166,25 @@ pub(crate) async fn note_and_lock(engine: &Arc<Shared>) {
     }
 }
 
-async fn change_password(engine: &Arc<Shared>, dialogue: &mut Dialogue) -> Result<(), Fault> {
+async fn change_password(
+    engine: &Arc<Shared>,
+    dialogue: &mut Dialogue,
+) -> Result<Vec<Warning>, Fault> {
     super::prove_operator(engine, dialogue).await?;
     let given = new_password(dialogue).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     super::needs_trust(engine)?;
     let vault = Arc::clone(&engine.vault);
     blocking(move || vault.change_password(&given)).await??;
-    seal(engine).await
+    // From here on the new password is the one that opens: nothing may be told that denies it.
+    match seal(engine).await {
+        Ok(()) => Ok(Vec::new()),
+        Err(fault) if fault.code == Code::JournalFailed => Err(Fault::because(
+            fault.code,
+            format!("The password was changed, but: {}", fault.message),
+        )),
+        Err(fault) => Ok(vec![Warning { code: "WALLET_FILE".to_owned(), message: fault.message }]),
+    }
 }
 
 /// Seals the journal's head with the wallet's newest key and notes it in the wallet file.

@@ -34,6 +34,8 @@ impl DataFolder {
     /// Creates the folder with mode 0700 if it is missing, and checks it.
     pub fn open(path: &Path) -> Result<Self, Fault> {
         let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
+        // Without a slash at the end, which would follow a link.
+        let path: PathBuf = path.components().collect();
         if let Err(error) = fs::DirBuilder::new().recursive(true).mode(0o700).create(&path) {
             return Err(unusable(&path, &error));
         }

@@ -75,6 +75,11 @@ impl WalletFiles {
         OpenWallet::create(place, self.bounds, password, kdf)
     }
 
+    /// Where the current save of a wallet lies.
+    pub fn file(&self, name: &Name) -> PathBuf {
+        self.folder.join(format!("{}.wallet", name.as_str()))
+    }
+
     /// Opens the current save, or the previous one if the current is missing or damaged.
     pub fn open(
         &self,

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::core::handle::Handle;
 use crate::journal::Slip;
-use crate::ports::{SignFault, Signer};
+use crate::ports::{Faults, SignFault, Signer};
 
 /// Who signs, and where it is recorded.
 #[derive(Debug, Clone)]
@@ -18,6 +18,7 @@ pub struct Execution {
     pub core: Handle,
     /// Work that must finish although its caller may go.
     pub tasks: TaskTracker,
+    pub faults: Arc<dyn Faults>,
 }
 
 /// Signs a slip and has the signature recorded. Does not wait for a signer that asks a person; `None` says
@@ -41,7 +42,11 @@ pub async fn execute(run: &Execution, slip: Slip) -> Result<Option<Signature65>,
 /// Signs and records, without a moment in between at which the work could be dropped.
 async fn sign(run: &Execution, slip: Slip) -> Result<Signature65, SignFault> {
     let id = slip.request();
+    let reach =
+        |point| run.faults.reach(point).map_err(|error| SignFault::Refused(error.to_string()));
+    reach("sign.before")?;
     let signed = run.signer.sign(slip).await;
+    reach("sign.after")?;
     match &signed {
         Ok(signature) => run.core.record(id, *signature),
         Err(refused) => tracing::warn!(request = %id.short(), %refused, "not signed"),

@@ -175,7 +175,8 @@ impl OpenWallet {
         self.contents.retired_seal_keys.push(boxed(&self.keys.seal_key()));
         self.begin_generation();
         let changed = self.seal_under(&keys).and_then(|text| {
-            self.place.put_current(&text)?;
+            // Both, so that the old password opens everything too until the change is done.
+            self.place.put_both(&text, &self.saved)?;
             self.place.sweep()?;
             self.place.remove_previous()?;
             Ok(text)
