@@ -16,6 +16,9 @@ pub(crate) fn demo(global: &Global, arguments: &[OsString]) -> u8 {
     let program = beside_this("bursar-demo");
     let mut command = Command::new(&program);
     command.args(arguments);
+    if global.yes {
+        command.arg("--yes");
+    }
     match exit_of(command) {
         Ok(exit) => exit,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

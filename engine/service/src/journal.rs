@@ -28,6 +28,9 @@ pub use slip::Slip;
 use store::id_key;
 pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 
+/// Room for most records and entries without growing.
+const RECORD_BYTES: usize = 1024;
+
 /// Why the journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
@@ -129,9 +132,9 @@ impl Journal {
 
     /// Keeps a request's record for the next commit, and for look-ups until then. `new` ones are indexed.
     pub fn note(&mut self, request: &Arc<Request>, new: bool) -> Result<(), JournalError> {
-        let bytes = postcard::to_allocvec(request).map_err(|error| JournalError::Damaged {
-            seq: self.head.seq,
-            reason: error.to_string(),
+        let bytes = Vec::with_capacity(RECORD_BYTES);
+        let bytes = postcard::to_extend(&**request, bytes).map_err(|error| {
+            JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
         })?;
         self.waiting.records.push((request.seq, bytes));
         if new {

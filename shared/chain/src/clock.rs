@@ -54,6 +54,10 @@ impl SystemClock {
 }
 
 impl Clock for SystemClock {
+    fn mono_ms(&self) -> u64 {
+        SystemClock::mono_ms(self)
+    }
+
     fn now(&self) -> Moment {
         let utc = wall_clock();
         let (local_day, day_start, offset_s) = day_of(utc, &self.zone());

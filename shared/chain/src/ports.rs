@@ -21,6 +21,11 @@ pub trait Clock: Send + Sync + Debug {
     /// composes the two fills it in.
     fn now(&self) -> Moment;
 
+    /// The monotonic part of now alone, for what only measures how long: it needs no date.
+    fn mono_ms(&self) -> u64 {
+        self.now().mono_ms
+    }
+
     /// Ends once [`Moment::mono_ms`] has reached `mono_ms`, at once if it has already. Waits are measured
     /// by the monotonic part, so setting the wall clock neither cuts one short nor prolongs it.
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()>;

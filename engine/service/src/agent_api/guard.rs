@@ -136,7 +136,7 @@ impl RateClock for Ticks {
     type Instant = Nanos;
 
     fn now(&self) -> Nanos {
-        Nanos::new(self.0.now().mono_ms.saturating_mul(1_000_000))
+        Nanos::new(self.0.mono_ms().saturating_mul(1_000_000))
     }
 }
 

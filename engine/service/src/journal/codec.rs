@@ -4,7 +4,7 @@ use bursar_core::time::Utc;
 use bursar_domain::{Entry, Event};
 use sha2::{Digest, Sha256};
 
-use super::Head;
+use super::{Head, RECORD_BYTES};
 
 /// SHA-256 of an entry's bytes.
 pub type Hash = [u8; 32];
@@ -21,7 +21,7 @@ pub fn hash_hex(hash: &Hash) -> String {
 }
 
 pub(super) fn encode(entry: &Entry, before: &Hash) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::with_capacity(512);
+    let mut bytes = Vec::with_capacity(RECORD_BYTES);
     bytes.push(VERSION);
     bytes.extend_from_slice(&entry.seq.to_be_bytes());
     bytes.extend_from_slice(&entry.at.0.to_be_bytes());
