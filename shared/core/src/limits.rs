@@ -42,8 +42,14 @@ pub const CLOCK_AHEAD_OF_CHAIN_MS: i64 = 3600 * 1000;
 
 /// Commands that may wait for the core; beyond it callers are told BUSY.
 pub const CORE_QUEUE: usize = 1024;
-/// Commands decided in one commit: measured best; larger batches only lengthen the tail.
+/// Commands decided in one commit while commits are slow: the disk then sets the pace, and a larger batch
+/// only lengthens the tail.
 pub const CORE_BATCH: usize = 64;
+/// Commands decided in one commit while commits are quick: callers and core then work side by side instead
+/// of waiting for each other.
+pub const CORE_BATCH_QUICK: usize = 32;
+/// A step that took as long was held up by the disk.
+pub const CORE_STEP_SLOW_MS: u64 = 6;
 /// Records that may wait for the next commit before one is made for them.
 pub const RECORD_DELAY_MS: u64 = 100;
 /// Entries between two snapshots of the state.

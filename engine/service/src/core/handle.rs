@@ -8,7 +8,9 @@ use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::{CORE_BATCH, CORE_QUEUE, RECORD_DELAY_MS};
+use bursar_core::limits::{
+    CORE_BATCH, CORE_BATCH_QUICK, CORE_QUEUE, CORE_STEP_SLOW_MS, RECORD_DELAY_MS,
+};
 use bursar_core::time::Moment;
 use bursar_domain::{Action, Request};
 use bursar_x402::signature::Signature65;
@@ -148,6 +150,7 @@ fn run(
     clock: &dyn Clock,
 ) {
     let delay = Duration::from_millis(RECORD_DELAY_MS);
+    let mut most = CORE_BATCH;
     loop {
         let first = if core.has_waiting() {
             match inbox.recv_timeout(delay) {
@@ -167,13 +170,16 @@ fn run(
         };
         let mut batch = Batch::default();
         let mut other = batch.take(first);
-        while other.is_none() && batch.has_room() {
+        while other.is_none() && batch.has_room(most) {
             match inbox.try_recv() {
                 Ok(message) => other = batch.take(message),
                 Err(_empty) => break,
             }
         }
+        let began = clock.mono_ms();
         batch.step(&mut core, publish, clock);
+        let slow = clock.mono_ms().saturating_sub(began) >= CORE_STEP_SLOW_MS;
+        most = if slow { CORE_BATCH } else { CORE_BATCH_QUICK };
         match other {
             Some(Message::Stop(answer)) => {
                 core.flush(&clock.now());
@@ -211,8 +217,8 @@ struct Batch {
 }
 
 impl Batch {
-    fn has_room(&self) -> bool {
-        self.decisions < CORE_BATCH && self.actions.len() < CORE_QUEUE
+    fn has_room(&self, most: usize) -> bool {
+        self.decisions < most && self.actions.len() < CORE_QUEUE
     }
 
     /// Takes an action in; hands back what is none and so ends the batch.
