@@ -1,7 +1,7 @@
 //! Requests of agents: what was asked, under which terms, and what became of it. This module alone knows
 //! the 15 minutes.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256};
 use bursar_core::card::HoldReason;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::HOLD_MS;
@@ -165,21 +165,5 @@ impl Request {
     pub fn is_redeemable(&self, now: Utc) -> bool {
         let now = u64::try_from(now.seconds()).unwrap_or(0);
         self.valid_before().is_some_and(|before| now < before)
-    }
-
-    /// The terms of EIP-3009 for this request.
-    pub fn terms(&self, valid_after: u64, valid_before: u64, nonce: [u8; 32]) -> Authorization {
-        Authorization {
-            from: self.from,
-            to: self.ask.payee,
-            value: self.value(),
-            valid_after,
-            valid_before,
-            nonce: B256::from(nonce),
-        }
-    }
-
-    fn value(&self) -> U256 {
-        self.ask.amount.0
     }
 }

@@ -43,9 +43,7 @@ macro_rules! codes {
 codes! {
     // The agent's request as such.
     InvalidJson "INVALID_JSON" 400 2 "The body must be one JSON object without duplicate keys.";
-    InvalidContentLength "INVALID_CONTENT_LENGTH" 400 2 "Send one plain Content-Length.";
     MissingAgentId "MISSING_AGENT_ID" 400 2 "Send agent_id.";
-    MissingSignature "MISSING_SIGNATURE" 400 2 "Send signature.";
     MissingX402Data "MISSING_X402_DATA" 400 2 "Send payment_required: the value of the 402 answer's header.";
     InvalidPaymentRequired "INVALID_PAYMENT_REQUIRED" 400 2 "payment_required must be base64 of the 402 answer's JSON, unchanged.";
     InvalidX402Data "INVALID_X402_DATA" 400 2 "x402_data must be a JSON object, sent instead of payment_required.";
@@ -70,7 +68,6 @@ codes! {
     RequestNotFound "REQUEST_NOT_FOUND" 404 7 "Request not found";
     NotFound "NOT_FOUND" 404 7 "Not found";
     MethodNotAllowed "METHOD_NOT_ALLOWED" 405 2 "Method not allowed";
-    PaymentAlreadySettled "PAYMENT_ALREADY_SETTLED" 409 10 "This payment has been settled already.";
     PaymentExpired "PAYMENT_EXPIRED" 409 22 "This authorization has expired: sign a new request.";
     IdempotencyConflict "IDEMPOTENCY_CONFLICT" 409 10 "This idempotency_key belongs to another payment: choose a new one.";
     PayloadTooLarge "PAYLOAD_TOO_LARGE" 413 2 "The body may have 1 MiB.";

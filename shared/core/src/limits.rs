@@ -74,8 +74,6 @@ pub const CONTROL_SESSIONS: usize = 64;
 pub const RATE_PER_MINUTE: u32 = 300;
 /// Addresses that the rate limit keeps count of.
 pub const RATE_KEYS: usize = 65_536;
-/// Failed authentications a minute for one agent from one address prefix.
-pub const FAILED_AUTH_PER_MINUTE: u32 = 30;
 
 /// Shortest password of a wallet.
 pub const PASSWORD_CHARS: usize = 8;
