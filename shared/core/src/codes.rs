@@ -52,6 +52,18 @@ codes! {
     InvalidRequest "INVALID_REQUEST" 400 2 "A field of the request has the wrong type or size.";
     InvalidRequestId "INVALID_REQUEST_ID" 400 2 "A request id is a whole UUID.";
     MissingRequestId "MISSING_REQUEST_ID" 400 2 "Name the request id in the path.";
+    BadRequest "BAD_REQUEST" 400 2 "The request is not well-formed HTTP/1.1, or a field is missing.";
+    InvalidContentLength "INVALID_CONTENT_LENGTH" 400 2 "Content-Length is one number of plain digits, and never beside Transfer-Encoding.";
+    MissingTransactionId "MISSING_TRANSACTION_ID" 400 2 "Send transaction_id: the one that /sign answered.";
+    InvalidTransactionId "INVALID_TRANSACTION_ID" 400 2 "A transaction id is a whole UUID.";
+    MissingEvent "MISSING_EVENT" 400 2 "Send event: submitted, settled or failed.";
+    InvalidEvent "INVALID_EVENT" 400 2 "event is submitted, settled or failed.";
+    MissingTxHash "MISSING_TX_HASH" 400 2 "A settled payment has a tx_hash: send it.";
+    InvalidTxHash "INVALID_TX_HASH" 400 2 "tx_hash is 0x and 64 hex digits.";
+    MissingTrade "MISSING_TRADE" 400 2 "Send trade: an object.";
+    MissingPosition "MISSING_POSITION" 400 2 "Send position: an object.";
+    FieldNotPermitted "FIELD_NOT_PERMITTED" 400 2 "The operator decides this: leave the field out.";
+    DefiDisabled "DEFI_DISABLED" 400 9 "Lending is not enabled for this agent.";
     AuthFailed "AUTH_FAILED" 401 5 "Authentication failed";
     NetworkDisabled "NETWORK_DISABLED" 403 9 "The operator has this network switched off.";
     NetworkNotAllowed "NETWORK_NOT_ALLOWED_BY_POLICY" 403 6 "The agent's policy does not allow this network.";
@@ -64,14 +76,20 @@ codes! {
     ExceedsPerRequestMax "EXCEEDS_PER_REQUEST_MAX" 403 6 "Exceeds per-request maximum";
     ForeignHostRejected "FOREIGN_HOST_REJECTED" 403 6 "Call the server by a loopback name, or add this one to the setting server.hosts.";
     BrowserOriginRejected "BROWSER_ORIGIN_REJECTED" 403 6 "Requests that come from a web page are refused.";
+    LanBearerRefused "LAN_BEARER_REFUSED" 403 6 "Bearer tokens are refused from other machines: use an hmac agent, or call from this machine.";
+    Unauthorized "UNAUTHORIZED" 403 6 "This transaction belongs to another agent.";
     AgentNotFound "AGENT_NOT_FOUND" 404 7 "No agent has this code.";
     RequestNotFound "REQUEST_NOT_FOUND" 404 7 "Request not found";
+    TransactionNotFound "TRANSACTION_NOT_FOUND" 404 7 "Transaction not found";
     NotFound "NOT_FOUND" 404 7 "Not found";
     MethodNotAllowed "METHOD_NOT_ALLOWED" 405 2 "Method not allowed";
+    RequestTimeout "REQUEST_TIMEOUT" 408 1 "The request took too long to arrive: send it again, faster.";
+    PaymentSettled "PAYMENT_ALREADY_SETTLED" 409 10 "This payment has been made already.";
     PaymentExpired "PAYMENT_EXPIRED" 409 22 "This authorization has expired: sign a new request.";
     IdempotencyConflict "IDEMPOTENCY_CONFLICT" 409 10 "This idempotency_key belongs to another payment: choose a new one.";
     PayloadTooLarge "PAYLOAD_TOO_LARGE" 413 2 "The body may have 1 MiB.";
     UnsupportedEncoding "UNSUPPORTED_ENCODING" 415 2 "Send the body without a content encoding.";
+    HeadTooLarge "REQUEST_HEADER_TOO_LARGE" 431 2 "The request line may have 4 KiB, and all headers 16 KiB and 64 lines.";
     RateLimitExceeded "RATE_LIMIT_EXCEEDED" 429 1 "Rate limit exceeded";
     LimitReached "LIMIT_REACHED" 429 6 "The daily limit is used up: ask again after it renews.";
     ExceedsDailyLimit "EXCEEDS_DAILY_LIMIT" 429 6 "Exceeds the daily limit";
@@ -89,6 +107,7 @@ codes! {
     RequestDenied "REQUEST_DENIED" 409 21 "User rejected";
 
     // The operator's side.
+    Unpriced "UNPRICED" 409 9 "This asset has no price yet, so no limit can be applied to it: deny the request.";
     BadInput "BAD_INPUT" 400 2 "The command was not understood.";
     EngineDown "ENGINE_DOWN" 503 3 "No engine runs on this data folder: start `bursar engine`.";
     EngineRunning "ENGINE_RUNNING" 409 10 "Another engine holds this data folder.";
