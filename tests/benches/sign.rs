@@ -36,7 +36,7 @@ use bursar_x402::required::PaymentRequired;
 use bursar_x402::requirements::choose;
 use bursar_x402::signature::Signature65;
 use bursar_x402::typed_data::TokenDomain;
-use bursar_x402::v2::{Echo, payment_header};
+use bursar_x402::{Echo, payment_header};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -17,8 +17,8 @@ use bursar_tests::doubles::SlowSigner;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{BASE, PAY_TO, offer};
 use bursar_tests::operator::Expect;
+use bursar_x402::Echo;
 use bursar_x402::authorization::Authorization;
-use bursar_x402::v2::Echo;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -61,6 +61,7 @@ fn forged_cheque(state: &State) -> (RequestId, Event) {
             request_url: None,
             resource_url: None,
             domain_contradicted: false,
+            unpriced: false,
             echo: Echo::none(),
         },
     };

@@ -15,12 +15,20 @@ use crate::agents::{Agent, Commission, PolicyRecord};
 use crate::allowance::Window;
 use crate::event::{AddressAdded, Asked, Entry, Event};
 use crate::requests::{Approver, Deadline, Request, Status};
+use crate::settlement::Settlement;
 use crate::state::State;
 use crate::wallets::{PayingAddress, Seed, Wallet};
 
-/// Applies one entry of the journal. Answers the request it touched, as it now stands: the journal's
-/// index keeps that record, also of requests that are over and leave the state.
-pub fn apply(state: &mut State, entry: &Entry) -> Option<Arc<Request>> {
+/// What an entry touched, as it now stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Touched {
+    Request(Arc<Request>),
+    Settlement(Arc<Settlement>),
+}
+
+/// Applies one entry of the journal. Answers what it touched: the journal's index keeps that record, also
+/// of requests that are over and leave the state.
+pub fn apply(state: &mut State, entry: &Entry) -> Option<Touched> {
     state.seq = entry.seq;
     state.clock = state.clock.max(entry.at);
     let touched = apply_event(state, entry);
@@ -28,7 +36,7 @@ pub fn apply(state: &mut State, entry: &Entry) -> Option<Arc<Request>> {
     touched
 }
 
-fn apply_event(state: &mut State, entry: &Entry) -> Option<Arc<Request>> {
+fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
     let at = entry.at;
     match &entry.event {
         Event::WalletCreated { name, wallet_id } => {
@@ -105,42 +113,50 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Arc<Request>> {
         Event::PaymentAuthorized { asked, terms } => {
             let request = request(asked, entry, authorized(terms, at, Approver::Policy));
             spend(state, &request.agent, request.ask.usd);
-            return Some(await_redemption(state, request));
+            return Some(Touched::Request(await_redemption(state, request)));
         }
         Event::PaymentHeld { asked, reason, deadline } => {
-            return Some(hold(state, asked, entry, *reason, deadline));
+            return Some(Touched::Request(hold(state, asked, entry, *reason, deadline)));
         }
         Event::PaymentRefused { asked, refusal } => {
             let status = Status::Refused { refusal: refusal.clone(), at };
-            return Some(Arc::new(request(asked, entry, status)));
+            return Some(Touched::Request(Arc::new(request(asked, entry, status))));
         }
         Event::PaymentApproved { id, terms } => {
             let mut request = release(state, id)?;
             spend(state, &request.agent, request.ask.usd);
             request.status = authorized(terms, at, Approver::Operator);
-            return Some(await_redemption(state, request));
+            return Some(Touched::Request(await_redemption(state, request)));
         }
         Event::PaymentDenied { id, reason } => {
             let mut request = release(state, id)?;
             request.status = Status::Denied { reason: reason.clone(), at };
-            return Some(Arc::new(request));
+            return Some(Touched::Request(Arc::new(request)));
         }
         Event::PaymentExpired { id } => {
             let mut request = release(state, id)?;
             request.status = Status::Expired { at };
-            return Some(Arc::new(request));
+            return Some(Touched::Request(Arc::new(request)));
         }
         Event::PaymentRejected { id, refusal } => {
             let mut request = release(state, id)?;
             request.status = Status::Refused { refusal: refusal.clone(), at };
-            return Some(Arc::new(request));
+            return Some(Touched::Request(Arc::new(request)));
+        }
+        Event::SettingChanged(setting) => setting.apply(Arc::make_mut(&mut state.settings)),
+        Event::SettlementReported { settlement, .. } => {
+            return Some(Touched::Settlement(follow(state, Arc::new((**settlement).clone()))));
+        }
+        Event::SettlementChecked { id, found } => {
+            let known = Arc::make_mut(&mut state.settling).remove(id)?;
+            return Some(Touched::Settlement(follow(state, Arc::new(known.checked(found)))));
         }
         Event::PaymentSigned { id, signature } => {
             let request = Arc::make_mut(state.authorized.get_mut(id)?);
             if let Status::Authorized { signature: slot, .. } = &mut request.status {
                 *slot = Some(*signature);
             }
-            return Some(Arc::new(request.clone()));
+            return Some(Touched::Request(Arc::new(request.clone())));
         }
     }
     None
@@ -217,6 +233,17 @@ fn release(state: &mut State, id: &RequestId) -> Option<Request> {
         agent.reserved = agent.reserved.left_after(request.ask.usd);
     });
     Some((*request).clone())
+}
+
+/// Keeps a settlement in view for as long as the chain is to be asked about it.
+fn follow(state: &mut State, settlement: Arc<Settlement>) -> Arc<Settlement> {
+    let settling = Arc::make_mut(&mut state.settling);
+    if settlement.pending_since().is_some() {
+        settling.insert(settlement.id, Arc::clone(&settlement));
+    } else {
+        settling.remove(&settlement.id);
+    }
+    settlement
 }
 
 fn await_redemption(state: &mut State, request: Request) -> Arc<Request> {

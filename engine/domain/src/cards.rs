@@ -1,14 +1,14 @@
 //! The card of a held request: decoded here once, so that every screen says the same.
 
 use bursar_core::card::{self, Card, Change, Lane, Terms};
-use bursar_core::money::{TokenAmount, Usd};
+use bursar_core::money::Usd;
 use bursar_core::time::Moment;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
 use crate::requests::{Request, Status};
 use crate::state::State;
 
-/// An amount is typed from here on, whatever the policy.
+/// Below it no amount is typed, unless the operator set it so.
 const TYPED_FROM: Usd = Usd::dollars(5);
 
 /// What an approval of `request` would do now. `None` if the request does not wait, or if its agent or
@@ -32,11 +32,10 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         request_url: request.ask.request_url.clone(),
         resource_url: request.ask.resource_url.clone(),
     };
-    let decimals = network.stablecoin.decimals;
-    let amount = TokenAmount { atoms: request.ask.amount, decimals };
     let digest = card::digest(&terms, *reason, policy.version);
     // A tenth of the largest payment the policy allows: beyond it a slip of the finger is dear.
     let tenth = Usd(payments.per_request.0.checked_div(10).unwrap_or(0));
+    let typed_from = state.settings.confirm_typing_above.unwrap_or(tenth.max(TYPED_FROM));
     Some(Card {
         id: request.id,
         terms,
@@ -46,8 +45,8 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         agent_name: agent.name.clone(),
         label: request.label.clone(),
         network_title: format!("{} ({})", network.title, network.chain),
-        amount: format!("{amount} {}", network.stablecoin.symbol),
-        symbol: network.stablecoin.symbol.to_owned(),
+        amount: request.amount_text(),
+        unpriced: request.ask.unpriced,
         usd: request.ask.usd,
         spent: Change { before: spent, after: spent.checked_add(request.ask.usd).ok()? },
         daily_limit: payments.daily,
@@ -55,7 +54,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         auto_below: payments.auto_below,
         reserved: agent.reserved,
         expires_in_seconds: deadline.left_ms(moment).div_ceil(1000),
-        type_amount: request.ask.usd >= tenth.max(TYPED_FROM),
+        type_amount: request.ask.usd >= typed_from,
         digest,
     })
 }

@@ -1,15 +1,18 @@
 //! What the outside wants, with everything that it would otherwise have to be asked for.
 
+use alloy_primitives::B256;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
 use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
+use bursar_core::settings::Setting;
 use bursar_core::time::Moment;
 use bursar_x402::signature::Signature65;
 
 use crate::agents::Credential;
 use crate::event::AddressAdded;
 use crate::idempotency::{Identity, Prior};
-use crate::requests::PaymentAsk;
+use crate::requests::{PaymentAsk, Request};
+use crate::settlement::{Check, News, Settlement, Stage};
 
 /// One command, decided at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +75,7 @@ pub enum Action {
         chain: ChainId,
         enabled: bool,
     },
+    Set(Setting),
     Freeze,
     /// The password was given again.
     Thaw,
@@ -90,10 +94,39 @@ pub enum Action {
         id: RequestId,
         signature: Signature65,
     },
+    Report(Box<Report>),
+    /// What the chain says of a settlement that waits for it.
+    Checked {
+        id: RequestId,
+        /// The transaction that was looked for.
+        tx_hash: B256,
+        found: Check,
+    },
     /// Time has passed: expire what is due, renew what is due.
     Tick,
     /// The wallet was opened or the agents thawed: what is authorized and unsigned may be signed now.
     Reissue,
+}
+
+/// An agent's authenticated report about one of its payments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub agent: AgentId,
+    pub identity: Identity,
+    pub id: RequestId,
+    pub news: News,
+    /// Whether the settings want a settled payment to be looked up on the chain.
+    pub look: bool,
+    pub known: Known,
+}
+
+/// What the indexes know of a report; looked up by the core before it decides.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Known {
+    pub request: Option<Request>,
+    pub settlement: Option<Settlement>,
+    /// The answer that this very report got before.
+    pub answered: Option<Stage>,
 }
 
 /// An agent's authenticated ask.

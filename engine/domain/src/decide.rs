@@ -3,6 +3,7 @@
 mod agents;
 mod payments;
 mod policies;
+mod settlements;
 mod wallets;
 
 use bursar_core::codes::Code;
@@ -12,6 +13,7 @@ use crate::command::{Action, Command};
 use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::requests::Request;
+use crate::settlement::Stage;
 use crate::state::State;
 
 /// What follows from a command, if it is not refused.
@@ -37,6 +39,10 @@ pub enum Reply {
     Request(RequestId),
     /// The answer of an earlier ask.
     Earlier(Box<Request>),
+    /// The ask repeats a payment that was made: this one.
+    Settled(Box<Request>),
+    /// How far a reported payment has come.
+    Reported(Stage),
     /// Refused, although something else had to be recorded first.
     Refused(Refusal),
 }
@@ -85,6 +91,22 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
                 Decision::done(vec![Event::NetworkSet { chain: *chain, enabled: *enabled }])
             })
         }
+        Action::Set(setting) => {
+            if let Some(fault) = setting.fault() {
+                return Err(Refusal::because(
+                    Code::BadInput,
+                    format!("This setting takes {fault}."),
+                ));
+            }
+            if setting.loosens(&state.settings) {
+                needs_open_wallet(command)?;
+            }
+            let mut after = (*state.settings).clone();
+            setting.apply(&mut after);
+            let same = after == *state.settings;
+            let event = Event::SettingChanged(setting.clone());
+            Ok(Decision::done(if same { Vec::new() } else { vec![event] }))
+        }
         Action::Freeze => Ok(Decision::done(match state.frozen {
             Some(_already) => Vec::new(),
             None => vec![Event::Frozen],
@@ -104,6 +126,10 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         }
         Action::Deny { id, reason } => payments::deny(state, command, *id, reason.as_ref()),
         Action::Signed { id, signature } => Ok(payments::signed(state, *id, signature)),
+        Action::Report(report) => settlements::report(state, command, report),
+        Action::Checked { id, tx_hash, found } => {
+            Ok(settlements::checked(state, *id, *tx_hash, found))
+        }
         Action::Tick => Ok(payments::tick(state, &command.moment)),
         Action::Reissue => Ok(payments::reissue(state, command)),
     }

@@ -5,6 +5,7 @@ use bursar_core::card::HoldReason;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
 use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
+use bursar_core::settings::Setting;
 use bursar_core::time::Utc;
 use bursar_x402::authorization::Authorization;
 use bursar_x402::signature::Signature65;
@@ -15,6 +16,7 @@ use crate::allowance::WindowStart;
 use crate::idempotency::Identity;
 use crate::refusal::Refusal;
 use crate::requests::{Deadline, PaymentAsk};
+use crate::settlement::{Check, Settlement};
 use crate::wallets::Backing;
 
 /// An event with its place in the journal.
@@ -107,6 +109,17 @@ pub enum Event {
     PaymentRejected {
         id: RequestId,
         refusal: Refusal,
+    },
+    SettingChanged(Setting),
+    /// An agent reported what became of its payment: the settlement as it stands since.
+    SettlementReported {
+        settlement: Box<Settlement>,
+        identity: Identity,
+    },
+    /// Our own look at the chain ended.
+    SettlementChecked {
+        id: RequestId,
+        found: Check,
     },
     /// For the record: the authorization was signed. Nothing waits for it to be on disk.
     PaymentSigned {

@@ -68,6 +68,8 @@ impl Identity {
 pub struct Prior {
     /// The request of the same identity.
     pub same: Option<Request>,
+    /// Whether that request is a payment that was settled.
+    pub settled: bool,
     /// The request that last used the same idempotency key.
     pub claimed: Option<Request>,
 }
@@ -79,6 +81,8 @@ pub enum Repeat {
     New,
     /// The answer of the first.
     Same(Box<Request>),
+    /// The first was a payment, and it was made.
+    Settled(Box<Request>),
     Refuse(Code),
 }
 
@@ -93,6 +97,9 @@ pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
     let Some(first) = &prior.same else { return Repeat::New };
     let signed = matches!(identity, Identity::Hmac { .. });
     let spent = matches!(first.status, Status::Authorized { .. });
+    if spent && prior.settled {
+        return Repeat::Settled(Box::new(first.clone()));
+    }
     if is_remembered(first, moment) || (signed && !spent) {
         Repeat::Same(Box::new(first.clone()))
     } else if signed {

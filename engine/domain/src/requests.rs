@@ -5,13 +5,13 @@ use alloy_primitives::{Address, B256};
 use bursar_core::card::HoldReason;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::HOLD_MS;
-use bursar_core::money::{Atoms, Usd};
+use bursar_core::money::{Atoms, TokenAmount, Usd};
 use bursar_core::networks::{self, ChainId, Network};
 use bursar_core::time::{Moment, Utc};
+use bursar_x402::Echo;
 use bursar_x402::authorization::{Authorization, MIN_VALIDITY_SECONDS};
 use bursar_x402::signature::Signature65;
 use bursar_x402::typed_data::TokenDomain;
-use bursar_x402::v2::Echo;
 use serde::{Deserialize, Serialize};
 
 use crate::idempotency::Identity;
@@ -21,11 +21,13 @@ use crate::refusal::Refusal;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaymentAsk {
     pub chain: ChainId,
-    /// The network's reference stablecoin.
+    /// The network's reference stablecoin, or a token without a price.
     pub asset: Address,
     pub amount: Atoms,
-    /// The amount in dollars, one to one for a reference stablecoin.
+    /// The amount in dollars, one to one for a reference stablecoin; zero where nobody can say.
     pub usd: Usd,
+    /// Nobody can say what it is worth: no limit can judge it, so it is never signed.
+    pub unpriced: bool,
     pub payee: Address,
     /// Seconds the authorization is to stay valid (`maxTimeoutSeconds`, at least 30).
     pub valid_seconds: u64,
@@ -134,6 +136,9 @@ impl Request {
     /// token domain of our table, never of the offer.
     pub fn digest(&self) -> Option<B256> {
         let Status::Authorized { terms, .. } = &self.status else { return None };
+        if self.ask.unpriced {
+            return None;
+        }
         Some(TokenDomain::of_stablecoin(self.ask.network()?).digest(terms))
     }
 
@@ -159,6 +164,18 @@ impl Request {
         let at = u64::try_from(at.seconds()).unwrap_or(0);
         let lasts = self.ask.valid_seconds.max(MIN_VALIDITY_SECONDS);
         Some(terms.valid_before.max(at.saturating_add(lasts)))
+    }
+
+    /// Like `1.500000 USDC`, or bare units of a token that the table does not know.
+    pub fn amount_text(&self) -> String {
+        match self.ask.network().filter(|_known| !self.ask.unpriced) {
+            Some(network) => {
+                let coin = &network.stablecoin;
+                let amount = TokenAmount { atoms: self.ask.amount, decimals: coin.decimals };
+                format!("{amount} {}", coin.symbol)
+            }
+            None => format!("{} units of {}", self.ask.amount, self.ask.asset.to_checksum(None)),
+        }
     }
 
     /// Whether an authorization can still be redeemed at `now`.

@@ -9,11 +9,13 @@ use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::Usd;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::policy::Policy;
+use bursar_core::settings::Settings;
 use bursar_core::time::{Moment, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::agents::{Agent, AgentStatus, PolicyRecord};
 use crate::requests::Request;
+use crate::settlement::Settlement;
 use crate::wallets::Wallet;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,12 +34,15 @@ pub struct State {
     /// Networks that the edition has on.
     pub networks_on: Arc<BTreeSet<ChainId>>,
     pub frozen: Option<Utc>,
+    pub settings: Arc<Settings>,
     /// Requests that wait for the operator.
     pub held: Arc<BTreeMap<RequestId, Arc<Request>>>,
     /// Authorizations that may still be redeemed.
     pub authorized: BTreeMap<RequestId, Arc<Request>>,
     /// When each of them ends, in seconds since 1970.
     pub lapses: BTreeSet<(u64, RequestId)>,
+    /// Settlements that are to be looked up on the chain.
+    pub settling: Arc<BTreeMap<RequestId, Arc<Settlement>>>,
 }
 
 impl State {
@@ -64,9 +69,11 @@ impl State {
             networks: Arc::clone(&self.networks),
             networks_on: Arc::clone(&self.networks_on),
             frozen: self.frozen,
+            settings: Arc::clone(&self.settings),
             held: Arc::clone(&self.held),
             authorized: BTreeMap::new(),
             lapses: BTreeSet::new(),
+            settling: Arc::clone(&self.settling),
         }
     }
 

@@ -33,6 +33,9 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
                     && start.utc <= now.utc
             })
         }
+        Event::SettingChanged(setting) => !setting.loosens(&before.settings),
+        // Only about a transaction that an agent named while the wallet was open.
+        Event::SettlementChecked { id, .. } => before.settling.contains_key(id),
         Event::PaymentDenied { id, .. } | Event::PaymentExpired { id } => {
             before.held.contains_key(id)
         }
@@ -55,6 +58,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
         | Event::NetworkSet { enabled: true, .. }
         | Event::Thawed
         | Event::JournalAccepted
+        | Event::SettlementReported { .. }
         | Event::PaymentAuthorized { .. }
         | Event::PaymentHeld { .. }
         | Event::PaymentRefused { .. }

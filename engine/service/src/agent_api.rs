@@ -1,10 +1,15 @@
 //! The HTTP server that agents call. Knows the core's handle and its published views, never the state.
 
+mod admit;
 pub mod auth;
 mod body;
+mod callback;
 mod guard;
+mod lanes_off;
+mod mandate;
 pub mod message;
 mod plain;
+mod receipt;
 pub mod reply;
 mod sign;
 
@@ -43,6 +48,8 @@ pub struct Api {
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
     pub(crate) hosts: Vec<String>,
+    /// Whether settled payments are looked up on the chain.
+    pub(crate) look: bool,
     rate: Rate,
     counters: Counters,
     started: Utc,
@@ -54,6 +61,7 @@ pub struct Api {
 struct Counters {
     signed: AtomicU64,
     rejected: AtomicU64,
+    trades_rejected: AtomicU64,
 }
 
 impl Counters {
@@ -64,6 +72,17 @@ impl Counters {
             _refused => &self.rejected,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Trades and positions; none is carried out yet.
+    fn count_trade(&self, answer: &Answer) {
+        if answer.status >= 400 {
+            self.trades_rejected.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn trades_rejected(&self) -> u64 {
+        self.trades_rejected.load(Ordering::Relaxed)
     }
 
     fn signed(&self) -> u64 {
@@ -82,6 +101,8 @@ pub struct ServerConfig {
     pub folder: PathBuf,
     pub hosts: Vec<String>,
     pub rate_per_minute: u32,
+    /// The setting `payments.verify_settlements`.
+    pub verify_settlements: bool,
 }
 
 impl Api {
@@ -102,6 +123,7 @@ impl Api {
             agent_field: config.agent_field,
             folder: config.folder,
             hosts: config.hosts,
+            look: config.verify_settlements,
             counters: Counters::default(),
             started: now.utc,
             started_offset_s: now.offset_s,
@@ -116,8 +138,19 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/status", only(get(plain::status).post(plain::status), "GET, POST"))
         .route("/ping", only(post(plain::ping), "POST"))
         .route("/sign", only(post(sign::sign), "POST"))
-        .route("/sign/status/{id}", only(get(sign::status), "GET"))
+        .route("/sign/status/{id}", only(get(sign::status::status), "GET"))
         .route("/sign/status/", only(get(missing_id), "GET"))
+        .route("/callback", only(post(callback::callback), "POST"))
+        .route("/receipt/{id}", only(get(receipt::receipt), "GET"))
+        .route("/receipt/", only(get(receipt::missing_id), "GET"))
+        .route("/mandate", only(post(mandate::mandate), "POST"))
+        .route("/trade", only(post(lanes_off::trade), "POST"))
+        .route("/trade/status/{id}", only(get(lanes_off::status), "GET"))
+        .route("/trade/status/", only(get(missing_id), "GET"))
+        .route("/venues", only(post(lanes_off::venues), "POST"))
+        .route("/position", only(post(lanes_off::position), "POST"))
+        .route("/position/status/{id}", only(get(lanes_off::status), "GET"))
+        .route("/position/status/", only(get(missing_id), "GET"))
         .fallback(not_found)
         .layer(from_fn_with_state(Arc::clone(&api), guard::guard))
         .with_state(api)

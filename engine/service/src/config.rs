@@ -20,6 +20,8 @@ pub struct Config {
     pub rate_per_minute: u32,
     /// Start the agent server with the engine.
     pub autostart: bool,
+    /// Look payments up on the chain that their agents report as settled.
+    pub verify_settlements: bool,
     /// Endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
 }
@@ -28,6 +30,7 @@ pub struct Config {
 #[serde(deny_unknown_fields, default)]
 struct File {
     server: ServerTable,
+    payments: PaymentsTable,
     networks: BTreeMap<String, NetworkTable>,
 }
 
@@ -37,6 +40,12 @@ struct ServerTable {
     listen: Option<String>,
     rate_per_minute: Option<u32>,
     autostart: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PaymentsTable {
+    verify_settlements: Option<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -62,6 +71,7 @@ impl Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 9402)),
             rate_per_minute: RATE_PER_MINUTE,
             autostart: true,
+            verify_settlements: true,
             rpc: BTreeMap::new(),
         };
         for row in NETWORKS {
@@ -85,6 +95,8 @@ impl Config {
                 limited(rate).map_err(|why| format!("server.rate_per_minute: {why}"))?;
         }
         self.autostart = file.server.autostart.unwrap_or(self.autostart);
+        self.verify_settlements =
+            file.payments.verify_settlements.unwrap_or(self.verify_settlements);
         for (name, table) in &file.networks {
             let row = by_text(name)
                 .ok_or_else(|| format!("networks.{name} is not a network Bursar knows"))?;
@@ -108,12 +120,16 @@ impl Config {
                 text.parse().map_err(|_bad| argument(rate, "it must be a whole number"))?;
             self.rate_per_minute = limited(number).map_err(|why| argument(rate, &why))?;
         }
-        if let Some(text) = read("BURSAR_SERVER_AUTOSTART") {
-            self.autostart = match text.as_str() {
-                "true" => true,
-                "false" => false,
-                _other => return Err(argument("BURSAR_SERVER_AUTOSTART", "write true or false")),
-            };
+        for (name, field) in [
+            ("BURSAR_SERVER_AUTOSTART", &mut self.autostart),
+            ("BURSAR_PAYMENTS_VERIFY_SETTLEMENTS", &mut self.verify_settlements),
+        ] {
+            match read(name).as_deref() {
+                None => {}
+                Some("true") => *field = true,
+                Some("false") => *field = false,
+                Some(_other) => return Err(argument(name, "write true or false")),
+            }
         }
         for row in NETWORKS {
             let name = format!("BURSAR_NETWORKS_{}_RPC", row.chain);

@@ -16,6 +16,8 @@ use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
 use bursar_core::time::Moment;
+use bursar_domain::apply::Touched;
+use bursar_domain::settlement::Stage;
 use bursar_domain::{
     Action, Command, Decision, Effect, Entry, Event, Refusal, Reply, Request, State, Status, apply,
     check, decide, tail,
@@ -49,6 +51,10 @@ pub enum Answered {
     Request(Arc<Request>),
     /// The answer of an earlier ask.
     Earlier(Arc<Request>),
+    /// The ask repeats a payment that was made: this one.
+    Settled(Arc<Request>),
+    /// How far a reported payment has come.
+    Reported(Stage),
 }
 
 /// State and journal under one owner.
@@ -214,7 +220,9 @@ impl Core {
             .any(|event| matches!(event, Event::Frozen | Event::AgentSuspended { .. }));
         let mut touched = Vec::new();
         for event in events {
-            touched.extend(self.record(event, moment)?);
+            if let Some(Touched::Request(request)) = self.record(event, moment)? {
+                touched.push(request);
+            }
         }
         if must_be_durable {
             self.sound()?;
@@ -228,6 +236,14 @@ impl Core {
     }
 
     fn with_prior(&self, mut action: Action) -> Result<Action, JournalError> {
+        if let Action::Report(report) = &mut action {
+            report.known.answered = self.journal.answered(&report.identity)?;
+            report.known.request = self.find(report.id)?.map(|request| (*request).clone());
+            report.known.settlement = match &report.known.request {
+                Some(request) => self.journal.settlement(request)?,
+                None => None,
+            };
+        }
         if let Action::Ask(ask) = &mut action {
             ask.prior = self.journal.prior(&ask.identity)?;
             // A record in the store may lag behind an authorization's signature.
@@ -240,11 +256,7 @@ impl Core {
         Ok(action)
     }
 
-    fn record(
-        &mut self,
-        event: Event,
-        moment: &Moment,
-    ) -> Result<Option<Arc<Request>>, JournalError> {
+    fn record(&mut self, event: Event, moment: &Moment) -> Result<Option<Touched>, JournalError> {
         // The journal's own time never goes back, whatever the clock does.
         let at = moment.utc.max(self.state.clock);
         let new = matches!(
@@ -254,9 +266,14 @@ impl Core {
                 | Event::PaymentRefused { .. }
         );
         let entry: Entry = self.journal.append(event, at)?;
+        if let Event::SettlementReported { identity, .. } = &entry.event {
+            self.journal.note_report(identity);
+        }
         let touched = apply(&mut self.state, &entry);
-        if let Some(request) = &touched {
-            self.journal.note(request, new)?;
+        match &touched {
+            Some(Touched::Request(request)) => self.journal.note(request, new)?,
+            Some(Touched::Settlement(settlement)) => self.journal.note_settlement(settlement)?,
+            None => {}
         }
         Ok(touched)
     }
@@ -270,6 +287,8 @@ impl Core {
             Reply::Done => Ok(Answered::Done),
             Reply::Refused(refusal) => Err(refusal),
             Reply::Earlier(request) => Ok(Answered::Earlier(Arc::from(request))),
+            Reply::Settled(request) => Ok(Answered::Settled(Arc::from(request))),
+            Reply::Reported(stage) => Ok(Answered::Reported(stage)),
             Reply::Request(id) => match touched.iter().rev().find(|request| request.id == id) {
                 Some(request) => Ok(Answered::Request(Arc::clone(request))),
                 None => {

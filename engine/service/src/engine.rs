@@ -27,7 +27,7 @@ use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::edition::Edition;
 use crate::journal::{RedbStore, Store};
-use crate::lanes::payments::Execution;
+use crate::lanes::payments::{self, Execution};
 use crate::operator;
 use crate::ports::{NoFaults, Ports, Signer, SystemDisk, SystemRandom};
 use crate::service::data_dir::DataFolder;
@@ -143,6 +143,8 @@ impl Engine {
         });
         if mode == Mode::Full {
             shared.tasks.spawn(keep_time(Arc::clone(&shared)));
+            let (core, ports) = (shared.core.clone(), shared.ports.clone());
+            shared.tasks.spawn(payments::follow(core, ports, shared.stopping.clone()));
         }
         Ok(Self { shared, control: tokio::sync::Mutex::new(None), _lock: lock })
     }
@@ -227,6 +229,7 @@ impl Shared {
                 folder: self.folder.path().to_owned(),
                 hosts: Vec::new(),
                 rate_per_minute: self.config.rate_per_minute,
+                verify_settlements: self.config.verify_settlements,
             },
         )
     }

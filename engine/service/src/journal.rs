@@ -18,7 +18,8 @@ use std::sync::Arc;
 use bursar_core::ids::RequestId;
 use bursar_core::time::Utc;
 use bursar_domain::idempotency::{Identity, Prior};
-use bursar_domain::{Entry, Event, Request};
+use bursar_domain::settlement::{Settlement, Stage};
+use bursar_domain::{Entry, Event, Request, Status};
 use zeroize::Zeroizing;
 
 pub use codec::{Hash, hash_hex};
@@ -26,7 +27,7 @@ pub use memory::{FaultyStore, MemoryStore};
 pub use redb_store::{RedbStore, look};
 pub use slip::Slip;
 use store::id_key;
-pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
+pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitRequest};
 
 /// Room for most records and entries without growing.
 const RECORD_BYTES: usize = 1024;
@@ -57,6 +58,7 @@ pub struct Journal {
     waiting: Batch,
     /// Records of the waiting batch, so that twins within one batch meet.
     overlay: Vec<Arc<Request>>,
+    settled: Vec<Arc<Settlement>>,
 }
 
 /// A place in the chain.
@@ -78,6 +80,7 @@ impl Journal {
             seal_key: None,
             waiting: Batch::default(),
             overlay: Vec::new(),
+            settled: Vec::new(),
         })
     }
 
@@ -147,6 +150,56 @@ impl Journal {
         Ok(())
     }
 
+    /// Keeps a settlement for the next commit, and for look-ups until then.
+    pub fn note_settlement(&mut self, settlement: &Arc<Settlement>) -> Result<(), JournalError> {
+        let bytes = postcard::to_allocvec(&**settlement).map_err(|error| {
+            JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
+        })?;
+        self.waiting.settlements.push((settlement.request_seq, bytes));
+        self.settled.retain(|known| known.id != settlement.id);
+        self.settled.push(Arc::clone(settlement));
+        Ok(())
+    }
+
+    /// Leads from a report that was just appended to its entry, so that a repeat gets the same answer.
+    pub fn note_report(&mut self, identity: &Identity) {
+        // A bearer agent's reports carry nothing that tells a repeat from a new one.
+        if matches!(identity, Identity::Hmac { .. }) {
+            self.waiting.index.push((identity.index_key(), self.head.seq));
+        }
+    }
+
+    /// How far the payment had come when this very report was answered before.
+    pub fn answered(&self, identity: &Identity) -> Result<Option<Stage>, JournalError> {
+        if matches!(identity, Identity::Bearer { .. }) {
+            return Ok(None);
+        }
+        let key = identity.index_key();
+        let waiting = self.waiting.index.iter().rev().find(|(known, _seq)| *known == key);
+        let bytes = match waiting {
+            Some((_key, seq)) => {
+                let entry = self.waiting.entries.iter().find(|(known, _bytes)| known == seq);
+                entry.map(|(_seq, bytes)| bytes.clone())
+            }
+            None => match self.store.indexed(&key)? {
+                Some(seq) => self.store.entry(seq)?,
+                None => None,
+            },
+        };
+        Ok(match bytes.as_deref().and_then(codec::event) {
+            Some(Event::SettlementReported { settlement, .. }) => Some(settlement.stage),
+            _other => None,
+        })
+    }
+
+    /// What became of a request once it was signed.
+    pub fn settlement(&self, request: &Request) -> Result<Option<Settlement>, JournalError> {
+        match self.settled.iter().find(|known| known.id == request.id) {
+            Some(known) => Ok(Some((**known).clone())),
+            None => Ok(self.store.settlement(request.seq)?),
+        }
+    }
+
     /// Whether anything waits for a commit.
     pub fn has_waiting(&self) -> bool {
         !self.waiting.entries.is_empty()
@@ -157,6 +210,7 @@ impl Journal {
     pub fn commit(&mut self) -> Result<Committed, JournalError> {
         let mut batch = std::mem::take(&mut self.waiting);
         self.overlay.clear();
+        self.settled.clear();
         batch.head = self.head;
         batch.seal = self.seal_key.as_ref().map(|key| seal::seal(key, self.head));
         self.store.commit(&batch)?;
@@ -181,7 +235,15 @@ impl Journal {
             Some(key) => self.find(&key)?,
             None => None,
         };
-        Ok(Prior { same, claimed })
+        let settlement = match &same {
+            Some(same) if matches!(same.status, Status::Authorized { .. }) => {
+                self.settlement(same)?
+            }
+            Some(_unsigned) => None,
+            None => None,
+        };
+        let settled = settlement.is_some_and(|settlement| settlement.is_settled());
+        Ok(Prior { same, settled, claimed })
     }
 
     /// Whether the index leads from an ask to its request, or to a later one.
@@ -196,10 +258,17 @@ impl Journal {
         match waiting {
             Some((_key, seq)) => Ok(known(*seq).map(|request| (**request).clone())),
             None => {
-                let stored = self.store.find(key)?;
+                let stored = self.stored(key)?;
                 let newer = stored.as_ref().and_then(|stored| known(stored.seq));
                 Ok(newer.map(|request| (**request).clone()).or(stored))
             }
+        }
+    }
+
+    fn stored(&self, key: &[u8]) -> Result<Option<Request>, JournalError> {
+        match self.store.indexed(key)? {
+            Some(seq) => Ok(self.store.record(seq)?),
+            None => Ok(None),
         }
     }
 
@@ -213,7 +282,7 @@ impl Journal {
         if let Some(known) = self.overlay.iter().find(|known| known.id == id) {
             return Ok(Some((**known).clone()));
         }
-        Ok(self.store.find(&id_key(id))?)
+        self.stored(&id_key(id))
     }
 
     pub fn reader(&self) -> Arc<dyn Reader> {

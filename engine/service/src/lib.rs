@@ -11,5 +11,6 @@ pub mod journal;
 pub mod lanes;
 pub mod operator;
 pub mod ports;
+pub mod receipts;
 pub mod service;
 pub mod vault;

@@ -22,7 +22,7 @@ use bursar_engine::vault::Vault;
 use bursar_engine::vault::file::WalletFiles;
 use bursar_engine::vault::gate::Gate;
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
-use bursar_x402::v2::Echo;
+use bursar_x402::Echo;
 use secrecy::SecretString;
 
 fn moment(second: i64) -> Moment {
@@ -62,6 +62,7 @@ fn record(seq: u64) -> Vec<u8> {
             request_url: None,
             resource_url: None,
             domain_contradicted: false,
+            unpriced: false,
             echo: Echo::none(),
         },
         identity: Identity::Hmac { day: 1, digest: [0; 32] },
@@ -74,7 +75,7 @@ fn record(seq: u64) -> Vec<u8> {
 fn suite(store: &mut dyn Store) {
     assert_eq!(store.head().unwrap(), Head::default());
     assert!(store.seal().unwrap().is_none() && store.snapshot().unwrap().is_none());
-    assert!(store.entry(1).unwrap().is_none() && store.find(b"h").unwrap().is_none());
+    assert!(store.entry(1).unwrap().is_none() && store.indexed(b"h").unwrap().is_none());
     let key = |day: u32, tail: u8| [b"h".as_slice(), &day.to_be_bytes(), &[tail]].concat();
     let head = |seq: u64| Head { seq, hash: [u8::try_from(seq).unwrap(); 32] };
     let first = Batch {
@@ -101,7 +102,7 @@ fn suite(store: &mut dyn Store) {
     assert_eq!(store.seal().unwrap(), Some(Seal { seq: 2, tag: [9; 32] }));
     assert_eq!(store.snapshot().unwrap().unwrap().state, b"state");
     assert_eq!(store.entry(2).unwrap().unwrap(), b"two");
-    let found = |key: &[u8]| store.find(key).unwrap().map(|request| request.seq);
+    let found = |key: &[u8]| store.indexed(key).unwrap();
     assert_eq!(found(b"b-same"), Some(3), "the newest of an identity");
     assert_eq!(found(&key(10, 1)), None, "a forgotten day");
     assert_eq!(found(&key(11, 1)), Some(2), "a day that is kept");

@@ -41,6 +41,8 @@ pub enum HoldReason {
     DomainContradicted,
     /// The journal and the wallet did not fit together at unlock.
     JournalUntrusted,
+    /// Nobody can say what the asset is worth.
+    Unpriced,
 }
 
 impl HoldReason {
@@ -53,6 +55,7 @@ impl HoldReason {
             HoldReason::LongValidity => "long_validity",
             HoldReason::DomainContradicted => "domain_contradicted",
             HoldReason::JournalUntrusted => "journal_untrusted",
+            HoldReason::Unpriced => "unpriced",
         }
     }
 
@@ -70,6 +73,9 @@ impl HoldReason {
             }
             HoldReason::JournalUntrusted => {
                 "the journal did not fit the wallet at unlock (see audit verify)"
+            }
+            HoldReason::Unpriced => {
+                "the asset has no price yet, so no limit can judge it: it can only be denied"
             }
         }
     }
@@ -118,9 +124,10 @@ pub struct Card {
     /// The address's label.
     pub label: Name,
     pub network_title: String,
-    /// With the token's decimals and symbol, like `1.500000 USDC`.
+    /// With the token's decimals and symbol, like `1.500000 USDC`; bare units of an unknown token.
     pub amount: String,
-    pub symbol: String,
+    /// Nobody can say what it is worth: `usd` is zero and means nothing.
+    pub unpriced: bool,
     #[serde(with = "usd_text")]
     pub usd: Usd,
     /// What the agent has spent today, without and with this request.
@@ -186,10 +193,14 @@ impl Card {
             row("held", self.hold.sentence().to_owned()),
             row(
                 "today",
-                format!(
-                    "spent {} -> {} of {} USD  ({} held back by waiting requests)",
-                    self.spent.before, self.spent.after, self.daily_limit, self.reserved
-                ),
+                if self.unpriced {
+                    format!("spent {} of {} USD", self.spent.before, self.daily_limit)
+                } else {
+                    format!(
+                        "spent {} -> {} of {} USD  ({} held back by waiting requests)",
+                        self.spent.before, self.spent.after, self.daily_limit, self.reserved
+                    )
+                },
             ),
             row(
                 "policy",

@@ -14,6 +14,7 @@ pub mod limits;
 pub mod money;
 pub mod networks;
 pub mod policy;
+pub mod settings;
 pub mod text;
 pub mod time;
 pub mod wire;

@@ -32,6 +32,16 @@ pub const IDENTITY_DAYS: i64 = 30;
 pub const REJECTION_REPEATS_MS: i64 = 15 * 60 * 1000;
 /// Longest life that a payment may be given without asking (setting `payments.max_validity`).
 pub const MAX_VALIDITY_S: u64 = 3600;
+/// Names in the setting `server.hosts`.
+pub const MAX_HOSTS: usize = 64;
+/// Reports about one payment that change something: an honest agent makes two.
+pub const REPORTS_PER_PAYMENT: u8 = 8;
+/// Text of an agent about a failed settlement that is kept.
+pub const REPORT_TEXT_BYTES: usize = 200;
+/// Settlements that wait to be looked up on the chain; beyond it reports are believed and not checked.
+pub const CHECKS_IN_ALL: usize = 10_000;
+/// How long a reported transaction is looked for before the search is given up.
+pub const CHECK_LASTS_MS: i64 = 24 * 3600 * 1000;
 /// An allowance must have lasted this long before it renews (wallet specification, Limits).
 pub const ALLOWANCE_LASTS_MS: i64 = 20 * 3600 * 1000;
 /// Slack for the boot clock against the wall clock in that rule: clocks are disciplined by seconds, not

@@ -5,6 +5,7 @@ use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 
 use crate::error::X402Error;
+use crate::required::Version;
 
 /// Shortest time that a payment is good for. Below it an honest server's own delays, or a clock that is
 /// a little off, would make a paid request fail after it was signed.
@@ -33,13 +34,25 @@ pub struct Validity {
     pub before: u64,
 }
 
-/// The window of a version 2 payment: from the beginning of time, as official clients sign it (a token
-/// compares strictly, so "now" could fail in the very next block), until the offer's time is over.
-/// Whether an offer asks for too long a time is the policy's question; it is never shortened here.
-pub fn validity(now_seconds: u64, max_timeout_seconds: u64) -> Result<Validity, X402Error> {
+/// How far back a version 1 payment begins, as official clients of that version sign it.
+const V1_BACKDATED_SECONDS: u64 = 600;
+
+/// The window of a payment, until the offer's time is over. It begins as official clients sign it: with the
+/// beginning of time in version 2 (a token compares strictly, so "now" could fail in the very next block),
+/// ten minutes ago in version 1. Whether an offer asks for too long a time is the policy's question; it is
+/// never shortened here.
+pub fn validity(
+    version: Version,
+    now_seconds: u64,
+    max_timeout_seconds: u64,
+) -> Result<Validity, X402Error> {
+    let after = match version {
+        Version::V1 => now_seconds.saturating_sub(V1_BACKDATED_SECONDS),
+        Version::V2 => 0,
+    };
     now_seconds
         .checked_add(max_timeout_seconds.max(MIN_VALIDITY_SECONDS))
-        .map(|before| Validity { after: 0, before })
+        .map(|before| Validity { after, before })
         .ok_or_else(|| X402Error::format("maxTimeoutSeconds is beyond all time"))
 }
 
@@ -51,16 +64,18 @@ mod tests {
     fn a_payment_is_good_for_the_offered_time_and_at_least_thirty_seconds() {
         for (asked, given) in [(0, 30), (29, 30), (30, 30), (31, 31), (300, 300), (86_400, 86_400)]
         {
-            let window = validity(1_767_225_600, asked).unwrap();
-            assert_eq!(window, Validity { after: 0, before: 1_767_225_600 + given }, "{asked}");
+            let before = 1_767_225_600 + given;
+            let window = |version| validity(version, 1_767_225_600, asked).unwrap();
+            assert_eq!(window(Version::V2), Validity { after: 0, before }, "{asked}");
+            assert_eq!(window(Version::V1), Validity { after: 1_767_225_000, before }, "{asked}");
         }
     }
 
     #[test]
     fn time_that_does_not_fit_is_refused_and_never_wraps() {
-        assert_eq!(validity(u64::MAX - 30, 0).unwrap().before, u64::MAX);
+        assert_eq!(validity(Version::V2, u64::MAX - 30, 0).unwrap().before, u64::MAX);
         for (now, asked) in [(u64::MAX - 29, 0), (1, u64::MAX), (u64::MAX, u64::MAX)] {
-            assert!(matches!(validity(now, asked), Err(X402Error::InvalidFormat(_))));
+            assert!(matches!(validity(Version::V1, now, asked), Err(X402Error::InvalidFormat(_))));
         }
     }
 

@@ -10,27 +10,27 @@
 //! 3. [`requirements::choose`] picks the offer; [`requirements::Choice`] holds its terms as typed values.
 //! 4. [`authorization::Authorization`] fixes what is signed, [`typed_data`] hashes it,
 //!    [`signature::recover`] proves who signed.
-//! 5. [`v2::payment_header`] writes the `PAYMENT-SIGNATURE` text from stored pieces ([`v2::Echo`]), so that
-//!    a wallet that was restarted gives the same answer again.
+//! 5. [`payment::payment_header`] writes the `PAYMENT-SIGNATURE` or `X-PAYMENT` text from stored pieces
+//!    ([`payment::Echo`]), so that a wallet that was restarted gives the same answer again.
 
 pub mod authorization;
 pub mod bounds;
 pub mod error;
 pub mod header;
 pub mod offer;
+pub mod payment;
 pub mod required;
 pub mod requirements;
 pub mod signature;
 pub mod typed_data;
-pub mod v2;
 
 mod fields;
 
 pub use authorization::{Authorization, Validity, validity};
 pub use error::X402Error;
 pub use offer::{Extra, Offer};
+pub use payment::{Echo, payment_header};
 pub use required::{PaymentRequired, Version};
 pub use requirements::{Choice, DomainClaim, choose};
 pub use signature::{Signature65, SignatureError, recover};
 pub use typed_data::TokenDomain;
-pub use v2::{Echo, payment_header};

@@ -29,6 +29,15 @@ pub struct PaymentRequired {
     pub offers: Vec<Offer>,
 }
 
+impl Version {
+    pub fn number(self) -> u64 {
+        match self {
+            Version::V1 => 1,
+            Version::V2 => 2,
+        }
+    }
+}
+
 impl PaymentRequired {
     /// Reads a decoded header, or the `x402_data` of a request.
     pub fn parse(challenge: &Value) -> Result<Self, X402Error> {
@@ -37,7 +46,7 @@ impl PaymentRequired {
             challenge.as_object().ok_or_else(|| X402Error::format("it is not an object"))?;
         let fields = Fields::new(object, "");
         let accepts = accepts(&fields)?;
-        let version = served(version(&fields, accepts)?)?;
+        let version = version(&fields, accepts)?;
         let offers = accepts.iter().enumerate();
         Ok(Self {
             version,
@@ -94,14 +103,6 @@ fn inferred(accepts: &[Value]) -> Option<Version> {
         (true, false) => Some(Version::V1),
         (false, true) => Some(Version::V2),
         (true, true) | (false, false) => None,
-    }
-}
-
-/// The one place that decides which versions are answered.
-fn served(version: Version) -> Result<Version, X402Error> {
-    match version {
-        Version::V2 => Ok(version),
-        Version::V1 => Err(X402Error::format("x402 version 1 is not served yet")),
     }
 }
 

@@ -15,8 +15,8 @@ pub struct Choice<'a> {
     pub network: &'static Network,
     pub asset: Address,
     pub payee: Address,
-    /// Whether the asset is the network's reference stablecoin, paid by EIP-3009: only then name, version
-    /// and decimals are known without asking the chain, and the amount is dollars.
+    /// Whether the asset is the network's reference stablecoin: only then name, version and decimals are
+    /// known without asking the chain, and the amount is dollars.
     pub reference: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Choice<'a> {
             .payee_address()
             .ok_or_else(|| X402Error::payment("payTo is not 0x and 40 hex digits"))?;
         refuse_dead_end(payee, asset)?;
-        Ok(Self { offer, network, asset, payee, reference: is_reference(offer, network) })
+        Ok(Self { offer, network, asset, payee, reference: asset == network.stablecoin.address })
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
         // With no usable network the first that is known answers for the refusal.
         assert_eq!(taken(&list, &[]), (2, false));
         assert_eq!(taken(&list[4..], &[]), (4, true));
-        assert_eq!(taken(&list[3..4], &[8453]), (3, false));
+        assert_eq!(taken(&list[3..4], &[8453]), (3, true));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 #![cfg(test)]
 
 use alloy_primitives::{Address, B256, U256};
-use bursar_core::json::{self, Object, Value};
+use bursar_core::json::{Object, Value};
 use bursar_x402::{
     Authorization, Echo, PaymentRequired, Signature65, choose, header, payment_header, validity,
 };
@@ -93,10 +93,8 @@ fn exercise(challenge: &Value) {
     assert!((1..=32).contains(&read.offers.len()));
     for offer in &read.offers {
         let _url = read.resource_url(offer);
-        let _window = validity(1_767_225_600, offer.max_timeout_seconds);
-        if let Ok(echo) = Echo::new(&read, offer) {
-            assert_eq!(json::parse(echo.accepted().as_bytes(), 32), Ok(offer.raw.clone()));
-        }
+        let _window = validity(read.version, 1_767_225_600, offer.max_timeout_seconds);
+        let _echo = Echo::new(&read, offer);
     }
     let _choice = choose(&read.offers, |_chain| true);
 }

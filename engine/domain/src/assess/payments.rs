@@ -5,7 +5,7 @@ use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::hosts::{HostLists, HostRefusal, PairVerdict};
-use bursar_core::limits::{HELD_IN_ALL, HELD_PER_AGENT, MAX_VALIDITY_S, PAYMENT_MICROS};
+use bursar_core::limits::{HELD_IN_ALL, HELD_PER_AGENT, PAYMENT_MICROS};
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 
@@ -22,6 +22,8 @@ pub struct Question<'a> {
     pub network_enabled: bool,
     /// Whether the journal fits the wallet.
     pub trusted: bool,
+    /// Longest life, in seconds, that a payment may have without asking.
+    pub max_validity_s: u64,
     /// Spent of the allowance in force.
     pub spent: Usd,
     /// Held back by other waiting requests of the agent.
@@ -134,9 +136,11 @@ fn held(question: &Question<'_>, resource_outside: bool) -> Option<HoldReason> {
     let auto = payments.auto_below;
     if !question.trusted {
         Some(HoldReason::JournalUntrusted)
+    } else if ask.unpriced {
+        Some(HoldReason::Unpriced)
     } else if ask.domain_contradicted {
         Some(HoldReason::DomainContradicted)
-    } else if ask.valid_seconds > MAX_VALIDITY_S {
+    } else if ask.valid_seconds > question.max_validity_s {
         Some(HoldReason::LongValidity)
     } else if resource_outside {
         Some(HoldReason::ResourceOutsideAllowList)

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use alloy_primitives::Address;
 use bursar_core::codes::Code;
 use bursar_core::hosts::HostLists;
 use bursar_core::ids::RequestId;
 use bursar_core::money::Usd;
 use bursar_core::time::Moment;
-use bursar_x402::authorization;
+use bursar_x402::Echo;
+use bursar_x402::authorization::{Authorization, validity};
 use bursar_x402::signature::Signature65;
-use bursar_x402::v2::Echo;
 
 use super::{Decision, Effect, Reply, needs_open_wallet};
 use crate::agents::{Agent, Commission};
@@ -42,6 +43,10 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             let effects = if sign { vec![Effect::Sign(first.id)] } else { Vec::new() };
             return Ok(Decision { events: Vec::new(), effects, reply: Reply::Earlier(first) });
         }
+        Repeat::Settled(first) => {
+            judge_another_url(&policy.payments.hosts, ask, &first)?;
+            return Ok(Decision::reply(Vec::new(), Reply::Settled(first)));
+        }
     }
     let from = state
         .wallet
@@ -64,6 +69,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         policy,
         network_enabled: state.network_enabled(ask.payment.chain),
         trusted: command.trusted,
+        max_validity_s: state.settings.max_validity_s,
         spent,
         reserved: agent.reserved,
         held_by_agent: state.held_by(&agent.id),
@@ -72,7 +78,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     let reply = Reply::Request(ask.id);
     match verdict {
         Verdict::Act => {
-            let terms = terms(&asked, &command.moment, ask.nonce)?;
+            let terms = terms(from, &ask.payment, &command.moment, ask.nonce)?;
             events.push(Event::PaymentAuthorized { asked, terms });
             Ok(Decision { events, effects: vec![Effect::Sign(ask.id)], reply })
         }
@@ -103,6 +109,9 @@ pub(super) fn approve(
         return Ok(Decision::reply(vec![expired], Reply::Refused(Code::RequestExpired.into())));
     }
     needs_open_wallet(command)?;
+    if request.ask.unpriced {
+        return Err(Refusal::new(Code::Unpriced));
+    }
     if state.frozen.is_some() {
         return Err(Refusal::because(
             Code::AgentsFrozen,
@@ -116,7 +125,7 @@ pub(super) fn approve(
     let mut events = Vec::new();
     match fresh_verdict(state, command, request, &mut events) {
         Ok(()) => {
-            let terms = terms_of(request, &command.moment, nonce)?;
+            let terms = terms(request.from, &request.ask, &command.moment, nonce)?;
             events.push(Event::PaymentApproved { id, terms });
             Ok(Decision { events, effects: vec![Effect::Sign(id)], reply: Reply::Request(id) })
         }
@@ -180,7 +189,7 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
 }
 
 /// Whether an agent may ask for anything at all now.
-fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commission, Refusal> {
+pub(super) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commission, Refusal> {
     let commission = agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
     if agent.suspended {
         return Err(Refusal::new(Code::AgentSuspended));
@@ -209,6 +218,7 @@ fn fresh_verdict(
         policy,
         network_enabled: state.network_enabled(request.ask.chain),
         trusted: command.trusted,
+        max_validity_s: state.settings.max_validity_s,
         spent,
         // Its own reservation is what it is about to spend.
         reserved: agent.reserved.left_after(request.ask.usd),
@@ -263,41 +273,24 @@ fn expired(request: &Request, moment: &Moment) -> Option<Event> {
     }
 }
 
+/// What is signed for `ask`: its own amount and payee, the paying address, and times that begin now.
 fn terms(
-    asked: &Asked,
+    from: Address,
+    ask: &PaymentAsk,
     moment: &Moment,
     nonce: [u8; 32],
-) -> Result<authorization::Authorization, Refusal> {
+) -> Result<Authorization, Refusal> {
     let now = u64::try_from(moment.utc.seconds()).map_err(|_before_1970| {
         Refusal::because(Code::InternalError, "The clock is before 1970.")
     })?;
-    let validity = authorization::validity(now, asked.ask.valid_seconds)
+    let validity = validity(ask.echo.version(), now, ask.valid_seconds)
         .map_err(|_too_far| Refusal::new(Code::InvalidX402Format))?;
-    Ok(authorization::Authorization {
-        from: asked.from,
-        to: asked.ask.payee,
-        value: asked.ask.amount.0,
+    Ok(Authorization {
+        from,
+        to: ask.payee,
+        value: ask.amount.0,
         valid_after: validity.after,
         valid_before: validity.before,
         nonce: nonce.into(),
     })
-}
-
-fn terms_of(
-    request: &Request,
-    moment: &Moment,
-    nonce: [u8; 32],
-) -> Result<authorization::Authorization, Refusal> {
-    terms(
-        &Asked {
-            id: request.id,
-            agent: request.agent.clone(),
-            label: request.label.clone(),
-            from: request.from,
-            identity: request.identity.clone(),
-            ask: request.ask.clone(),
-        },
-        moment,
-        nonce,
-    )
 }

@@ -7,6 +7,8 @@ mod approvals;
 mod asks;
 mod loosening;
 mod repeats;
+mod settings;
+mod settlements;
 mod standstill;
 #[expect(dead_code, reason = "each test program uses a part of the harness")]
 #[path = "../support/mod.rs"]

@@ -16,9 +16,9 @@ use bursar_domain::event::AddressAdded;
 use bursar_domain::idempotency::{Identity, KeyClaim};
 use bursar_domain::wallets::Backing;
 use bursar_domain::{Action, PaymentAsk, Request};
+use bursar_x402::Echo;
 use bursar_x402::required::PaymentRequired;
 use bursar_x402::signature::Signature65;
-use bursar_x402::v2::Echo;
 use k256::ecdsa::SigningKey;
 
 use super::World;
@@ -88,6 +88,7 @@ pub(crate) fn payment(micros: u64) -> PaymentAsk {
         request_url: Some("https://api.example/report".to_owned()),
         resource_url: Some("https://api.example/report".to_owned()),
         domain_contradicted: false,
+        unpriced: false,
         echo: ECHO.clone(),
     }
 }

@@ -14,9 +14,11 @@ use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 use bursar_core::time::Moment;
 use bursar_domain::agents::{AgentStatus, Commission};
-use bursar_domain::command::Ask;
+use bursar_domain::apply::Touched;
+use bursar_domain::command::{Ask, Known, Report};
 use bursar_domain::event::Entry;
 use bursar_domain::idempotency::{Identity, Prior};
+use bursar_domain::settlement::{News, Settlement, Stage};
 use bursar_domain::tail::may_follow_a_seal;
 use bursar_domain::{
     Action, Command, Decision, Effect, Event, PaymentAsk, Refusal, Reply, Request, State, Status,
@@ -60,6 +62,9 @@ pub(crate) struct World {
     pub(crate) records: BTreeMap<RequestId, Request>,
     /// The newest request of each identity, and the newest of each idempotency key.
     latest: BTreeMap<Vec<u8>, RequestId>,
+    pub(crate) settlements: BTreeMap<RequestId, Settlement>,
+    /// What each report was answered.
+    reported: BTreeMap<Vec<u8>, Stage>,
     first: BTreeMap<Vec<u8>, RequestId>,
     drawn: u64,
 }
@@ -75,6 +80,8 @@ impl World {
             entries: Vec::new(),
             records: BTreeMap::new(),
             latest: BTreeMap::new(),
+            settlements: BTreeMap::new(),
+            reported: BTreeMap::new(),
             first: BTreeMap::new(),
             drawn: 0,
         }
@@ -121,7 +128,13 @@ impl World {
         let touched = apply(&mut self.state, &entry);
         let found = check::check(&self.state);
         assert_eq!(found, Ok(()), "after {:?}", entry.event);
-        if let Some(request) = touched {
+        if let Event::SettlementReported { settlement, identity } = &entry.event {
+            self.reported.insert(identity.index_key(), settlement.stage);
+        }
+        if let Some(Touched::Settlement(settlement)) = &touched {
+            self.settlements.insert(settlement.id, (**settlement).clone());
+        }
+        if let Some(Touched::Request(request)) = touched {
             let request = (*request).clone();
             if self.records.insert(request.id, request.clone()).is_none() {
                 self.latest.insert(request.identity.index_key(), request.id);
@@ -146,8 +159,11 @@ impl World {
     /// What the engine's indexes know of an ask.
     fn prior(&self, identity: &Identity) -> Prior {
         let record = |id: &RequestId| self.records[id].clone();
+        let same = self.latest.get(&identity.index_key());
+        let settlement = same.and_then(|id| self.settlements.get(id));
         Prior {
-            same: self.latest.get(&identity.index_key()).map(record),
+            same: same.map(record),
+            settled: settlement.is_some_and(Settlement::is_settled),
             claimed: identity.claim_key().and_then(|key| self.first.get(&key)).map(record),
         }
     }
@@ -215,7 +231,12 @@ impl World {
                 );
                 return Answer::Earlier(first.clone());
             }
-            Reply::Done | Reply::Refused(_) => {
+            Reply::Settled(first) => {
+                assert_eq!((decision.events.len(), decision.effects.len()), (0, 0));
+                assert!(self.settlements[&first.id].is_settled());
+                return Answer::Unheard(Code::PaymentSettled.into());
+            }
+            Reply::Done | Reply::Refused(_) | Reply::Reported(_) => {
                 panic!("no answer to an agent: {:?}", decision.reply)
             }
         };
@@ -228,6 +249,23 @@ impl World {
         };
         assert_eq!(decision.effects, effects);
         answer
+    }
+
+    /// An agent's report, as the agent server would send it.
+    pub(crate) fn report_action(
+        &mut self,
+        agent: &AgentId,
+        identity: Identity,
+        id: RequestId,
+        news: News,
+    ) -> Action {
+        let known = Known {
+            request: self.records.get(&id).cloned(),
+            settlement: self.settlements.get(&id).cloned(),
+            answered: self.reported.get(&identity.index_key()).copied(),
+        };
+        let agent = agent.clone();
+        Action::Report(Box::new(Report { agent, identity, id, news, look: true, known }))
     }
 
     /// A new ask of the world's first agent.

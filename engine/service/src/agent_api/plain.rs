@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
-use axum::http::Response;
+use axum::http::{HeaderMap, Response};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::AgentId;
-use bursar_core::json::{Object, Value};
+use bursar_core::json::Object;
 use bursar_core::time::Utc;
 use bursar_domain::agents::AgentStatus;
 
 use super::Api;
-use super::auth::authenticate;
-use super::body;
+use super::admit::{Incoming, prove};
 use super::message::Endpoint;
 use super::reply::Answer;
 
@@ -28,12 +27,8 @@ pub(super) async fn ping(State(api): State<Arc<Api>>, request: HttpRequest) -> R
 }
 
 async fn try_ping(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
-    let (parts, body) = request.into_parts();
-    let body = body::object(&parts.headers, body).await?;
-    let id = body.get(api.agent_field).and_then(Value::as_str).unwrap_or("");
-    if id.is_empty() {
-        return Err(Fault::because(Code::MissingAgentId, format!("Send {}.", api.agent_field)));
-    }
+    let incoming = Incoming::read(request).await?;
+    let id = incoming.names_agent(api)?;
     let view = api.core.view();
     let agent = id.parse::<AgentId>().ok().and_then(|id| view.state.agents.get(&id));
     let agent = agent.ok_or(Fault::new(Code::AgentNotFound))?;
@@ -62,13 +57,18 @@ pub(super) async fn status(State(api): State<Arc<Api>>, request: HttpRequest) ->
 
 /// Without a proof: the process alone, the same whether the wallet is open or not. With one: the agent.
 async fn try_status(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
-    let (parts, body) = request.into_parts();
-    let mut body = body::object(&parts.headers, body).await?;
-    let header = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
-    if let (Some(id), Some(proof)) = (header("x-agent-id"), header("x-agent-signature")) {
-        body.insert(api.agent_field, id);
-        body.insert("signature", proof);
+    let header = |headers: &HeaderMap, name: &str| {
+        let value = headers.get(name);
+        value.and_then(|value| value.to_str().ok()).map(str::to_owned)
+    };
+    let headers = request.headers();
+    let named = (header(headers, "x-agent-id"), header(headers, "x-agent-signature"));
+    let mut incoming = Incoming::read(request).await?;
+    if let (Some(id), Some(proof)) = named {
+        incoming.body.insert(api.agent_field, id);
+        incoming.body.insert("signature", proof);
     }
+    let body = &incoming.body;
     let mut answer = Object::new()
         .with("service", "Bursar")
         .with("version", env!("CARGO_PKG_VERSION"))
@@ -76,33 +76,24 @@ async fn try_status(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("signed", api.counters.signed())
         .with("rejected", api.counters.rejected())
         .with("traded", 0u64)
-        .with("trade_rejected", 0u64)
+        .with("trade_rejected", api.counters.trades_rejected())
         .with("started_at", local_time(api.started, api.started_offset_s));
     let asked = body.get(api.agent_field).is_some() || body.get("signature").is_some();
     if asked {
-        answer.insert("agent", agent(api, &body)?);
+        answer.insert("agent", agent(api, &incoming)?);
     }
     Ok(Answer::new(200, answer))
 }
 
-fn agent(api: &Api, body: &Object) -> Result<Object, Fault> {
-    let view = api.core.view();
-    let moment = api.core.now();
-    let proven = authenticate(
-        &view,
-        api.vault.gate(),
-        moment.utc,
-        Endpoint::Read,
-        api.agent_field,
-        body,
-        body.get("signature").and_then(Value::as_str),
-    )?;
-    let agent = &proven.agent;
-    let spent = view.state.spent(agent, &moment);
+fn agent(api: &Api, incoming: &Incoming) -> Result<Object, Fault> {
+    let caller = prove(api, Endpoint::Read, incoming)?;
+    let (view, moment) = (&caller.view, &caller.moment);
+    let agent = caller.agent();
+    let spent = view.state.spent(agent, moment);
     let described = Object::new()
         .with(api.agent_field, agent.id.as_str())
         .with("name", agent.name.as_str())
-        .with("status", view.state.status(agent, &moment).text());
+        .with("status", view.state.status(agent, moment).text());
     let Some(policy) = view.state.policy_of(agent) else { return Ok(described) };
     let payments = &policy.payments;
     Ok(described

@@ -65,18 +65,38 @@ impl Answer {
     }
 
     pub fn into_http(self) -> Response<Body> {
-        let mut response = Response::new(Body::from(self.body.to_compact()));
-        *response.status_mut() =
-            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        for (name, value) in self.headers {
-            headers.insert(name, value);
-        }
+        let mut response = response(self.status, self.body.to_compact(), "application/json");
+        response.headers_mut().extend(self.headers);
         response
     }
+}
+
+/// Plain text or a script, the same for everybody.
+pub(super) fn text(status: u16, kind: &'static str, text: String) -> Response<Body> {
+    let mut response = response(status, text, kind);
+    lock_down(&mut response);
+    response
+}
+
+/// A page; nothing in it is loaded or run.
+pub(super) fn page(status: u16, html: &str) -> Response<Body> {
+    text(status, "text/html; charset=utf-8", html.to_owned())
+}
+
+fn lock_down(response: &mut Response<Body>) {
+    let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+}
+
+fn response(status: u16, body: String, kind: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 impl From<Fault> for Answer {

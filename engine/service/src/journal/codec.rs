@@ -29,6 +29,13 @@ pub(super) fn encode(entry: &Entry, before: &Hash) -> Result<Vec<u8>, String> {
     postcard::to_extend(&entry.event, bytes).map_err(|error| error.to_string())
 }
 
+/// The event of an entry that is in the chain already.
+pub(super) fn event(bytes: &[u8]) -> Option<Event> {
+    // Version, sequence number, time and hash come before it.
+    let (_head, event) = bytes.split_at_checked(1 + 8 + 8 + 32)?;
+    postcard::from_bytes(event).ok()
+}
+
 /// Reads the entry that follows `after`.
 pub(super) fn decode(bytes: &[u8], after: Head) -> Result<Entry, String> {
     const SHORT: &str = "the entry is cut short";

@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_core::ids::RequestId;
-use bursar_domain::Request;
+use bursar_domain::{Request, Settlement};
 
 use super::Head;
 use super::store::{
-    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_record, id_key,
+    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitRequest, decode_record,
+    decode_settlement, id_key,
 };
 
 #[derive(Debug, Default)]
 struct Tables {
     entries: BTreeMap<u64, Vec<u8>>,
     records: BTreeMap<u64, Vec<u8>>,
+    settlements: BTreeMap<u64, Vec<u8>>,
     index: BTreeMap<Vec<u8>, u64>,
     head: Head,
     seal: Option<Seal>,
@@ -70,18 +72,25 @@ impl Store for MemoryStore {
         Ok(self.with(|tables| tables.entries.get(&seq).cloned()))
     }
 
-    fn find(&self, key: &[u8]) -> Result<Option<Request>, StoreError> {
-        let bytes = self.with(|tables| {
-            let seq = tables.index.get(key)?;
-            tables.records.get(seq).cloned()
-        });
+    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        Ok(self.with(|tables| tables.index.get(key).copied()))
+    }
+
+    fn record(&self, seq: u64) -> Result<Option<Request>, StoreError> {
+        let bytes = self.with(|tables| tables.records.get(&seq).cloned());
         bytes.map(|bytes| decode_record(&bytes)).transpose()
+    }
+
+    fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
+        let bytes = self.with(|tables| tables.settlements.get(&seq).cloned());
+        bytes.map(|bytes| decode_settlement(&bytes)).transpose()
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.with(|tables| {
             tables.entries.extend(batch.entries.iter().cloned());
             tables.records.extend(batch.records.iter().cloned());
+            tables.settlements.extend(batch.settlements.iter().cloned());
             tables.index.extend(batch.index.iter().cloned());
             if let Some(day) = batch.forget_before {
                 let end = [b"h".as_slice(), &day.to_be_bytes()].concat();
@@ -102,13 +111,25 @@ impl Store for MemoryStore {
 
 impl Reader for MemoryStore {
     fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
-        Store::find(self, &id_key(id))
+        match self.indexed(&id_key(id))? {
+            Some(seq) => self.record(seq),
+            None => Ok(None),
+        }
     }
 
-    fn latest(&self, limit: usize) -> Result<Vec<Request>, StoreError> {
+    fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
+        Store::settlement(self, seq)
+    }
+
+    fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
         let newest: Vec<Vec<u8>> =
-            self.with(|tables| tables.records.values().rev().take(limit).cloned().collect());
-        newest.iter().map(|bytes| decode_record(bytes)).collect()
+            self.with(|tables| tables.records.values().rev().cloned().collect());
+        for bytes in newest {
+            if !visit(decode_record(&bytes)?) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
@@ -166,8 +187,16 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.entry(seq)
     }
 
-    fn find(&self, key: &[u8]) -> Result<Option<Request>, StoreError> {
-        self.inner.find(key)
+    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        self.inner.indexed(key)
+    }
+
+    fn record(&self, seq: u64) -> Result<Option<Request>, StoreError> {
+        self.inner.record(seq)
+    }
+
+    fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
+        self.inner.settlement(seq)
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {

@@ -4,18 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
-use bursar_domain::Request;
+use bursar_domain::{Request, Settlement};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
 use super::Head;
 use super::store::{
-    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, decode_head, decode_record,
-    decode_snapshot, encode_head, encode_snapshot, id_key,
+    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitRequest, decode_head,
+    decode_record, decode_settlement, decode_snapshot, encode_head, encode_snapshot, id_key,
 };
 use crate::ports::Faults;
 
 const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
+const SETTLEMENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("settlements");
 const INDEX: TableDefinition<'_, &[u8], u64> = TableDefinition::new("index");
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
@@ -82,8 +83,16 @@ impl Store for RedbStore {
         Ok(value.map(|value| value.value().to_vec()))
     }
 
-    fn find(&self, key: &[u8]) -> Result<Option<Request>, StoreError> {
-        find(&self.db, key)
+    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        indexed(&self.db, key)
+    }
+
+    fn record(&self, seq: u64) -> Result<Option<Request>, StoreError> {
+        record(&self.db, seq)
+    }
+
+    fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
+        settlement(&self.db, seq)
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
@@ -111,6 +120,12 @@ fn write_batch(write: &redb::WriteTransaction, batch: &Batch) -> Result<(), Stor
     let mut records = write.open_table(RECORDS).map_err(failed)?;
     for (seq, bytes) in &batch.records {
         records.insert(seq, bytes.as_slice()).map_err(failed)?;
+    }
+    if !batch.settlements.is_empty() {
+        let mut settlements = write.open_table(SETTLEMENTS).map_err(failed)?;
+        for (seq, bytes) in &batch.settlements {
+            settlements.insert(seq, bytes.as_slice()).map_err(failed)?;
+        }
     }
     let mut index = write.open_table(INDEX).map_err(failed)?;
     for (key, seq) in &batch.index {
@@ -142,19 +157,26 @@ struct RedbReader {
 
 impl Reader for RedbReader {
     fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
-        find(&self.db, &id_key(id))
+        match indexed(&self.db, &id_key(id))? {
+            Some(seq) => record(&self.db, seq),
+            None => Ok(None),
+        }
     }
 
-    fn latest(&self, limit: usize) -> Result<Vec<Request>, StoreError> {
+    fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
+        settlement(&self.db, seq)
+    }
+
+    fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
         let read = self.db.begin_read().map_err(failed)?;
-        let Some(records) = existing(read.open_table(RECORDS))? else { return Ok(Vec::new()) };
-        let newest = records.iter().map_err(failed)?.rev().take(limit);
-        newest
-            .map(|row| {
-                let (_seq, bytes) = row.map_err(failed)?;
-                decode_record(bytes.value())
-            })
-            .collect()
+        let Some(records) = existing(read.open_table(RECORDS))? else { return Ok(()) };
+        for row in records.iter().map_err(failed)?.rev() {
+            let (_seq, bytes) = row.map_err(failed)?;
+            if !visit(decode_record(bytes.value())?) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
@@ -162,13 +184,24 @@ impl Reader for RedbReader {
     }
 }
 
-fn find(db: &Database, key: &[u8]) -> Result<Option<Request>, StoreError> {
+fn indexed(db: &Database, key: &[u8]) -> Result<Option<u64>, StoreError> {
     let read = db.begin_read().map_err(failed)?;
     let Some(index) = existing(read.open_table(INDEX))? else { return Ok(None) };
-    let Some(seq) = index.get(key).map_err(failed)? else { return Ok(None) };
+    Ok(index.get(key).map_err(failed)?.map(|seq| seq.value()))
+}
+
+fn record(db: &Database, seq: u64) -> Result<Option<Request>, StoreError> {
+    let read = db.begin_read().map_err(failed)?;
     let Some(records) = existing(read.open_table(RECORDS))? else { return Ok(None) };
-    let bytes = records.get(seq.value()).map_err(failed)?;
+    let bytes = records.get(seq).map_err(failed)?;
     bytes.map(|bytes| decode_record(bytes.value())).transpose()
+}
+
+fn settlement(db: &Database, seq: u64) -> Result<Option<Settlement>, StoreError> {
+    let read = db.begin_read().map_err(failed)?;
+    let Some(settlements) = existing(read.open_table(SETTLEMENTS))? else { return Ok(None) };
+    let bytes = settlements.get(seq).map_err(failed)?;
+    bytes.map(|bytes| decode_settlement(bytes.value())).transpose()
 }
 
 fn read_after(db: &Database, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
-use bursar_domain::Request;
+use bursar_domain::{Request, Settlement};
 
 use super::Head;
 
@@ -22,7 +22,10 @@ pub struct Batch {
     /// The latest record of each touched request, by the entry that made it. In this order neighbours are
     /// written together: by their random ids each would cost a page of its own.
     pub records: Vec<(u64, Vec<u8>)>,
-    /// Id, identity of an ask or idempotency key → the entry that made the newest request of it.
+    /// The latest settlement of each touched payment, by the entry that made its request.
+    pub settlements: Vec<(u64, Vec<u8>)>,
+    /// Id, identity of an ask or idempotency key → the entry that made the newest request of it; identity
+    /// of a report → its entry.
     pub index: Vec<(Vec<u8>, u64)>,
     pub snapshot: Option<Snapshot>,
     /// Signed asks of days before this one are forgotten.
@@ -46,6 +49,9 @@ pub struct Snapshot {
 /// Visits the bytes of one entry; `false` stops.
 pub type Visit<'a> = dyn FnMut(&[u8]) -> bool + 'a;
 
+/// Visits one request; `false` stops.
+pub type VisitRequest<'a> = dyn FnMut(Request) -> bool + 'a;
+
 /// The durable side of the journal.
 pub trait Store: Send + fmt::Debug {
     fn head(&self) -> Result<Head, StoreError>;
@@ -56,8 +62,12 @@ pub trait Store: Send + fmt::Debug {
     fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError>;
     /// The day before which signed asks were forgotten; 0 if none were.
     fn forgotten(&self) -> Result<u32, StoreError>;
-    /// The request that an index key leads to.
-    fn find(&self, key: &[u8]) -> Result<Option<Request>, StoreError>;
+    /// The entry that an index key leads to.
+    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError>;
+    /// The request that an entry made, as it stands now.
+    fn record(&self, seq: u64) -> Result<Option<Request>, StoreError>;
+    /// What became of that request once it was signed.
+    fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
     /// Durable when it returns; on an error nothing may be assumed.
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError>;
     fn reader(&self) -> Arc<dyn Reader>;
@@ -66,8 +76,20 @@ pub trait Store: Send + fmt::Debug {
 /// Reads committed records without the core.
 pub trait Reader: Send + Sync + fmt::Debug {
     fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError>;
+    fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
+    /// Visits the requests, newest first; `false` stops.
+    fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError>;
     /// The latest `limit` requests, newest first.
-    fn latest(&self, limit: usize) -> Result<Vec<Request>, StoreError>;
+    fn latest(&self, limit: usize) -> Result<Vec<Request>, StoreError> {
+        let mut latest = Vec::new();
+        self.newest(&mut |request| {
+            if latest.len() < limit {
+                latest.push(request);
+            }
+            latest.len() < limit
+        })?;
+        Ok(latest)
+    }
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError>;
 }
 
@@ -81,7 +103,12 @@ pub(super) fn decode_record(bytes: &[u8]) -> Result<Request, StoreError> {
         .map_err(|error| StoreError(format!("a request's record is damaged: {error}")))
 }
 
-const SNAPSHOT_VERSION: u8 = 1;
+pub(super) fn decode_settlement(bytes: &[u8]) -> Result<Settlement, StoreError> {
+    postcard::from_bytes(bytes)
+        .map_err(|error| StoreError(format!("a settlement's record is damaged: {error}")))
+}
+
+const SNAPSHOT_VERSION: u8 = 2;
 
 /// Bytes of a snapshot: version, place, state.
 pub(super) fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {

@@ -1,8 +1,10 @@
 //! x402 payments: read the offer, ask the chain where the offer contradicts our table, sign what was
-//! authorized.
+//! authorized, and look on the chain what became of it.
 
 mod execute;
 mod propose;
+mod settle;
 
 pub use execute::{Execution, execute};
 pub use propose::{PaymentInput, propose};
+pub use settle::follow;

@@ -193,13 +193,11 @@ fn the_version_is_declared_or_told_by_the_name_of_the_amount() {
     let both = |digits: &str| offer("\"1\"", &format!(",\"maxAmountRequired\":\"{digits}\""));
     let of =
         |version: &str, offers: &[&str]| format!("{{{version}\"accepts\":[{}]}}", offers.join(","));
-    let later = "x402 version 1 is not served yet";
     let untold = "x402Version is missing and the offers do not tell it";
     let twisted = "accepts[0].maxAmountRequired contradicts x402Version";
     for (text, reason) in [
-        (of("", &[&v1]), later),
-        (of("\"x402Version\":1,", &[&v1]), later),
-        (of("\"x402Version\":1,", &[&v2]), later),
+        (of("\"x402Version\":1,", &[&v2]), "accepts[0].amount contradicts x402Version"),
+        (of("\"x402Version\":1,", &[&both("2")]), "accepts[0].amount contradicts x402Version"),
         (of("\"x402Version\":2,", &[&v1]), twisted),
         (of("\"x402Version\":2,", &[&both("2")]), twisted),
         (of("", &[&both("1")]), untold),
@@ -215,6 +213,24 @@ fn the_version_is_declared_or_told_by_the_name_of_the_amount() {
     for text in [of("", &[&v2]), of("\"x402Version\":2,", &[&v2, &both("1")])] {
         assert_eq!(parse(&text).unwrap().version, Version::V2, "{text}");
     }
+    for text in [of("", &[&v1]), of("\"x402Version\":1,", &[&v1, &both("1")])] {
+        let read = parse(&text).unwrap();
+        assert_eq!(read.version, Version::V1, "{text}");
+        assert_eq!(read.offers[0].amount, U256::from(1), "{text}");
+    }
+}
+
+#[test]
+fn a_version_1_offer_names_its_own_resource() {
+    let v1 = |more: &str| offer("\"1\"", more).replace("\"amount\"", "\"maxAmountRequired\"");
+    let text = format!(
+        "{{\"x402Version\":1,\"resource\":\"https://top.example\",\"accepts\":[{},{}]}}",
+        v1(",\"resource\":\"https://own.example\",\"description\":\"\",\"outputSchema\":null"),
+        v1("")
+    );
+    let read = parse(&text).unwrap();
+    let of = |index: usize| read.resource_url(&read.offers[index]);
+    assert_eq!((of(0), of(1)), (Some("https://own.example"), Some("https://top.example")));
 }
 
 #[test]

@@ -116,7 +116,7 @@ pub(super) fn card(request_url: &str) -> Card {
         label: "research".parse().unwrap(),
         network_title: "Base".into(),
         amount: "1.500000 USDC".into(),
-        symbol: "USDC".into(),
+        unpriced: false,
         usd: usd(1_500_000),
         spent: Change { before: usd(1_500_000), after: usd(3_000_000) },
         daily_limit: usd(5_000_000),

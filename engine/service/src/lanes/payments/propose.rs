@@ -6,15 +6,15 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::Value;
 use bursar_core::limits::URL_BYTES;
-use bursar_core::money::{Atoms, Round};
+use bursar_core::money::{Atoms, Round, Usd};
 use bursar_core::networks::{ChainId, Network};
 use bursar_domain::PaymentAsk;
+use bursar_x402::Echo;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 use bursar_x402::error::X402Error;
 use bursar_x402::header;
 use bursar_x402::required::PaymentRequired;
 use bursar_x402::requirements::{Choice, DomainClaim, choose, domain_claim};
-use bursar_x402::v2::Echo;
 
 use crate::ports::Ports;
 
@@ -54,13 +54,10 @@ fn read(
     .map_err(fault)?;
     let Choice { offer, network, asset, payee, reference } =
         choose(&required.offers, usable).map_err(fault)?;
-    if !reference {
+    if !offer.is_eip3009() {
         return Err(Fault::because(
             Code::InvalidPaymentData,
-            format!(
-                "Only {} by EIP-3009 can be paid on {}.",
-                network.stablecoin.symbol, network.title
-            ),
+            "This wallet pays by EIP-3009, and the offer asks for another assetTransferMethod.",
         ));
     }
     let resource_url = required.resource_url(offer).map(str::to_owned);
@@ -70,12 +67,15 @@ fn read(
         }
     }
     let amount = Atoms(offer.amount);
-    let usd = amount
-        .to_usd(network.stablecoin.decimals, Round::Up)
-        .map_err(|error| Fault::because(Code::InvalidX402Format, format!("amount: {error}.")))?;
+    let priced = |error| Fault::because(Code::InvalidX402Format, format!("amount: {error}."));
+    let usd = if reference {
+        amount.to_usd(network.stablecoin.decimals, Round::Up).map_err(priced)?
+    } else {
+        Usd::ZERO
+    };
     let contradicted = match domain_claim(&offer.extra, &network.stablecoin) {
-        DomainClaim::Agrees => None,
-        DomainClaim::Contradicts => Some(network),
+        DomainClaim::Contradicts if reference => Some(network),
+        DomainClaim::Agrees | DomainClaim::Contradicts => None,
     };
     let ask = PaymentAsk {
         chain: network.chain,
@@ -86,6 +86,7 @@ fn read(
         valid_seconds: offer.max_timeout_seconds.max(MIN_VALIDITY_SECONDS),
         request_url,
         resource_url,
+        unpriced: !reference,
         domain_contradicted: false,
         echo: Echo::new(&required, offer).map_err(fault)?,
     };

@@ -1,5 +1,5 @@
-//! The `PAYMENT-SIGNATURE` header of x402 version 2, built from stored pieces: a wallet that was restarted
-//! writes the same text again. Never signs.
+//! The header that carries a payment, in both versions of x402, built from stored pieces: a wallet that was
+//! restarted writes the same text again. Never signs.
 
 use bursar_core::json::Value;
 use bursar_core::limits::ECHO_BYTES;
@@ -9,38 +9,52 @@ use crate::authorization::Authorization;
 use crate::error::X402Error;
 use crate::header;
 use crate::offer::Offer;
-use crate::required::PaymentRequired;
+use crate::required::{PaymentRequired, Version};
 use crate::signature::Signature65;
 
-/// The name of the header that carries the payment.
-pub const HEADER_NAME: &str = "PAYMENT-SIGNATURE";
-
-/// What of a challenge goes back with the payment, as compact JSON. Servers compare `accepted` with what
-/// they offered, key by key, so nothing in it is normalised.
+/// What of a challenge goes back with the payment, as compact JSON. Servers compare it with what they
+/// offered, so nothing in it is normalised.
 ///
 /// The fields are private because [`payment_header`] puts the texts together without reading them again:
 /// an echo is only made from JSON values. Reading it from the journal does not check them anew, for a
 /// stricter reader must not make an old journal unreadable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Echo {
-    accepted: String,
-    resource: Option<String>,
-    extensions: Option<String>,
+pub struct Echo(Kept);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum Kept {
+    Nothing,
+    /// Version 1 names the scheme and the network of the offer, in the offer's own spelling.
+    V1 {
+        network: String,
+    },
+    /// Version 2 repeats the whole offer, and what stood beside the offers.
+    V2 {
+        accepted: String,
+        resource: Option<String>,
+        extensions: Option<String>,
+    },
 }
 
 impl Echo {
     /// Of an offer that nothing is sent back for.
     pub fn none() -> Self {
-        Self { accepted: String::new(), resource: None, extensions: None }
+        Self(Kept::Nothing)
     }
 
     /// Fails on a challenge whose parts are too long to be kept with every payment.
     pub fn new(challenge: &PaymentRequired, offer: &Offer) -> Result<Self, X402Error> {
         let compact = |value: &Option<Value>| value.as_ref().map(Value::to_compact);
-        let echo = Self {
-            accepted: offer.raw.to_compact(),
-            resource: compact(&challenge.resource),
-            extensions: compact(&challenge.extensions),
+        let echo = match challenge.version {
+            Version::V1 => {
+                let network = offer.raw.get("network").map(Value::to_compact);
+                Self(Kept::V1 { network: network.unwrap_or_default() })
+            }
+            Version::V2 => Self(Kept::V2 {
+                accepted: offer.raw.to_compact(),
+                resource: compact(&challenge.resource),
+                extensions: compact(&challenge.extensions),
+            }),
         };
         if echo.bytes() > ECHO_BYTES {
             return Err(X402Error::format("offer, resource and extensions are longer than 16 KiB"));
@@ -48,30 +62,36 @@ impl Echo {
         Ok(echo)
     }
 
-    /// The offer that was taken, as JSON.
-    pub fn accepted(&self) -> &str {
-        &self.accepted
+    /// The version in which the payment is written.
+    pub fn version(&self) -> Version {
+        match self.0 {
+            Kept::V1 { .. } => Version::V1,
+            Kept::Nothing | Kept::V2 { .. } => Version::V2,
+        }
     }
 
-    /// The resource of the challenge, as JSON.
-    pub fn resource(&self) -> Option<&str> {
-        self.resource.as_deref()
-    }
-
-    /// The extensions of the challenge, as JSON.
-    pub fn extensions(&self) -> Option<&str> {
-        self.extensions.as_deref()
+    /// The name of the header that carries the payment.
+    pub fn header_name(&self) -> &'static str {
+        match self.version() {
+            Version::V1 => "X-PAYMENT",
+            Version::V2 => "PAYMENT-SIGNATURE",
+        }
     }
 
     fn bytes(&self) -> usize {
-        let length = |text: Option<&str>| text.map_or(0, str::len);
-        [self.accepted.len(), length(self.resource()), length(self.extensions())]
-            .into_iter()
-            .fold(0, usize::saturating_add)
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        match &self.0 {
+            Kept::Nothing => 0,
+            Kept::V1 { network } => network.len(),
+            Kept::V2 { accepted, resource, extensions } => {
+                let beside = length(resource).saturating_add(length(extensions));
+                accepted.len().saturating_add(beside)
+            }
+        }
     }
 }
 
-/// The value of the `PAYMENT-SIGNATURE` header.
+/// The value of the header that carries the payment.
 pub fn payment_header(
     echo: &Echo,
     authorization: &Authorization,
@@ -83,27 +103,34 @@ pub fn payment_header(
 /// The same before base64. Put together as text, so that the echoed parts stay byte for byte what they
 /// were; what we add is hex and digits, which need no escapes.
 fn payment_json(echo: &Echo, authorization: &Authorization, signature: &Signature65) -> String {
-    let member = |key: &str, json: Option<&str>| {
-        json.map(|json| format!(",\"{key}\":{json}")).unwrap_or_default()
-    };
-    format!(
-        "{{\"x402Version\":2,\"accepted\":{accepted},\"payload\":{{\"signature\":\"{signature}\",\
-         \"authorization\":{authorization}}}{resource}{extensions}}}",
-        accepted = echo.accepted,
-        signature = signature.to_hex(),
-        authorization = authorization_json(authorization),
-        resource = member("resource", echo.resource()),
-        extensions = member("extensions", echo.extensions()),
-    )
+    let payload = payload_json(authorization, signature);
+    match &echo.0 {
+        Kept::Nothing => format!("{{\"x402Version\":2,\"payload\":{payload}}}"),
+        Kept::V1 { network } => format!(
+            "{{\"x402Version\":1,\"scheme\":\"exact\",\"network\":{network},\"payload\":{payload}}}"
+        ),
+        Kept::V2 { accepted, resource, extensions } => {
+            let member = |key: &str, json: &Option<String>| {
+                json.as_ref().map(|json| format!(",\"{key}\":{json}")).unwrap_or_default()
+            };
+            format!(
+                "{{\"x402Version\":2,\"accepted\":{accepted},\"payload\":{payload}{}{}}}",
+                member("resource", resource),
+                member("extensions", extensions),
+            )
+        }
+    }
 }
 
 /// All numbers are decimal strings: strict facilitators take nothing else, and a 256-bit number would not
 /// survive a JSON reader that thinks in doubles. Addresses are checksummed (EIP-55).
-fn authorization_json(terms: &Authorization) -> String {
+fn payload_json(terms: &Authorization, signature: &Signature65) -> String {
     let Authorization { from, to, value, valid_after, valid_before, nonce } = terms;
     format!(
-        "{{\"from\":\"{from}\",\"to\":\"{to}\",\"value\":\"{value}\",\
-         \"validAfter\":\"{valid_after}\",\"validBefore\":\"{valid_before}\",\"nonce\":\"{nonce}\"}}"
+        "{{\"signature\":\"{}\",\"authorization\":{{\
+         \"from\":\"{from}\",\"to\":\"{to}\",\"value\":\"{value}\",\
+         \"validAfter\":\"{valid_after}\",\"validBefore\":\"{valid_before}\",\"nonce\":\"{nonce}\"}}}}",
+        signature.to_hex()
     )
 }
 
@@ -164,6 +191,26 @@ mod tests {
             assert_eq!(json, wanted);
             let header = payment_header(&echo(more).unwrap(), &authorization(), &signature());
             assert_eq!(header::decode(&header).unwrap().to_compact(), wanted);
+        }
+    }
+
+    #[test]
+    fn version_1_names_scheme_and_network_as_they_were_offered() {
+        for network in ["\"base\"", "\"BASE\"", "\"eip155:8453\"", "8453"] {
+            let text = format!(
+                "{{\"x402Version\":1,\"accepts\":[{{\"scheme\":\"exact\",\"network\":{network},\
+                 \"maxAmountRequired\":\"1\",\"asset\":\"a\",\"payTo\":\"b\"}}]}}"
+            );
+            let challenge =
+                PaymentRequired::parse(&json::parse(text.as_bytes(), 32).unwrap()).unwrap();
+            let echo = Echo::new(&challenge, challenge.offers.first().unwrap()).unwrap();
+            assert_eq!((echo.version(), echo.header_name()), (Version::V1, "X-PAYMENT"));
+            let v1 = payment_json(&echo, &authorization(), &signature());
+            let begin = format!(
+                "{{\"x402Version\":1,\"scheme\":\"exact\",\"network\":{network},\"payload\":"
+            );
+            let payload = payload_json(&authorization(), &signature());
+            assert_eq!(v1, format!("{begin}{payload}}}"));
         }
     }
 

@@ -1,0 +1,55 @@
+//! What becomes of signed payments: reports of agents, and our own look at the chain.
+
+use alloy_primitives::B256;
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::limits::CHECKS_IN_ALL;
+
+use super::payments::may_work;
+use super::{Decision, Reply, needs_open_wallet};
+use crate::command::{Command, Report};
+use crate::event::Event;
+use crate::refusal::Refusal;
+use crate::settlement::{Check, Settlement};
+use crate::state::State;
+
+/// An agent's report about a payment of its own. It moves no allowance: whoever may sign a report may not
+/// thereby spend more.
+pub(super) fn report(
+    state: &State,
+    command: &Command,
+    report: &Report,
+) -> Result<Decision, Refusal> {
+    let agent = state.agents.get(&report.agent).ok_or(Refusal::new(Code::AuthFailed))?;
+    may_work(state, agent)?;
+    needs_open_wallet(command)?;
+    if let Some(stage) = report.known.answered {
+        return Ok(Decision::reply(Vec::new(), Reply::Reported(stage)));
+    }
+    let request = report.known.request.as_ref().ok_or(Refusal::new(Code::TransactionNotFound))?;
+    if request.agent != agent.id {
+        return Err(Refusal::new(Code::Unauthorized));
+    }
+    let before = match &report.known.settlement {
+        Some(known) => known.clone(),
+        None => Settlement::of(request)?,
+    };
+    let room = state.settling.len() < CHECKS_IN_ALL;
+    Ok(match before.after(&report.news, command.moment.utc, report.look && room) {
+        None => Decision::reply(Vec::new(), Reply::Reported(before.stage)),
+        Some(settlement) => {
+            let reply = Reply::Reported(settlement.stage);
+            let identity = report.identity.clone();
+            let settlement = Box::new(settlement);
+            Decision::reply(vec![Event::SettlementReported { settlement, identity }], reply)
+        }
+    })
+}
+
+/// The end of a look at the chain; about another transaction than the one that waits, it says nothing.
+pub(super) fn checked(state: &State, id: RequestId, tx_hash: B256, found: &Check) -> Decision {
+    let waits = state.settling.get(&id).is_some_and(|known| known.tx_hash == Some(tx_hash));
+    let ended = !matches!(found, Check::Pending { .. });
+    let event = Event::SettlementChecked { id, found: found.clone() };
+    Decision::done(if waits && ended { vec![event] } else { Vec::new() })
+}

@@ -1,0 +1,76 @@
+//! Settings that may loosen something: an open wallet for that, and none for tightening.
+
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::money::Usd;
+use bursar_core::settings::{LanBearer, Setting};
+use bursar_domain::{Action, PaymentAsk};
+
+use crate::support::{Answer, World, build};
+use build::{ordinary, payment};
+
+fn set(world: &mut World, setting: Setting) -> Result<usize, Code> {
+    let decided = world.run(Action::Set(setting));
+    decided.map(|decision| decision.events.len()).map_err(|refusal| refusal.code)
+}
+
+#[test]
+fn loosening_needs_an_open_wallet_and_tightening_does_not() {
+    let mut world = ordinary();
+    world.unlocked = false;
+    for setting in [
+        Setting::AllowLan(true),
+        Setting::RateLimitOff(true),
+        Setting::Hosts(vec!["wallet.lan".into()]),
+        Setting::MaxValidity(7200),
+        Setting::ConfirmTypingAbove(Some(Usd::dollars(100))),
+    ] {
+        assert_eq!(set(&mut world, setting.clone()), Err(Code::WalletLocked), "{setting:?}");
+        world.unlocked = true;
+        assert_eq!(set(&mut world, setting.clone()), Ok(1), "{setting:?}");
+        assert_eq!(set(&mut world, setting), Ok(0), "it is so already");
+        world.unlocked = false;
+    }
+    assert_eq!(set(&mut world, Setting::LanBearer(LanBearer::Refuse)), Ok(1));
+    assert_eq!(set(&mut world, Setting::LanBearer(LanBearer::Warn)), Err(Code::WalletLocked));
+    assert_eq!(set(&mut world, Setting::AllowLan(false)), Ok(1));
+    assert_eq!(set(&mut world, Setting::Hosts(vec!["a b".into()])), Err(Code::BadInput));
+}
+
+#[test]
+fn the_longest_unasked_validity_is_a_setting() {
+    let mut world = ordinary();
+    let long = |seconds| PaymentAsk { valid_seconds: seconds, ..payment(1000) };
+    assert!(matches!(world.ask(long(3600)), Answer::Signs(_)));
+    assert!(matches!(world.ask(long(3601)), Answer::Holds(_, HoldReason::LongValidity)));
+    set(&mut world, Setting::MaxValidity(60)).unwrap();
+    assert!(matches!(world.ask(long(60)), Answer::Signs(_)));
+    assert!(matches!(world.ask(long(61)), Answer::Holds(_, HoldReason::LongValidity)));
+}
+
+#[test]
+fn an_amount_is_typed_from_where_the_operator_wants_it() {
+    let mut world = ordinary();
+    let id = world.holds(payment(2_000_000));
+    assert!(!world.card(id).unwrap().type_amount);
+    set(&mut world, Setting::ConfirmTypingAbove(Some(Usd(2_000_000)))).unwrap();
+    assert!(world.card(id).unwrap().type_amount);
+    set(&mut world, Setting::ConfirmTypingAbove(Some(Usd(2_000_001)))).unwrap();
+    assert!(!world.card(id).unwrap().type_amount);
+}
+
+#[test]
+fn what_has_no_price_is_held_and_never_signed() {
+    let mut world = ordinary();
+    let strange = PaymentAsk { unpriced: true, usd: Usd::ZERO, ..payment(1) };
+    let Answer::Holds(id, reason) = world.ask(strange.clone()) else { panic!("not held") };
+    assert_eq!(reason, HoldReason::Unpriced);
+    let card = world.card(id).unwrap();
+    assert!(card.unpriced && card.amount.contains("units of 0x"), "{}", card.amount);
+    assert_eq!(world.approve(id).unwrap_err().code, Code::Unpriced);
+    assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::ZERO));
+    world.deny(id).unwrap();
+    // The other rules come first: a policy that allows no payments refuses it.
+    world.edit(|policy| policy.payments.enabled = false).unwrap();
+    assert_eq!(world.refuses(strange).code, Code::X402Disabled);
+}

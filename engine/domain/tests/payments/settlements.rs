@@ -1,0 +1,230 @@
+//! What becomes of signed payments: reports and looks at the chain move a settlement forward, and nothing
+//! else.
+
+use alloy_primitives::B256;
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::limits::{CHECK_LASTS_MS, REPORTS_PER_PAYMENT};
+use bursar_domain::agents::Credential;
+use bursar_domain::settlement::{Check, News, Reported, Stage};
+use bursar_domain::{Action, Refusal, Reply};
+use proptest::prelude::*;
+
+use crate::support::{Answer, World, build};
+use build::{ordinary, payment};
+
+const SMALL: u64 = 70_000;
+
+fn hash(n: u8) -> B256 {
+    B256::repeat_byte(n)
+}
+
+fn news(event: Reported, tx: Option<u8>) -> News {
+    News { event, tx_hash: tx.map(hash), error: None }
+}
+
+/// A fresh report of the first agent.
+fn report(world: &mut World, id: RequestId, news: News) -> Result<Stage, Refusal> {
+    let identity = build::signed(world.draw(), world.clock.utc);
+    let action = world.report_action(&build::agent(0), identity, id, news);
+    world.run(action).map(|decision| match decision.reply {
+        Reply::Reported(stage) => stage,
+        other => panic!("{other:?}"),
+    })
+}
+
+fn look(world: &mut World, id: RequestId, tx: u8, found: Check) {
+    world.must(Action::Checked { id, tx_hash: hash(tx), found });
+}
+
+fn stage(world: &World, id: RequestId) -> Option<Stage> {
+    world.settlements.get(&id).map(|settlement| settlement.stage)
+}
+
+#[test]
+fn a_payment_is_submitted_settled_and_verified() {
+    let mut world = ordinary();
+    let id = world.signs(payment(SMALL));
+    let spent = world.spent();
+    assert_eq!(report(&mut world, id, news(Reported::Submitted, None)), Ok(Stage::Submitted));
+    assert!(world.state.settling.is_empty(), "only what settled is looked for");
+    assert_eq!(report(&mut world, id, news(Reported::Settled, Some(1))), Ok(Stage::Settled));
+    assert_eq!(world.state.settling.len(), 1);
+    let mut world = world.restarted();
+    assert_eq!(world.state.settling.len(), 1, "a restart goes on looking");
+    // About another transaction it says nothing.
+    look(&mut world, id, 2, Check::Verified { block: 7 });
+    assert_eq!(stage(&world, id), Some(Stage::Settled));
+    look(&mut world, id, 1, Check::Verified { block: 7 });
+    assert_eq!(stage(&world, id), Some(Stage::Verified));
+    assert!(world.state.settling.is_empty());
+    for event in [Reported::Failed, Reported::Submitted, Reported::Settled] {
+        assert_eq!(report(&mut world, id, news(event, Some(9))), Ok(Stage::Verified));
+    }
+    assert_eq!(world.settlements[&id].tx_hash, Some(hash(1)));
+    assert_eq!(world.spent(), spent, "a settlement moves no allowance");
+}
+
+#[test]
+fn a_revert_is_final_until_another_transaction_pays() {
+    let mut world = ordinary();
+    let id = world.signs(payment(SMALL));
+    report(&mut world, id, news(Reported::Settled, Some(1))).unwrap();
+    look(&mut world, id, 1, Check::Reverted { block: 7 });
+    assert_eq!(stage(&world, id), Some(Stage::Failed));
+    assert_eq!(report(&mut world, id, news(Reported::Settled, Some(1))), Ok(Stage::Failed));
+    assert_eq!(report(&mut world, id, news(Reported::Submitted, Some(2))), Ok(Stage::Failed));
+    assert_eq!(report(&mut world, id, news(Reported::Settled, Some(2))), Ok(Stage::Settled));
+    look(&mut world, id, 2, Check::Verified { block: 8 });
+    assert_eq!(stage(&world, id), Some(Stage::Verified));
+}
+
+#[test]
+fn a_wrong_hash_is_not_verified_and_can_be_put_right() {
+    let mut world = ordinary();
+    let id = world.signs(payment(SMALL));
+    report(&mut world, id, news(Reported::Settled, Some(1))).unwrap();
+    look(&mut world, id, 1, Check::Mismatch { block: 7 });
+    assert_eq!((stage(&world, id), world.state.settling.len()), (Some(Stage::Settled), 0));
+    report(&mut world, id, news(Reported::Settled, Some(1))).unwrap();
+    assert_eq!(world.state.settling.len(), 0, "it was looked for");
+    report(&mut world, id, news(Reported::Settled, Some(2))).unwrap();
+    assert_eq!(world.state.settling.len(), 1);
+    world.clock.pass(CHECK_LASTS_MS - 1);
+    assert!(!world.state.settling[&id].is_given_up(world.clock.utc));
+    world.clock.pass(1);
+    assert!(world.state.settling[&id].is_given_up(world.clock.utc));
+}
+
+#[test]
+fn reports_about_one_payment_are_bounded_in_the_journal() {
+    let mut world = ordinary();
+    let id = world.signs(payment(SMALL));
+    let before = world.entries.len();
+    for tx in 0..40 {
+        assert_eq!(report(&mut world, id, news(Reported::Settled, Some(tx))), Ok(Stage::Settled));
+        assert_eq!(report(&mut world, id, news(Reported::Submitted, Some(tx))), Ok(Stage::Settled));
+    }
+    assert_eq!(world.entries.len() - before, usize::from(REPORTS_PER_PAYMENT));
+}
+
+#[test]
+fn nobody_reports_what_is_not_theirs_or_was_not_signed() {
+    let mut world = ordinary();
+    build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
+    world.must(build::commission(1, "daily bread", "spare"));
+    let id = world.signs(payment(SMALL));
+    let held = world.holds(payment(2_000_000));
+    let identity = build::signed(world.draw(), world.clock.utc);
+    let foreign =
+        world.report_action(&build::agent(1), identity, id, news(Reported::Settled, Some(1)));
+    assert_eq!(world.refused(foreign).code, Code::Unauthorized);
+    let settled = news(Reported::Settled, Some(1));
+    assert_eq!(report(&mut world, held, settled.clone()).unwrap_err().code, Code::InvalidRequest);
+    let unknown = RequestId::from_entropy([9; 16]);
+    let refused = report(&mut world, unknown, settled.clone()).unwrap_err();
+    assert_eq!(refused.code, Code::TransactionNotFound);
+    world.unlocked = false;
+    assert_eq!(report(&mut world, id, settled.clone()).unwrap_err().code, Code::WalletLocked);
+    world.unlocked = true;
+    world.must(Action::Suspend { agent: build::agent(0) });
+    assert_eq!(report(&mut world, id, settled).unwrap_err().code, Code::AgentSuspended);
+}
+
+#[test]
+fn a_repeated_report_gets_the_first_answer() {
+    let mut world = ordinary();
+    let id = world.signs(payment(SMALL));
+    let identity = build::signed(world.draw(), world.clock.utc);
+    let first = news(Reported::Submitted, Some(1));
+    let action = world.report_action(&build::agent(0), identity.clone(), id, first.clone());
+    assert_eq!(world.must(action).reply, Reply::Reported(Stage::Submitted));
+    report(&mut world, id, news(Reported::Settled, Some(1))).unwrap();
+    let mut world = world.restarted();
+    let again = world.report_action(&build::agent(0), identity, id, first);
+    let decision = world.must(again);
+    assert_eq!((decision.reply, decision.events.len()), (Reply::Reported(Stage::Submitted), 0));
+}
+
+#[test]
+fn what_was_paid_is_not_paid_again() {
+    let mut world = ordinary();
+    build::register(&mut world, 1, Credential::Bearer { sha256: [1; 32] });
+    world.must(build::commission(1, "daily bread", "spare"));
+    for agent in [build::agent(0), build::agent(1)] {
+        let identity = if agent == build::agent(0) {
+            build::signed(world.draw(), world.clock.utc)
+        } else {
+            build::bearer(&agent, b"content", None)
+        };
+        let Answer::Signs(id) = world.ask_as(&agent, identity.clone(), payment(SMALL)) else {
+            panic!("not signed");
+        };
+        let report = build::signed(world.draw(), world.clock.utc);
+        let action = world.report_action(&agent, report, id, news(Reported::Settled, Some(1)));
+        world.must(action);
+        let spent = world.spent();
+        // Before its end, long after it, and after a restart.
+        for _ in 0..2 {
+            let again = world.ask_as(&agent, identity.clone(), payment(SMALL));
+            assert_eq!(again.code(), Some(Code::PaymentSettled));
+            world.clock.pass(3_600_000);
+            world = world.restarted();
+        }
+        assert_eq!(world.spent(), spent);
+    }
+}
+
+fn any_check() -> impl Strategy<Value = Check> {
+    prop_oneof![
+        Just(Check::Verified { block: 1 }),
+        Just(Check::Reverted { block: 1 }),
+        Just(Check::Mismatch { block: 1 }),
+        Just(Check::NotFound),
+        Just(Check::Off),
+    ]
+}
+
+fn any_step() -> impl Strategy<Value = Result<News, (u8, Check)>> {
+    let event =
+        prop_oneof![Just(Reported::Submitted), Just(Reported::Settled), Just(Reported::Failed)];
+    prop_oneof![
+        (event, prop::option::of(0u8..4)).prop_map(|(event, tx)| Ok(news(event, tx))),
+        (0u8..4, any_check()).prop_map(Err),
+    ]
+}
+
+proptest! {
+    /// Whatever is reported and found in whatever order: `verified` only by our own look at the very
+    /// transaction that was named, never back from it, and back from `settled` only by a revert.
+    #[test]
+    fn a_settlement_never_goes_back(steps in prop::collection::vec(any_step(), 1..40)) {
+        let mut world = ordinary();
+        let id = world.signs(payment(SMALL));
+        let spent = (world.spent(), world.reserved());
+        let mut last: Option<Stage> = None;
+        for step in steps {
+            let named = world.settlements.get(&id).and_then(|known| known.tx_hash);
+            let waited = world.state.settling.contains_key(&id);
+            let looked = match &step {
+                Ok(news) => { report(&mut world, id, news.clone()).unwrap(); None }
+                Err((tx, found)) => {
+                    look(&mut world, id, *tx, found.clone());
+                    (waited && named == Some(hash(*tx))).then_some(found)
+                }
+            };
+            let now = stage(&world, id);
+            if now == Some(Stage::Verified) && last != now {
+                let found = matches!(looked, Some(Check::Verified { .. }));
+                prop_assert!(found, "verified by a report");
+            }
+            if now < last {
+                let reverted = matches!(looked, Some(Check::Reverted { .. }));
+                prop_assert!(reverted, "it went back");
+                prop_assert_ne!(last, Some(Stage::Verified));
+            }
+            last = now;
+        }
+        prop_assert_eq!((world.spent(), world.reserved()), spent);
+    }
+}

@@ -1,0 +1,94 @@
+//! `POST /callback`: an agent reports what became of a payment.
+
+use std::sync::Arc;
+
+use alloy_primitives::B256;
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::Response;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::json::{Object, Value};
+use bursar_core::limits::REPORT_TEXT_BYTES;
+use bursar_domain::Action;
+use bursar_domain::command::{Known, Report};
+use bursar_domain::settlement::{News, Reported};
+
+use super::Api;
+use super::admit::{Incoming, admit};
+use super::body;
+use super::message::Endpoint;
+use super::reply::Answer;
+use crate::core::Answered;
+
+pub(super) async fn callback(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
+    try_callback(&api, request).await.unwrap_or_else(Answer::from).into_http()
+}
+
+async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
+    let incoming = Incoming::read(request).await?;
+    incoming.names_agent(api)?;
+    let (id, news) = read(&incoming)?;
+    let caller = admit(api, Endpoint::Callback, &incoming)?;
+    if !api.has_room() {
+        return Err(Fault::new(Code::DiskFull));
+    }
+    let report = Report {
+        agent: caller.agent().id.clone(),
+        identity: caller.identity(Endpoint::Callback, id.as_bytes()),
+        id,
+        news,
+        look: api.look,
+        known: Known::default(),
+    };
+    let reported = api.core.act(Action::Report(Box::new(report))).await;
+    let outcome = reported.map_err(|fault| caller.hide_lock(fault))?;
+    let Answered::Reported(stage) = outcome.answer else {
+        return Err(Fault::new(Code::InternalError));
+    };
+    let body = Object::new()
+        .with("status", "ok")
+        .with("transaction_id", id.to_string())
+        .with("new_status", stage.text());
+    Ok(Answer::new(200, body))
+}
+
+/// Judges the shape alone: it says nothing of any agent.
+fn read(incoming: &Incoming) -> Result<(RequestId, News), Fault> {
+    let id = incoming.required("transaction_id", Code::MissingTransactionId)?;
+    let id = id.parse().map_err(|_no_uuid| Fault::new(Code::InvalidTransactionId))?;
+    let event = match incoming.required("event", Code::MissingEvent)? {
+        "submitted" => Reported::Submitted,
+        "settled" => Reported::Settled,
+        "failed" => Reported::Failed,
+        _other => return Err(Fault::new(Code::InvalidEvent)),
+    };
+    let tx_hash = match incoming.body.get("tx_hash") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(hash(text)?),
+        Some(_other) => return Err(Fault::new(Code::InvalidTxHash)),
+    };
+    if event == Reported::Settled && tx_hash.is_none() {
+        return Err(Fault::new(Code::MissingTxHash));
+    }
+    let error = body::text(&incoming.body, "error")?.map(cut).filter(|text| !text.is_empty());
+    Ok((id, News { event, tx_hash, error }))
+}
+
+fn hash(text: &str) -> Result<B256, Fault> {
+    let invalid = || Fault::new(Code::InvalidTxHash);
+    let digits = text.strip_prefix("0x").ok_or_else(invalid)?;
+    let mut bytes = [0; 32];
+    hex::decode_to_slice(digits, &mut bytes).map_err(|_not_hex| invalid())?;
+    Ok(bytes.into())
+}
+
+/// An agent's own words are kept, and briefly.
+fn cut(text: &str) -> String {
+    let mut end = text.len().min(REPORT_TEXT_BYTES);
+    while !text.is_char_boundary(end) {
+        end = end.saturating_sub(1);
+    }
+    text.get(..end).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,97 @@
+//! `POST /mandate`: what an agent may do and what is left of it today.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::Response;
+use bursar_core::fault::Fault;
+use bursar_core::hosts::HostEntry;
+use bursar_core::json::{Object, Value};
+use bursar_domain::wallets::PayingAddress;
+
+use super::Api;
+use super::admit::{Caller, Incoming, admit};
+use super::message::Endpoint;
+use super::reply::Answer;
+
+pub(super) async fn mandate(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
+    try_mandate(&api, request).await.unwrap_or_else(Answer::from).into_http()
+}
+
+async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
+    let incoming = Incoming::read(request).await?;
+    let caller = admit(api, Endpoint::Read, &incoming)?;
+    let (agent, state) = (caller.agent(), &caller.view.state);
+    let spent = state.spent(agent, &caller.moment);
+    let left = state
+        .policy_of(agent)
+        .map(|policy| policy.payments.daily.left_after(spent).left_after(agent.reserved).0);
+    let body = Object::new()
+        .with("status", "ok")
+        .with("agent_name", agent.name.as_str())
+        .with(api.agent_field, agent.id.as_str())
+        .with("wallet_address", wallet_address(&caller))
+        .with("wallet_id", wallet_id(&caller))
+        .with("spent_today_micro", spent.0)
+        .with("reserved_micro", agent.reserved.0)
+        .with("remaining_today_micro", left.map_or(Value::Null, Value::from))
+        .with("policy", policy(&caller))
+        .with("networks", networks(&caller))
+        .with("mandate", Value::Null)
+        .with("mandate_note", "No Intent Mandate was issued for this agent.");
+    Ok(Answer::new(200, body))
+}
+
+/// The address that the agent pays from.
+pub(super) fn paying(caller: &Caller) -> Option<&Arc<PayingAddress>> {
+    let commission = caller.agent().commission.as_ref()?;
+    caller.view.state.wallet.as_ref()?.address(&commission.label)
+}
+
+pub(super) fn wallet_address(caller: &Caller) -> Value {
+    paying(caller).map_or(Value::Null, |known| Value::from(known.address.to_checksum(None)))
+}
+
+/// The operator's label of it.
+pub(super) fn wallet_id(caller: &Caller) -> Value {
+    paying(caller).map_or(Value::Null, |known| Value::from(known.label.as_str()))
+}
+
+fn policy(caller: &Caller) -> Value {
+    let agent = caller.agent();
+    let (Some(given), Some(policy)) = (&agent.commission, caller.view.state.policy_of(agent))
+    else {
+        return Value::Null;
+    };
+    let payments = &policy.payments;
+    Value::from(
+        Object::new()
+            .with("name", given.policy.as_str())
+            .with("daily_limit_micro", payments.daily.0)
+            .with("per_request_max_micro", payments.per_request.0)
+            .with("auto_approve_below_micro", payments.auto_below.0)
+            .with("allowed_domains", domains(&payments.hosts.allowed))
+            .with("blocked_domains", domains(&payments.hosts.blocked))
+            // These lanes are off for everybody, whatever the policy says.
+            .with("trading", Object::new().with("enabled", false))
+            .with("morpho", Value::Null),
+    )
+}
+
+fn domains(entries: &[HostEntry]) -> Value {
+    if entries.is_empty() {
+        return Value::Null;
+    }
+    Value::from(entries.iter().map(|entry| Value::from(entry.as_str())).collect::<Vec<_>>())
+}
+
+/// Where the agent may pay, in CAIP-2.
+fn networks(caller: &Caller) -> Value {
+    let state = &caller.view.state;
+    let policy = state.policy_of(caller.agent());
+    let usable = bursar_core::networks::NETWORKS.iter().filter(|row| {
+        state.network_enabled(row.chain) && policy.is_some_and(|p| p.networks.allows(row.chain))
+    });
+    Value::from(usable.map(|row| Value::from(row.caip2())).collect::<Vec<_>>())
+}

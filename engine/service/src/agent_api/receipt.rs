@@ -1,0 +1,90 @@
+//! `GET /receipt/{id}`: one payment from its ask to its settlement, in AP2's form; as a page for whoever
+//! opens it in a browser's view. The id is the right to read it.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, Response, header};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::json::{Object, Value};
+
+use super::Api;
+use super::reply::{Answer, page};
+use crate::receipts;
+
+pub(super) async fn receipt(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Response<Body> {
+    match find(&api, &id).await {
+        Ok(receipt) if wants_page(&headers) => page(200, &html(&receipt)),
+        Ok(receipt) => Answer::new(200, receipt).into_http(),
+        Err(fault) => Answer::from(fault).into_http(),
+    }
+}
+
+pub(super) async fn missing_id() -> Response<Body> {
+    Answer::from(Fault::new(Code::MissingTransactionId)).into_http()
+}
+
+async fn find(api: &Api, id: &str) -> Result<Object, Fault> {
+    let id: RequestId = id.parse().map_err(|_bad| Fault::new(Code::InvalidTransactionId))?;
+    let unknown = || Fault::new(Code::TransactionNotFound);
+    let request = api.request(id).await.ok_or_else(unknown)?;
+    let reader = api.core.reader();
+    let settlement = reader
+        .settlement(request.seq)
+        .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+    Ok(receipts::receipt(&api.core.view().state, &request, settlement.as_ref()))
+}
+
+fn wants_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accepted.is_some_and(|accept| accept.contains("text/html"))
+}
+
+/// A table of everything the receipt says; whatever others wrote is escaped.
+fn html(receipt: &Object) -> String {
+    let mut rows = String::new();
+    add_rows(&mut rows, "", receipt);
+    format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Receipt</title>\
+         <h1>Receipt</h1><table>{rows}</table></html>"
+    )
+}
+
+fn add_rows(rows: &mut String, path: &str, object: &Object) {
+    for (key, value) in object.iter() {
+        let name = if path.is_empty() { key.to_owned() } else { format!("{path} {key}") };
+        match value {
+            Value::Object(inner) => add_rows(rows, &name, inner),
+            Value::Null => {}
+            Value::String(text) => add_row(rows, &name, text),
+            other => add_row(rows, &name, &other.to_compact()),
+        }
+    }
+}
+
+fn add_row(rows: &mut String, name: &str, value: &str) {
+    let (name, value) = (escaped(name), escaped(&bursar_core::text::visible(value)));
+    rows.push_str(&format!("<tr><th>{name}<td>{value}"));
+}
+
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}

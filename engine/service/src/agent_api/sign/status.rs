@@ -1,0 +1,146 @@
+//! `GET /sign/status/{id}`, and a request in the words that its agent is told.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::Response;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::json::{Object, Value};
+use bursar_core::text;
+use bursar_core::time::Moment;
+use bursar_domain::idempotency::Identity;
+use bursar_domain::{Request, Status};
+use bursar_x402::payment_header;
+use bursar_x402::signature::Signature65;
+
+use crate::agent_api::Api;
+use crate::agent_api::reply::Answer;
+
+pub(in crate::agent_api) async fn status(
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+) -> Response<Body> {
+    match try_status(&api, &id).await {
+        Ok(answer) => answer,
+        Err(fault) => Answer::from(fault),
+    }
+    .into_http()
+}
+
+async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
+    let id: RequestId = id.parse().map_err(|_bad| Fault::new(Code::InvalidRequestId))?;
+    let moment = api.core.now();
+    let record = api.request(id).await.ok_or(Fault::new(Code::RequestNotFound))?;
+    Ok(match &record.status {
+        Status::Authorized { .. } if !record.is_redeemable(moment.utc) => {
+            let body = Object::new()
+                .with("status", "success")
+                .with("message", Code::AlreadySigned.sentence())
+                .with("transaction_id", record.id.to_string())
+                .with("code", Code::AlreadySigned.text());
+            Answer::new(200, body)
+        }
+        // A poll tells an outcome: it succeeds, whatever the outcome is.
+        Status::Refused { refusal, .. } => {
+            let body = rejected(&record, refusal.sentence()).with("code", refusal.code.text());
+            Answer::new(200, body)
+        }
+        Status::Held { deadline, .. } if deadline.has_passed(&moment) => expired(&record),
+        Status::Held { .. }
+        | Status::Authorized { .. }
+        | Status::Denied { .. }
+        | Status::Expired { .. } => told(&record, None, &moment),
+    })
+}
+
+/// A request as its agent is told of it. `signature` is one that is not in the record yet.
+pub(super) fn told(record: &Request, signature: Option<&Signature65>, moment: &Moment) -> Answer {
+    match &record.status {
+        Status::Authorized { terms, signature: recorded, .. } => {
+            let known = recorded.as_ref().or(signature);
+            match known.filter(|_known| record.is_redeemable(moment.utc)) {
+                Some(signature) => {
+                    let echo = &record.ask.echo;
+                    let header = payment_header(echo, terms, signature);
+                    let body = Object::new()
+                        .with("status", "success")
+                        .with("x402_version", echo.version().number())
+                        .with("header_name", echo.header_name())
+                        .with("header_value", header)
+                        .with("transaction_id", record.id.to_string());
+                    Answer::new(200, body)
+                }
+                None => {
+                    let body = Object::new()
+                        .with("status", "executing")
+                        .with("request_id", record.id.to_string());
+                    Answer::new(202, body)
+                }
+            }
+        }
+        Status::Held { .. } => {
+            let body = Object::new()
+                .with("status", "pending")
+                .with("message", Code::ApprovalRequired.sentence())
+                .with("request_id", record.id.to_string())
+                .with("code", Code::ApprovalRequired.text())
+                .with("amount_micro", amount_micro(record))
+                .with("agent_id", record.agent.as_str())
+                .with("created_at", text::utc(record.created));
+            Answer::new(202, body)
+        }
+        Status::Refused { refusal, .. } => {
+            let mut answer =
+                Answer::refusal(&Fault::because(refusal.code, refusal.sentence().to_owned()));
+            if let Some(requested) = refusal.requested {
+                answer.body.insert("requested_micro", requested.0);
+            }
+            if let Some(bound) = refusal.bound {
+                let name = match refusal.code {
+                    Code::ExceedsPerRequestMax => "max_micro",
+                    _daily => "remaining_micro",
+                };
+                answer.body.insert(name, bound.0);
+            }
+            answer.body.insert("transaction_id", record.id.to_string());
+            answer
+        }
+        Status::Denied { reason, .. } => {
+            let reason = reason.as_deref().unwrap_or(Code::RequestDenied.sentence());
+            Answer::new(200, rejected(record, reason))
+        }
+        Status::Expired { .. } => expired(record),
+    }
+}
+
+/// The payment was made: the agent gets no second header for it, and the way to the next one.
+pub(super) fn settled(record: &Request) -> Answer {
+    let mut answer = Answer::refusal(&Fault::new(Code::PaymentSettled));
+    answer.body.insert("previous_transaction_id", record.id.to_string());
+    let hint = match &record.identity {
+        Identity::Hmac { .. } => "To pay again, sign a new request with a new timestamp.",
+        Identity::Bearer { .. } => "To pay again, send a new idempotency_key.",
+    };
+    answer.body.insert("hint", hint);
+    answer
+}
+
+/// Unknown is null, never zero.
+fn amount_micro(record: &Request) -> Value {
+    if record.ask.unpriced { Value::Null } else { Value::from(record.ask.usd.0) }
+}
+
+fn expired(record: &Request) -> Answer {
+    let code = Code::RequestExpired;
+    Answer::new(200, rejected(record, code.sentence()).with("code", code.text()))
+}
+
+fn rejected(record: &Request, reason: &str) -> Object {
+    Object::new()
+        .with("status", "rejected")
+        .with("reason", reason)
+        .with("transaction_id", record.id.to_string())
+}

@@ -1,0 +1,210 @@
+//! Looks reported settlements up on the chain: not whether some transaction succeeded, but whether it holds
+//! this very payment. Asks again with growing pauses, also after a restart, and gives up in the end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy_primitives::{B256, b256};
+use bursar_chain::ports::{Receipt, TxStatus};
+use bursar_core::ids::RequestId;
+use bursar_domain::Action;
+use bursar_domain::settlement::{Check, Claim, Settlement};
+use futures::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+use crate::core::handle::Handle;
+use crate::ports::Ports;
+
+/// The first look: nodes need a moment to know what their neighbour mined.
+const FIRST_PAUSE_MS: u64 = 1_000;
+/// The longest pause between two looks.
+const LONGEST_PAUSE_MS: u64 = 10 * 60 * 1000;
+/// Looks in progress at once.
+const AT_ONCE: usize = 8;
+
+/// keccak256 of `Transfer(address,address,uint256)` (ERC-20).
+const TRANSFER: B256 = b256!("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
+/// keccak256 of `AuthorizationUsed(address,bytes32)` (EIP-3009).
+const AUTHORIZATION_USED: B256 =
+    b256!("0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5");
+
+/// When a settlement is looked at next.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    tx_hash: B256,
+    due_ms: u64,
+    pause_ms: u64,
+}
+
+/// Runs until it is told to stop.
+pub async fn follow(core: Handle, ports: Ports, stopping: CancellationToken) {
+    let mut views = core.watch();
+    let mut plans: BTreeMap<RequestId, Plan> = BTreeMap::new();
+    loop {
+        let settling = Arc::clone(&views.borrow_and_update().state.settling);
+        let now_ms = ports.clock.mono_ms();
+        replan(&mut plans, &settling, now_ms);
+        let due: Vec<Arc<Settlement>> = plans
+            .iter()
+            .filter(|(_id, plan)| plan.due_ms <= now_ms)
+            .filter_map(|(id, _plan)| settling.get(id).map(Arc::clone))
+            .collect();
+        futures::stream::iter(&due)
+            .for_each_concurrent(AT_ONCE, |settlement| look(&core, &ports, settlement))
+            .await;
+        for settlement in &due {
+            if let Some(plan) = plans.get_mut(&settlement.id) {
+                plan.pause_ms = plan.pause_ms.saturating_mul(2).min(LONGEST_PAUSE_MS);
+                plan.due_ms = now_ms.saturating_add(plan.pause_ms);
+            }
+        }
+        let next_ms = plans.values().map(|plan| plan.due_ms).min().unwrap_or(u64::MAX);
+        // cancel-safe: all three only wait.
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            changed = views.changed() => if changed.is_err() { return },
+            () = ports.clock.sleep_until(next_ms) => {}
+        }
+    }
+}
+
+/// Forgets what waits no more, and begins anew with what names another transaction.
+fn replan(
+    plans: &mut BTreeMap<RequestId, Plan>,
+    settling: &BTreeMap<RequestId, Arc<Settlement>>,
+    now_ms: u64,
+) {
+    plans.retain(|id, plan| {
+        settling.get(id).is_some_and(|settlement| settlement.tx_hash == Some(plan.tx_hash))
+    });
+    for settlement in settling.values() {
+        if let Some(tx_hash) = settlement.tx_hash {
+            let due_ms = now_ms.saturating_add(FIRST_PAUSE_MS);
+            let plan = Plan { tx_hash, due_ms, pause_ms: FIRST_PAUSE_MS };
+            plans.entry(settlement.id).or_insert(plan);
+        }
+    }
+}
+
+/// One look. Says nothing to the core while there is hope for more.
+async fn look(core: &Handle, ports: &Ports, settlement: &Settlement) {
+    let Some(tx_hash) = settlement.tx_hash else { return };
+    let claim = &settlement.claim;
+    let receipt = match ports.chains.get(&claim.chain) {
+        Some(chain) => chain.receipt(tx_hash).await.map_err(|fault| fault.to_string()),
+        None => Err("no endpoint is configured".to_owned()),
+    };
+    let given_up = settlement.is_given_up(core.now().utc);
+    let found = match receipt {
+        Ok(Some(receipt)) => judge(&receipt, claim),
+        Ok(None) if given_up => Check::NotFound,
+        Err(_fault) if given_up => Check::Unavailable,
+        Ok(None) => return,
+        Err(fault) => {
+            tracing::debug!(request = %settlement.id.short(), fault, "settlement not looked up");
+            return;
+        }
+    };
+    if let Err(fault) = core.act(Action::Checked { id: settlement.id, tx_hash, found }).await {
+        tracing::warn!(code = %fault.code, "what the chain says of a settlement was not recorded");
+    }
+}
+
+/// Whether a transaction is this payment: the token itself says that our payer's authorization with our
+/// nonce was used, and that our amount went to our payee.
+fn judge(receipt: &Receipt, claim: &Claim) -> Check {
+    let block = receipt.block_number;
+    if receipt.status == TxStatus::Reverted {
+        return Check::Reverted { block };
+    }
+    let ours = receipt.logs.iter().filter(|log| log.address == claim.asset);
+    let (mut used, mut moved) = (false, false);
+    for log in ours {
+        match log.topics.as_slice() {
+            [event, authorizer, nonce] if *event == AUTHORIZATION_USED => {
+                used |= *authorizer == claim.from.into_word() && *nonce == claim.nonce;
+            }
+            [event, from, to] if *event == TRANSFER => {
+                moved |= *from == claim.from.into_word()
+                    && *to == claim.to.into_word()
+                    && log.data.as_ref() == claim.value.to_be_bytes::<32>();
+            }
+            _other => {}
+        }
+    }
+    if used && moved { Check::Verified { block } } else { Check::Mismatch { block } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{Address, Bytes, U256, keccak256};
+    use bursar_chain::ports::Log;
+    use bursar_core::networks::NETWORKS;
+
+    fn claim() -> Claim {
+        Claim {
+            chain: NETWORKS[0].chain,
+            asset: Address::repeat_byte(1),
+            from: Address::repeat_byte(2),
+            to: Address::repeat_byte(3),
+            value: U256::from(12_000),
+            nonce: B256::repeat_byte(4),
+        }
+    }
+
+    fn receipt(claim: &Claim) -> Receipt {
+        let used = Log {
+            address: claim.asset,
+            topics: vec![AUTHORIZATION_USED, claim.from.into_word(), claim.nonce],
+            data: Bytes::new(),
+        };
+        let moved = Log {
+            address: claim.asset,
+            topics: vec![TRANSFER, claim.from.into_word(), claim.to.into_word()],
+            data: claim.value.to_be_bytes::<32>().into(),
+        };
+        Receipt { logs: vec![used, moved], ..sample() }
+    }
+
+    fn sample() -> Receipt {
+        Receipt {
+            tx_hash: B256::repeat_byte(9),
+            status: TxStatus::Succeeded,
+            block_number: 7,
+            logs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_topics_are_those_of_the_standards() {
+        assert_eq!(keccak256("Transfer(address,address,uint256)"), TRANSFER);
+        assert_eq!(keccak256("AuthorizationUsed(address,bytes32)"), AUTHORIZATION_USED);
+    }
+
+    #[test]
+    fn t_05_only_this_very_payment_is_verified() {
+        let claim = claim();
+        assert_eq!(judge(&receipt(&claim), &claim), Check::Verified { block: 7 });
+        let others: [fn(&mut Claim); 5] = [
+            |c| c.asset = Address::repeat_byte(7),
+            |c| c.from = Address::repeat_byte(7),
+            |c| c.to = Address::repeat_byte(7),
+            |c| c.value += U256::from(1),
+            |c| c.nonce = B256::repeat_byte(7),
+        ];
+        for change in others {
+            let mut other = claim.clone();
+            change(&mut other);
+            assert_eq!(judge(&receipt(&other), &claim), Check::Mismatch { block: 7 });
+        }
+        for missing in 0..2 {
+            let mut half = receipt(&claim);
+            half.logs.remove(missing);
+            assert_eq!(judge(&half, &claim), Check::Mismatch { block: 7 });
+        }
+        assert_eq!(judge(&sample(), &claim), Check::Mismatch { block: 7 });
+        let reverted = Receipt { status: TxStatus::Reverted, ..sample() };
+        assert_eq!(judge(&reverted, &claim), Check::Reverted { block: 7 });
+    }
+}

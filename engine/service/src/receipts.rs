@@ -1,0 +1,122 @@
+//! Receipts in AP2's form, as the original writes them: one value for the agent server and for the
+//! operator's command.
+
+use bursar_core::codes::Code;
+use bursar_core::json::{Object, Value};
+use bursar_core::text;
+use bursar_domain::requests::Approver;
+use bursar_domain::settlement::{Settlement, Stage};
+use bursar_domain::{Request, State, Status};
+
+/// The version of the form.
+const VERSION: &str = "ap2.primer/v0.1";
+
+/// The receipt of `request`.
+pub fn receipt(state: &State, request: &Request, settlement: Option<&Settlement>) -> Object {
+    let mut receipt = Object::new()
+        .with("type", "AP2Receipt")
+        .with("version", VERSION)
+        .with("transactionId", request.id.to_string())
+        .with("status", status(request, settlement))
+        .with("timestamp", text::utc(request.created))
+        .with("intent", intent(state, request))
+        .with("authorization", authorization(request))
+        .with("payment", payment(request))
+        .with("settlement", settlement.map_or(Value::Null, |known| Value::from(settled(known))));
+    if let Some(reason) = rejection(request) {
+        receipt.insert("rejection", Object::new().with("reason", reason));
+    }
+    if let Some(known) = settlement.filter(|known| known.stage == Stage::Failed) {
+        let said = known.error.as_deref().or(known.check.detail());
+        let reason = said.unwrap_or("the agent reported a failure");
+        receipt.insert("failure", Object::new().with("reason", reason));
+    }
+    receipt
+}
+
+fn status(request: &Request, settlement: Option<&Settlement>) -> &'static str {
+    match (&request.status, settlement.map(|known| known.stage)) {
+        (Status::Held { .. }, _) => "payment-required",
+        (Status::Refused { .. } | Status::Denied { .. } | Status::Expired { .. }, _) => {
+            "payment-rejected"
+        }
+        (Status::Authorized { .. }, None) => "payment-verified",
+        (Status::Authorized { .. }, Some(Stage::Submitted)) => "payment-submitted",
+        (Status::Authorized { .. }, Some(Stage::Failed)) => "payment-failed",
+        (Status::Authorized { .. }, Some(Stage::Settled | Stage::Verified)) => "payment-completed",
+    }
+}
+
+fn intent(state: &State, request: &Request) -> Object {
+    let name = state.agents.get(&request.agent).map(|agent| Value::from(agent.name.as_str()));
+    let agent =
+        Object::new().with("id", request.agent.as_str()).with("name", name.unwrap_or(Value::Null));
+    Object::new()
+        .with("type", "IntentMandate")
+        .with("mandateId", Value::Null)
+        .with("policyName", Value::Null)
+        .with("agent", agent)
+}
+
+fn authorization(request: &Request) -> Object {
+    let (method, at) = match &request.status {
+        Status::Authorized { by, at, .. } => {
+            let method = match by {
+                Approver::Policy => "auto",
+                Approver::Operator => "manual",
+            };
+            (Value::from(method), Value::from(text::utc(*at)))
+        }
+        Status::Held { .. }
+        | Status::Refused { .. }
+        | Status::Denied { .. }
+        | Status::Expired { .. } => (Value::Null, Value::Null),
+    };
+    let wallet = Object::new()
+        .with("address", request.from.to_checksum(None))
+        .with("id", request.label.as_str());
+    Object::new().with("method", method).with("authorizedAt", at).with("wallet", wallet)
+}
+
+fn payment(request: &Request) -> Object {
+    let ask = &request.ask;
+    let url = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
+    let micro = if ask.unpriced { Value::Null } else { Value::from(ask.usd.0) };
+    let amount = Object::new()
+        .with("micro", micro)
+        .with("atomic", ask.amount.to_string())
+        .with("formatted", request.amount_text());
+    Object::new()
+        .with("amount", amount)
+        .with("asset", ask.asset.to_checksum(None))
+        .with("recipient", ask.payee.to_checksum(None))
+        .with("network", format!("eip155:{}", ask.chain))
+        .with("resource", url(&ask.resource_url))
+        .with("requestUrl", url(&ask.request_url))
+}
+
+fn settled(known: &Settlement) -> Object {
+    let at = known.settled.filter(|_at| known.is_settled());
+    let verification = known.check.text().map_or(Value::Null, |status| {
+        let block = known.check.block().map_or(Value::Null, Value::from);
+        let detail = known.check.detail().map_or(Value::Null, Value::from);
+        Value::from(
+            Object::new().with("status", status).with("block", block).with("detail", detail),
+        )
+    });
+    Object::new()
+        .with("txHash", known.tx_hash.map_or(Value::Null, |hash| Value::from(hash.to_string())))
+        .with("settledAt", at.map_or(Value::Null, |at| Value::from(text::utc(at))))
+        .with("verification", verification)
+}
+
+fn rejection(request: &Request) -> Option<&str> {
+    match &request.status {
+        Status::Refused { refusal, .. } => Some(refusal.sentence()),
+        Status::Denied { reason, .. } => {
+            Some(reason.as_deref().unwrap_or(Code::RequestDenied.sentence()))
+        }
+        Status::Expired { .. } => Some(Code::RequestExpired.sentence()),
+        Status::Held { .. } | Status::Authorized { .. } => None,
+    }
+}

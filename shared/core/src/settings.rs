@@ -1,0 +1,172 @@
+//! Settings whose change may loosen what protects the operator. They live in the journal, where an edit of a
+//! file cannot reach them; all others are in `settings.toml`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{MAX_HOSTS, MAX_VALIDITY_S};
+use crate::money::Usd;
+
+/// What the operator has set. The default is the strictest that works without any setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The agent server listens on every interface, not on loopback alone.
+    pub allow_lan: bool,
+    /// The rate limit is switched off, whatever `settings.toml` says.
+    pub rate_limit_off: bool,
+    /// Names besides our own by which the agent server may be called.
+    pub hosts: Vec<String>,
+    pub lan_bearer: LanBearer,
+    /// Longest life, in seconds, that a payment may be given without asking.
+    pub max_validity_s: u64,
+    /// From this amount on an approval is typed; without it, from a tenth of the policy's largest payment.
+    pub confirm_typing_above: Option<Usd>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            allow_lan: false,
+            rate_limit_off: false,
+            hosts: Vec::new(),
+            lan_bearer: LanBearer::Warn,
+            max_validity_s: MAX_VALIDITY_S,
+            confirm_typing_above: None,
+        }
+    }
+}
+
+/// What happens to a bearer token that comes from another machine, in clear text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LanBearer {
+    Warn,
+    Refuse,
+}
+
+impl LanBearer {
+    pub fn text(self) -> &'static str {
+        match self {
+            LanBearer::Warn => "warn",
+            LanBearer::Refuse => "refuse",
+        }
+    }
+}
+
+/// One setting with its new value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Setting {
+    AllowLan(bool),
+    RateLimitOff(bool),
+    Hosts(Vec<String>),
+    LanBearer(LanBearer),
+    MaxValidity(u64),
+    ConfirmTypingAbove(Option<Usd>),
+}
+
+impl Setting {
+    /// Whether it takes away some protection that `now` gives. Tightening is always free.
+    pub fn loosens(&self, now: &Settings) -> bool {
+        match self {
+            Setting::AllowLan(on) => *on && !now.allow_lan,
+            Setting::RateLimitOff(off) => *off && !now.rate_limit_off,
+            Setting::Hosts(hosts) => hosts.iter().any(|host| !now.hosts.contains(host)),
+            Setting::LanBearer(to) => *to == LanBearer::Warn && now.lan_bearer != LanBearer::Warn,
+            Setting::MaxValidity(seconds) => *seconds > now.max_validity_s,
+            // Which of the two rules asks more often depends on the policy.
+            Setting::ConfirmTypingAbove(to) => match (to, now.confirm_typing_above) {
+                (Some(to), Some(now)) => *to > now,
+                (Some(_), None) | (None, Some(_)) => true,
+                (None, None) => false,
+            },
+        }
+    }
+
+    /// Why the value cannot be meant, if so.
+    pub fn fault(&self) -> Option<&'static str> {
+        match self {
+            Setting::Hosts(hosts) if hosts.len() > MAX_HOSTS => Some("a list of at most 64 names"),
+            Setting::Hosts(hosts) if !hosts.iter().all(|host| is_host(host)) => {
+                Some("names or addresses without scheme, port or path, in lower case")
+            }
+            Setting::MaxValidity(seconds) if !(30..=31_536_000).contains(seconds) => {
+                Some("seconds from 30 to 31536000")
+            }
+            _fits => None,
+        }
+    }
+
+    pub fn apply(&self, to: &mut Settings) {
+        match self {
+            Setting::AllowLan(on) => to.allow_lan = *on,
+            Setting::RateLimitOff(off) => to.rate_limit_off = *off,
+            Setting::Hosts(hosts) => to.hosts.clone_from(hosts),
+            Setting::LanBearer(rule) => to.lan_bearer = *rule,
+            Setting::MaxValidity(seconds) => to.max_validity_s = *seconds,
+            Setting::ConfirmTypingAbove(amount) => to.confirm_typing_above = *amount,
+        }
+    }
+}
+
+/// What a Host header may hold besides the port: a name, an IPv4 address, or an IPv6 one in brackets.
+fn is_host(text: &str) -> bool {
+    let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let bracketed = inner.len() != text.len();
+    let fits = |b: u8| match b {
+        b':' => bracketed,
+        b'.' | b'-' | b'_' => true,
+        other => other.is_ascii_lowercase() || other.is_ascii_digit(),
+    };
+    (1..=253).contains(&inner.len()) && inner.bytes().all(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_takes_protection_away_loosens() {
+        let strict = Settings::default();
+        let loose = Settings {
+            allow_lan: true,
+            rate_limit_off: true,
+            hosts: vec!["wallet.lan".into()],
+            lan_bearer: LanBearer::Refuse,
+            max_validity_s: 7200,
+            confirm_typing_above: Some(Usd::dollars(5)),
+        };
+        for (setting, from_strict, from_loose) in [
+            (Setting::AllowLan(true), true, false),
+            (Setting::AllowLan(false), false, false),
+            (Setting::RateLimitOff(true), true, false),
+            (Setting::RateLimitOff(false), false, false),
+            (Setting::Hosts(vec!["wallet.lan".into()]), true, false),
+            (Setting::Hosts(vec![]), false, false),
+            (Setting::Hosts(vec!["wallet.lan".into(), "b".into()]), true, true),
+            (Setting::LanBearer(LanBearer::Warn), false, true),
+            (Setting::LanBearer(LanBearer::Refuse), false, false),
+            (Setting::MaxValidity(3601), true, false),
+            (Setting::MaxValidity(7201), true, true),
+            (Setting::MaxValidity(60), false, false),
+            (Setting::ConfirmTypingAbove(Some(Usd::dollars(5))), true, false),
+            (Setting::ConfirmTypingAbove(Some(Usd::dollars(4))), true, false),
+            (Setting::ConfirmTypingAbove(Some(Usd::dollars(6))), true, true),
+            (Setting::ConfirmTypingAbove(None), false, true),
+        ] {
+            assert_eq!(setting.loosens(&strict), from_strict, "{setting:?}");
+            assert_eq!(setting.loosens(&loose), from_loose, "{setting:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for host in ["wallet.lan", "10.0.0.1", "[fd00::1]", "my-host_2"] {
+            assert_eq!(Setting::Hosts(vec![host.into()]).fault(), None, "{host}");
+        }
+        for host in ["", "Wallet.lan", "a:1", "http://a", "a/b", "fd00::1", "[]", "a b", "*"] {
+            assert!(Setting::Hosts(vec![host.into()]).fault().is_some(), "{host}");
+        }
+        assert!(Setting::Hosts(vec!["a".into(); 65]).fault().is_some());
+        assert!(Setting::MaxValidity(29).fault().is_some());
+        assert_eq!(Setting::MaxValidity(30).fault(), None);
+    }
+}
