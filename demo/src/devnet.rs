@@ -1,9 +1,11 @@
-//! A local chain for tests and for the demonstration: anvil with a stablecoin at the address that it has
-//! on the real network, so that the product's tables are used unchanged. Needs no other network.
+//! A local chain for tests and for the demonstration: anvil with a stablecoin and Multicall3 at the
+//! addresses that they have on the real network, so that the product's tables are used unchanged. Needs no
+//! other network.
 
 mod deploy;
 mod kit;
 mod missing;
+mod multicall;
 mod process;
 mod rpc;
 mod stable;
@@ -62,17 +64,18 @@ pub struct Devnet {
 }
 
 impl Devnet {
-    /// Starts the anvil that [`install::find_anvil`] finds, with the network's stablecoin in place.
+    /// Starts the anvil that [`install::find_anvil`] finds, with the network's contracts in place.
     pub async fn start(chain: ChainId) -> Result<Self, DevnetError> {
         Self::start_at(&install::find_anvil()?, chain).await
     }
 
-    /// Starts the given anvil, with the network's stablecoin in place.
+    /// Starts the given anvil, with the network's contracts in place.
     pub async fn start_at(anvil: &Path, chain: ChainId) -> Result<Self, DevnetError> {
         let network = networks::by_chain(chain).ok_or(DevnetError::UnknownChain(chain))?;
         let (node, url) = Anvil::spawn(anvil, chain).await?;
         let devnet = Self::connect(&url, network, Some(Arc::new(node))).await?;
         devnet.place_stablecoin().await?;
+        devnet.place_multicall().await?;
         devnet.check_stablecoin().await?;
         Ok(devnet)
     }
@@ -160,6 +163,14 @@ impl Devnet {
     async fn place_stablecoin(&self) -> Result<(), DevnetError> {
         let coin = &self.network.stablecoin;
         self.deploy_at(coin.address, stable::creation_code(coin)?).await
+    }
+
+    /// Puts Multicall3 where real networks have it. A chain that is attached to may lack it, as a real one
+    /// may.
+    async fn place_multicall(&self) -> Result<(), DevnetError> {
+        let code = multicall::runtime_code()?;
+        self.request("anvil_setCode", json!([networks::MULTICALL3, code])).await?;
+        Ok(())
     }
 
     /// The coin must be one for which signatures of the real network are valid.

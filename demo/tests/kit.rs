@@ -1,4 +1,4 @@
-//! The demo kit as its users see it: the local chain and its coin, the merchant, and the example agents.
+//! The demo kit as its users see it: the local chain and its contracts, the merchant, and the example agents.
 //! One binary, so that it links once.
 
 #[cfg(test)]
@@ -10,6 +10,9 @@ mod coin;
 #[cfg(test)]
 #[path = "kit/merchant.rs"]
 mod merchant;
+#[cfg(test)]
+#[path = "kit/multicall.rs"]
+mod multicall;
 #[cfg(test)]
 #[path = "kit/payer.rs"]
 mod payer;

@@ -54,6 +54,10 @@ impl Network {
     }
 }
 
+/// Multicall3, which answers many reads of one block in one call: the same address and the same code on
+/// every row but perhaps SKALE's two, where nobody lists it. Look for code there before it is called.
+pub const MULTICALL3: Address = address!("0xcA11bde05977b3631167028862bE2a173976CA11");
+
 /// Every network that Bursar knows.
 pub static NETWORKS: &[Network] = &[
     Network {

@@ -1,0 +1,610 @@
+#!/usr/bin/env python3
+"""Pays x402 paywalls with a wallet that signs for you. Python 3.8 or newer, standard library only.
+
+As a program, which prints one JSON object (exit code 0: done, 1: not done, 2: wrong usage):
+
+    python3 wallet_helper.py pay https://shop.example/report
+    python3 wallet_helper.py sign --payment-required VALUE --request-url URL
+    python3 wallet_helper.py wait REQUEST_ID
+    python3 wallet_helper.py callback TRANSACTION_ID settled --tx-hash 0x...
+    python3 wallet_helper.py mandate | balances | status | ping
+    python3 wallet_helper.py receipt TRANSACTION_ID
+
+As a module:
+
+    from wallet_helper import Wallet, WalletError
+    paid = Wallet.from_env().pay("https://shop.example/report")
+    print(paid.status, paid.transaction_id, paid.text)
+
+Environment: WALLET_URL, WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE (hmac or bearer), or the same
+as PRIMER_VAULT_URL, PRIMER_VAULT_AGENT_ID, PRIMER_VAULT_AGENT_TOKEN, PRIMER_VAULT_AUTH_MODE.
+"""
+
+import argparse
+import atexit
+import base64
+import decimal
+import hashlib
+import hmac
+import http.client
+import ipaddress
+import json
+import os
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+
+TIMEOUT_S = 30  # one call to the wallet
+RESOURCE_TIMEOUT_S = 120  # one call to a merchant, who may settle before he answers
+APPROVAL_S = 16 * 60  # the wallet itself gives a request up after 15 minutes
+POLL_S = 2
+RETRY_WAITS_S = (0.5, 1, 2, 4)  # all tries end well within the 300 s that a proof is valid
+STAMPS_AHEAD_S = 5  # how far the timestamps of equal purchases may run ahead of the clock
+REDIRECTS = 5
+LOST = (OSError, http.client.HTTPException)  # no whole answer came
+
+
+class WalletError(Exception):
+    """Not done. `code` says why in a stable word, `message` in a sentence, `answer` is what was answered.
+
+    Codes are the wallet's, and of this helper: NO_ANSWER (the wallet cannot be reached), TIMEOUT (nobody
+    approved yet), NOT_X402 (the 402 answer is no offer), UNDELIVERED (signed, but the merchant did not
+    answer: `answer` holds the header, which may be sent to him again).
+    """
+
+    def __init__(self, code, message, http_status=None, answer=None):
+        super().__init__("%s: %s" % (code, message))
+        self.code = code
+        self.message = message
+        self.http_status = http_status
+        self.answer = answer if isinstance(answer, dict) else {}
+        self.transaction_id = self.answer.get("transaction_id")
+        self.request_id = self.answer.get("request_id")
+        self.retry_after = self.answer.get("retry_after")
+
+
+class Response:
+    """What a merchant answered, and how it was paid."""
+
+    def __init__(self, url, status, headers, body, transaction_id=None):
+        self.url = url
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.transaction_id = transaction_id
+        receipt = headers.get("PAYMENT-RESPONSE") or headers.get("X-PAYMENT-RESPONSE")
+        self.receipt = unpacked(receipt)
+        self.reported = None
+
+    @property
+    def ok(self):
+        return 200 <= self.status < 300
+
+    @property
+    def text(self):
+        return self.body.decode("utf-8", "replace")
+
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def tx_hash(self):
+        """The transaction that moved the money, if the merchant named one that succeeded."""
+        receipt = self.receipt or {}
+        named = receipt.get("transaction")
+        return named if receipt.get("success") is True and is_tx_hash(named) else None
+
+
+# --- proofs ---
+
+
+def canonical(obj):
+    """The text under the HMAC: sorted keys, no spaces, ASCII only. NaN and infinity are refused."""
+    return json.dumps(obj, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def sign_message(token, message):
+    """`SIG:<timestamp>:<digest>` over a message that holds its `timestamp`."""
+    if not is_token(token):
+        raise ValueError("the agent token is AT_ and 64 hex digits")
+    key = bytes.fromhex(token[3:])
+    digest = hmac.new(key, canonical(message).encode("ascii"), hashlib.sha256).hexdigest()
+    return "SIG:%d:%s" % (message["timestamp"], digest)
+
+
+_STAMPS = {}  # the last timestamp of each purchase
+_STAMPS_LOCK = threading.Lock()
+
+
+def unused_second(purchase):
+    """A timestamp that this purchase was not signed with yet: equal proofs would be one payment. The next
+    process knows nothing of this one, so this one does not end before the second has."""
+    content = hashlib.sha256(canonical(purchase).encode("ascii")).digest()
+    while True:
+        with _STAMPS_LOCK:
+            now = int(time.time())
+            stamp = max(now, _STAMPS.get(content, 0) + 1)
+            if stamp - now <= STAMPS_AHEAD_S:
+                for old in [known for known, at in _STAMPS.items() if at < now]:
+                    del _STAMPS[old]
+                _STAMPS[content] = stamp
+                return stamp
+        time.sleep(1)
+
+
+@atexit.register
+def _outlast_stamps():
+    left = max(_STAMPS.values(), default=0) + 1 - time.time()
+    time.sleep(min(max(left, 0), STAMPS_AHEAD_S + 1))
+
+
+def is_hex(text, digits):
+    return isinstance(text, str) and len(text) == digits and not set(text) - set("0123456789abcdefABCDEF")
+
+
+def is_token(text):
+    return isinstance(text, str) and text.startswith("AT_") and is_hex(text[3:], 64)
+
+
+def is_tx_hash(text):
+    return isinstance(text, str) and text.startswith("0x") and is_hex(text[2:], 64)
+
+
+# --- HTTP ---
+
+
+class _Still(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: what is sent to one address is meant for that address."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}), _Still)
+_AS_CONFIGURED = urllib.request.build_opener(_Still)  # by the proxy of the environment, if there is one
+
+
+def web_address(url):
+    """The address as it is sent: http or https, no fragment, no user, letters beyond ASCII escaped."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("not an http or https address: %s" % url)
+    if "@" in parts.netloc:
+        raise ValueError("an address with a user name or password is not called")
+    host = parts.netloc.encode("idna").decode("ascii") if not parts.netloc.isascii() else parts.netloc
+    path = urllib.parse.quote(parts.path or "/", safe="%/:=&+~!$,;'()*@")
+    query = urllib.parse.quote(parts.query, safe="%/:?=&+~!$,;'()*[]@")
+    return urllib.parse.urlunsplit((parts.scheme, host, path, query, ""))
+
+
+def origin(url):
+    parts = urllib.parse.urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    return parts.scheme, parts.hostname, port
+
+
+def is_loopback(url):
+    host = urllib.parse.urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def call(url, method="GET", body=None, headers=None, timeout=TIMEOUT_S, direct=False):
+    """One exchange. Any status is an answer; `LOST` is raised if there is none."""
+    request = urllib.request.Request(url, data=body, headers=headers or {}, method=method)
+    opener = _DIRECT if direct or is_loopback(url) else _AS_CONFIGURED
+    try:
+        answer = opener.open(request, timeout=timeout)
+    except urllib.error.HTTPError as status:
+        answer = status
+    with answer:
+        return answer.getcode(), answer.headers, answer.read()
+
+
+def refuse_constant(name):
+    raise ValueError("%s is not JSON" % name)
+
+
+def parsed(body, parse_float=None):
+    """The object in a body, or None."""
+    try:
+        value = json.loads(body, parse_float=parse_float, parse_constant=refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def unpacked(header):
+    """The object in a header of base64 JSON, or None."""
+    try:
+        return parsed(base64.b64decode(header or "", validate=True))
+    except ValueError:
+        return None
+
+
+def offer_in(headers, body):
+    """The arguments for `Wallet.sign` that a 402 answer asks for."""
+    header = headers.get("PAYMENT-REQUIRED")
+    if header:
+        return {"payment_required": header}
+    data = parsed(body)
+    if data is not None and data.get("x402Version") in (1, 2) and isinstance(data.get("accepts"), list):
+        return {"x402_data": data}
+    raise WalletError("NOT_X402", "the 402 answer has no PAYMENT-REQUIRED header and no x402 body", 402)
+
+
+# --- the wallet ---
+
+
+class Wallet:
+    """One agent's way to its wallet."""
+
+    def __init__(self, url, agent_id, token, auth_mode="hmac"):
+        if auth_mode not in ("hmac", "bearer"):
+            raise ValueError("the auth mode is hmac or bearer")
+        if not agent_id or not is_token(token):
+            raise ValueError("an agent has an id, and a token of AT_ and 64 hex digits")
+        self.url = web_address(url).rstrip("/")
+        self.agent_id = agent_id
+        self.auth_mode = auth_mode
+        self._token = token
+
+    @classmethod
+    def from_env(cls, environ=None):
+        environ = os.environ if environ is None else environ
+
+        def read(name, default=None):
+            value = environ.get("WALLET_" + name) or environ.get("PRIMER_VAULT_" + name) or default
+            if not value:
+                raise ValueError("the environment variable WALLET_%s is not set" % name)
+            return value
+
+        mode = read("AUTH_MODE", "hmac").lower()
+        return cls(read("URL"), read("AGENT_ID"), read("AGENT_TOKEN"), mode)
+
+    def __repr__(self):
+        return "Wallet(%r, %r, auth_mode=%r)" % (self.url, self.agent_id, self.auth_mode)
+
+    # Builders: the body to post, with its proof.
+
+    def sign_body(self, payment_required=None, x402_data=None, request_url=None, idempotency_key=None,
+                  timestamp=None):
+        """The body of `POST /sign`. An hmac proof is of one purchase: a second body is a second purchase."""
+        if (payment_required is None) == (x402_data is None):
+            raise ValueError("give payment_required or x402_data")
+        content = {}
+        if payment_required is not None:
+            content["payment_required"] = payment_required
+        else:
+            content["x402_data"] = x402_data
+        if request_url:
+            content["request_url"] = request_url
+        if timestamp is None and self.auth_mode == "hmac":
+            timestamp = unused_second(dict(content, agent_id=self.agent_id))
+        body = self._proven(content, content, timestamp)
+        if idempotency_key:
+            body["idempotency_key"] = idempotency_key
+        return body
+
+    def callback_body(self, transaction_id, event, tx_hash=None, error=None, timestamp=None):
+        """The body of `POST /callback`: flat, while its signed message nests the three fields."""
+        content = {"transaction_id": transaction_id, "event": event, "tx_hash": tx_hash}
+        body = self._proven({"callback": content}, content, timestamp)
+        if error:
+            body["error"] = error
+        return body
+
+    def read_body(self, timestamp=None):
+        """The body of `POST /mandate`, `/balances` and `/status`."""
+        return self._proven({"action": "agent_read"}, {}, timestamp)
+
+    def _proven(self, signed, sent, timestamp):
+        body = dict(sent, agent_id=self.agent_id)
+        if self.auth_mode == "bearer":
+            body["signature"] = self._token
+            return body
+        if timestamp is None:
+            timestamp = int(time.time())
+        message = dict(signed, agent_id=self.agent_id, timestamp=timestamp)
+        body["signature"] = sign_message(self._token, message)
+        return body
+
+    # Calls.
+
+    def sign(self, payment_required=None, x402_data=None, request_url=None, idempotency_key=None):
+        """Asks for a payment. Answers the wallet's object: `status` is success, or pending or executing
+        with a `request_id` for `wait`. Raises WalletError on every refusal."""
+        body = self.sign_body(payment_required, x402_data, request_url, idempotency_key)
+        return self._settled(*self._post("/sign", body))
+
+    def wait(self, request_id, timeout=APPROVAL_S, poll=POLL_S):
+        """Waits until the operator has decided, and answers the signed payment."""
+        path = "/sign/status/" + urllib.parse.quote(request_id, safe="")
+        end = time.monotonic() + timeout
+        answer = {}
+        while True:
+            try:
+                status, answer = self._get(path)
+                pause = poll if status != 429 else max(poll, float(answer.get("retry_after") or 60))
+                if status not in (429, 503):
+                    told = self._settled(status, answer)
+                    if told["status"] == "success":
+                        return told
+            except LOST:
+                pause = poll  # the wallet may be starting again: it keeps the request
+            left = end - time.monotonic()
+            if left <= 0:
+                kept = dict(answer, request_id=request_id)
+                raise WalletError("TIMEOUT", "nobody has approved yet: wait for it again", None, kept)
+            time.sleep(min(pause, left))
+
+    def pay(self, url, method="GET", body=None, headers=None, idempotency_key=None, timeout=APPROVAL_S,
+            poll=POLL_S, report=True):
+        """Calls `url` and pays if it asks for it. Answers a Response; `transaction_id` is None if nothing
+        was paid.
+
+        Every call is a purchase of its own. An `idempotency_key` (bearer mode) makes repeated calls one
+        purchase. `report` tells the wallet the transaction that the merchant names.
+        """
+        if idempotency_key is None and self.auth_mode == "bearer":
+            idempotency_key = str(uuid.uuid4())
+        sent = body.encode("utf-8") if isinstance(body, str) else body
+        headers = dict(headers or {})
+        url, status, told, got = self._unpaid(web_address(url), method, sent, headers)
+        if status != 402:
+            return Response(url, status, told, got)
+        answer = self.sign(request_url=url, idempotency_key=idempotency_key, **offer_in(told, got))
+        if answer["status"] != "success":
+            answer = self.wait(answer["request_id"], timeout, poll)
+        # To the very address that asked, once, and nowhere else.
+        headers[answer["header_name"]] = answer["header_value"]
+        try:
+            status, told, got = call(url, method, sent, headers, RESOURCE_TIMEOUT_S)
+        except LOST as lost:
+            said = "signed, but the merchant gave no whole answer (%s)" % type(lost).__name__
+            raise WalletError("UNDELIVERED", said, None, answer) from lost
+        response = Response(url, status, told, got, answer.get("transaction_id"))
+        if report and response.tx_hash:
+            response.reported = self._report(response)
+        return response
+
+    def _unpaid(self, url, method, body, headers):
+        """The answer before anything is paid. A redirect is followed to the same origin alone, since the
+        caller's headers are meant for it; any other is the answer."""
+        for _ in range(REDIRECTS):
+            status, told, got = call(url, method, body, headers, RESOURCE_TIMEOUT_S)
+            named = told.get("Location")
+            if status not in (301, 302, 303, 307, 308) or method not in ("GET", "HEAD") or not named:
+                break
+            target = urllib.parse.urljoin(url, named)
+            try:
+                target = web_address(target)
+            except ValueError:
+                break
+            if origin(target) != origin(url):
+                break
+            url = target
+        return url, status, told, got
+
+    def _report(self, response):
+        """Telling is a courtesy: goods that were paid for are never lost over it."""
+        try:
+            self.callback(response.transaction_id, "settled", response.tx_hash)
+            return "settled"
+        except WalletError as error:
+            return error.code
+
+    def callback(self, transaction_id, event, tx_hash=None, error=None):
+        """Reports what became of a payment: submitted, settled (with its tx_hash) or failed."""
+        return self._good(*self._post("/callback", self.callback_body(transaction_id, event, tx_hash, error)))
+
+    def mandate(self):
+        """Address, limits, and what is left of them today."""
+        return self._good(*self._post("/mandate", self.read_body()))
+
+    def balances(self):
+        """What the agent's address holds."""
+        return self._good(*self._post("/balances", self.read_body()))
+
+    def status(self):
+        """The server, and this agent as it sees it."""
+        return self._good(*self._post("/status", self.read_body()))
+
+    def ping(self):
+        """Whether the wallet knows this agent and lets it work; proves nothing."""
+        return self._good(*self._post("/ping", {"agent_id": self.agent_id}))
+
+    def receipt(self, transaction_id):
+        try:
+            return self._good(*self._get("/receipt/" + urllib.parse.quote(transaction_id, safe="")))
+        except LOST as lost:
+            raise no_answer(lost) from lost
+
+    def _get(self, path):
+        return wallet_answer(*call(self.url + path, direct=True))
+
+    def _post(self, path, body):
+        """Posts until there is an answer, the same bytes every time: the same ask gets the same answer."""
+        data = json.dumps(body, allow_nan=False).encode("ascii")
+        headers = {"Content-Type": "application/json"}
+        for wait in RETRY_WAITS_S + (None,):
+            try:
+                status, answer = wallet_answer(*call(self.url + path, "POST", data, headers, direct=True))
+            except LOST as lost:
+                if wait is None:
+                    raise no_answer(lost) from lost
+            else:
+                if wait is None or answer.get("code") != "BUSY":
+                    return status, answer
+            time.sleep(wait)
+
+    @staticmethod
+    def _good(status, answer):
+        if 200 <= status < 300:
+            return answer
+        raise refused(status, answer)
+
+    @staticmethod
+    def _settled(status, answer):
+        """An answer to a payment: signed or still open. Everything else is raised."""
+        told = answer.get("status")
+        if status == 200 and told == "success" and answer.get("header_value"):
+            return answer
+        if status == 202 and answer.get("request_id") and told in ("pending", "executing"):
+            return answer
+        raise refused(status, answer)
+
+
+def wallet_answer(status, _headers, body):
+    """The wallet's object. Numbers with a point stay exact."""
+    answer = parsed(body, parse_float=decimal.Decimal)
+    return status, answer if answer is not None else {"error": "HTTP %d without a JSON object" % status}
+
+
+def refused(status, answer):
+    rejected = answer.get("status") == "rejected"
+    code = answer.get("code") or ("REQUEST_DENIED" if rejected else "UNEXPECTED_ANSWER")
+    message = answer.get("error") or answer.get("reason") or answer.get("message") or "HTTP %d" % status
+    return WalletError(code, message, status, answer)
+
+
+def no_answer(lost):
+    return WalletError("NO_ANSWER", "the wallet gave no whole answer (%s)" % (lost or type(lost).__name__))
+
+
+# --- the program ---
+
+
+def readable(body):
+    """A body for a JSON object: JSON, else text, else base64."""
+    try:
+        return {"body": json.loads(body, parse_float=decimal.Decimal, parse_constant=refuse_constant)}
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return {"body": body.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode("ascii")}
+
+
+def run_pay(wallet, given):
+    headers = {}
+    for line in given.header:
+        name, _, value = line.partition(":")
+        headers[name.strip()] = value.strip()
+    body = given.data
+    if body is not None:
+        headers.setdefault("Content-Type", "application/json")
+    paid = wallet.pay(given.url, given.method or ("GET" if body is None else "POST"), body, headers,
+                      given.idempotency_key, given.timeout, given.poll)
+    told = {
+        "status": "success" if paid.ok else "error",
+        "http": paid.status,
+        "transaction_id": paid.transaction_id,
+        "tx_hash": paid.tx_hash,
+        "reported": paid.reported,
+    }
+    if not paid.ok:
+        told["error"] = "the merchant answered HTTP %d" % paid.status
+        told["reason"] = (paid.receipt or {}).get("errorReason")
+        told["location"] = paid.headers.get("Location")
+    if given.out:
+        with open(given.out, "wb") as file:
+            file.write(paid.body)
+        told["out"] = given.out
+    else:
+        told.update(readable(paid.body))
+    return told
+
+
+def run_sign(wallet, given):
+    data = None
+    if given.x402_data is not None:
+        data = parsed(sys.stdin.read() if given.x402_data == "-" else given.x402_data)
+        if data is None:
+            raise ValueError("--x402-data is a JSON object")
+    answer = wallet.sign(given.payment_required, data, given.request_url, given.idempotency_key)
+    if given.wait and answer["status"] != "success":
+        answer = wallet.wait(answer["request_id"], given.timeout, given.poll)
+    return answer
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="Pay x402 paywalls with a wallet that signs for you.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands.required = True
+
+    pay = commands.add_parser("pay", help="call an address, pay if it asks for it, print the answer")
+    pay.add_argument("url")
+    pay.add_argument("--method")
+    pay.add_argument("--data", help="the body")
+    pay.add_argument("--header", action="append", default=[], metavar="'NAME: VALUE'")
+    pay.add_argument("--out", help="write the body to this file")
+    sign = commands.add_parser("sign", help="ask for the payment header alone")
+    what = sign.add_mutually_exclusive_group(required=True)
+    what.add_argument("--payment-required", help="the value of the PAYMENT-REQUIRED header")
+    what.add_argument("--x402-data", help="the 402 answer's JSON body; - reads it from standard input")
+    sign.add_argument("--request-url")
+    sign.add_argument("--wait", action="store_true", help="wait for the operator")
+    for command in (pay, sign):
+        command.add_argument("--idempotency-key", help="bearer mode: the name of this purchase")
+    wait = commands.add_parser("wait", help="wait for the operator")
+    wait.add_argument("request_id")
+    for command in (pay, sign, wait):
+        command.add_argument("--timeout", type=float, default=APPROVAL_S, help="seconds to wait in all")
+        command.add_argument("--poll", type=float, default=POLL_S, help="seconds between two questions")
+    callback = commands.add_parser("callback", help="report what became of a payment")
+    callback.add_argument("transaction_id")
+    callback.add_argument("event", choices=("submitted", "settled", "failed"))
+    callback.add_argument("--tx-hash")
+    callback.add_argument("--error")
+    receipt = commands.add_parser("receipt", help="the receipt of a payment")
+    receipt.add_argument("transaction_id")
+    for name, about in (
+        ("mandate", "limits, and what is left of them today"),
+        ("balances", "what the agent's address holds"),
+        ("status", "the server and this agent"),
+        ("ping", "whether this agent is known and may work"),
+    ):
+        commands.add_parser(name, help=about)
+    return parser
+
+
+def run(given):
+    wallet = Wallet.from_env()
+    if given.command == "pay":
+        return run_pay(wallet, given)
+    if given.command == "sign":
+        return run_sign(wallet, given)
+    if given.command == "wait":
+        return wallet.wait(given.request_id, given.timeout, given.poll)
+    if given.command == "callback":
+        return wallet.callback(given.transaction_id, given.event, given.tx_hash, given.error)
+    if given.command == "receipt":
+        return wallet.receipt(given.transaction_id)
+    return getattr(wallet, given.command)()
+
+
+def main():
+    given = arguments().parse_args()
+    try:
+        told = run(given)
+    except WalletError as error:
+        told = {"status": "error", "code": error.code, "error": error.message, "http": error.http_status}
+        told.update({key: value for key, value in error.answer.items() if key not in told})
+    except LOST as lost:
+        told = {"status": "error", "code": "UNREACHABLE", "error": "no whole answer came: %s" % lost}
+    except ValueError as wrong:
+        told = {"status": "error", "code": "WRONG_INPUT", "error": str(wrong)}
+    print(json.dumps(told, default=str), flush=True)
+    return 1 if told.get("status") in ("error", "rejected") else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

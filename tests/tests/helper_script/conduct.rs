@@ -1,0 +1,314 @@
+//! How the helper behaves towards merchants and towards a wallet that is slow, busy or gone.
+
+use bursar_core::json;
+use bursar_core::limits::BODY_DEPTH;
+use bursar_engine::agent_api::message::{Endpoint, canonical_text};
+use bursar_tests::agent::Agent;
+use bursar_tests::offers::header;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use crate::peer::{Peer, Reply, Seen, reply};
+use crate::python::{helper, script};
+
+pub(crate) const TX: &str = "0x00000000000000000000000000000000000000000000000000000000000000aa";
+
+pub(crate) fn agent(bearer: bool) -> Agent {
+    let token = "AT_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f".into();
+    Agent { id: "ABC123".into(), token, bearer }
+}
+
+/// What a body proves, by the engine's own table of messages.
+pub(crate) fn check_proof(agent: &Agent, seen: &Seen) {
+    let json::Value::Object(body) = json::parse(&seen.body, BODY_DEPTH).unwrap() else { panic!() };
+    let signature = seen.json()["signature"].as_str().unwrap().to_owned();
+    if agent.bearer {
+        return assert_eq!(signature, agent.token);
+    }
+    let endpoint = match seen.path.as_str() {
+        "/sign" => Endpoint::Sign,
+        "/callback" => Endpoint::Callback,
+        _ => Endpoint::Read,
+    };
+    let [_sig, timestamp, digest] = signature.split(':').collect::<Vec<_>>()[..] else { panic!() };
+    let message = endpoint.message("agent_id", &agent.id, timestamp.parse().unwrap(), &body);
+    let key = hex::decode(&agent.token[3..]).unwrap();
+    let mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
+    let mac = mac.chain_update(canonical_text(message.unwrap()));
+    assert_eq!(digest, hex::encode(mac.finalize().into_bytes()));
+}
+
+/// A success of `/sign`; the header's value is the number of the ask.
+pub(crate) fn signed(name: &str, n: usize) -> Reply {
+    reply(
+        200,
+        &json!({
+            "status": "success", "x402_version": 2, "header_name": name,
+            "header_value": format!("paid-{n}"), "transaction_id": format!("tx-{n}"),
+        }),
+    )
+}
+
+/// A wallet that signs whatever is proved.
+fn willing(agent: Agent, name: &'static str) -> Peer {
+    Peer::serve(move |seen, n| {
+        check_proof(&agent, seen);
+        Some(match seen.path.as_str() {
+            "/sign" => signed(name, n),
+            _ => reply(200, &json!({ "status": "ok", "limit": 0.1 })),
+        })
+    })
+}
+
+fn offer() -> String {
+    header(&json!({ "x402Version": 2, "accepts": [{ "scheme": "exact", "amount": "1" }] }))
+}
+
+/// A version 2 merchant who is content with any payment.
+pub(crate) fn shop() -> Peer {
+    Peer::serve(|seen, _n| {
+        Some(match seen.header("payment-signature") {
+            None => reply(402, &json!({})).with("payment-required", offer()),
+            Some(_paid) => reply(200, &json!({ "goods": "yours" }))
+                .with("PAYMENT-RESPONSE", header(&json!({ "success": true, "transaction": TX }))),
+        })
+    })
+}
+
+fn paths(peer: &Peer) -> Vec<String> {
+    peer.seen().into_iter().map(|seen| seen.path).collect()
+}
+
+#[test]
+fn version_2_is_paid_once_and_reported_with_either_proof() {
+    for bearer in [false, true] {
+        let agent = agent(bearer);
+        let (wallet, shop) = (willing(agent.clone(), "PAYMENT-SIGNATURE"), shop());
+        let url = format!("{}/a b?q=é", shop.url);
+        let arguments = ["pay", &url, "--data", "{\"n\":1}", "--header", "X-Mine: 7"];
+        let (exit, told) = helper(&wallet.url, &agent, &arguments);
+        assert_eq!((exit, &told["http"], &told["status"]), (0, &json!(200), &json!("success")));
+        assert_eq!(told["transaction_id"], "tx-0");
+        assert_eq!((&told["tx_hash"], &told["reported"]), (&json!(TX), &json!("settled")));
+        assert_eq!(told["body"], json!({ "goods": "yours" }));
+
+        let asks = wallet.seen();
+        assert_eq!(paths(&wallet), ["/sign", "/callback"]);
+        assert_eq!(asks[0].json()["payment_required"], offer());
+        assert_eq!(asks[0].json()["request_url"], format!("{}/a%20b?q=%C3%A9", shop.url));
+        assert_eq!(asks[0].json()["idempotency_key"].is_string(), bearer);
+        assert_eq!(asks[1].json()["transaction_id"], "tx-0");
+        // The paid request is the first one with one more header.
+        let [first, second] = &shop.seen()[..] else { panic!() };
+        assert_eq!((&first.path, &first.body), (&second.path, &second.body));
+        assert_eq!(first.method, "POST");
+        assert_eq!((first.header("x-mine"), second.header("x-mine")), (Some("7"), Some("7")));
+        assert_eq!((first.header("payment-signature"), &second.method), (None, &first.method));
+        assert_eq!(second.header("payment-signature"), Some("paid-0"));
+    }
+}
+
+#[test]
+fn version_1_sends_the_body_unchanged_and_the_header_of_the_answer() {
+    let body = json!({
+        "x402Version": 1, "error": "pay – é",
+        "accepts": [{
+            "scheme": "exact", "network": "base", "maxAmountRequired": "10000", "asset": "0x1",
+            "maxTimeoutSeconds": 60, "extra": { "rate": 1.5, "big": 12345678901234567890u64 },
+        }],
+    });
+    let challenge = body.clone();
+    let shop = Peer::serve(move |seen, _n| {
+        Some(match seen.header("x-payment") {
+            None => reply(402, &challenge),
+            Some(_paid) => reply(200, &json!("goods"))
+                .with("X-PAYMENT-RESPONSE", header(&json!({ "success": true, "transaction": TX }))),
+        })
+    });
+    for bearer in [false, true] {
+        let agent = agent(bearer);
+        let wallet = willing(agent.clone(), "X-PAYMENT");
+        let (exit, told) = helper(&wallet.url, &agent, &["pay", &shop.url]);
+        assert_eq!((exit, &told["tx_hash"], &told["body"]), (0, &json!(TX), &json!("goods")));
+        let ask = wallet.seen()[0].json();
+        assert_eq!((&ask["x402_data"], ask.get("payment_required")), (&body, None));
+        assert_eq!(shop.seen().last().unwrap().header("x-payment"), Some("paid-0"));
+    }
+}
+
+#[test]
+fn a_lost_answer_is_asked_for_with_the_same_bytes() {
+    for bearer in [false, true] {
+        let agent = agent(bearer);
+        let busy = json!({ "status": "error", "code": "BUSY", "error": "", "retry_after": 5 });
+        let wallet = Peer::serve(move |seen, n| match (seen.path.as_str(), n) {
+            ("/sign", 0) => None,
+            ("/sign", 1) => Some(reply(503, &busy)),
+            _ => Some(signed("PAYMENT-SIGNATURE", n)),
+        });
+        let (exit, told) = helper(&wallet.url, &agent, &["pay", &shop().url]);
+        assert_eq!((exit, &told["transaction_id"]), (0, &json!("tx-2")));
+        let [first, second, third, callback] = &wallet.seen()[..] else { panic!() };
+        assert_eq!((&first.body, &second.body), (&second.body, &third.body));
+        assert_eq!(callback.path, "/callback");
+    }
+}
+
+#[test]
+fn two_purchases_of_the_same_thing_are_never_the_same_ask() {
+    const CODE: &str = r#"
+import json, sys, helper
+print(json.dumps([helper.Wallet.from_env().pay(sys.argv[1]).transaction_id for _ in range(3)]))
+"#;
+    for (bearer, field) in [(false, "signature"), (true, "idempotency_key")] {
+        let agent = agent(bearer);
+        let wallet = willing(agent.clone(), "PAYMENT-SIGNATURE");
+        script(&wallet.url, &agent, CODE, &[&shop().url]);
+        let asks = wallet.seen().into_iter().filter(|seen| seen.path == "/sign");
+        let mut names: Vec<String> = asks.map(|ask| ask.json()[field].to_string()).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 3);
+    }
+}
+
+#[test]
+fn a_payment_header_follows_no_redirect_and_an_unpaid_request_none_to_another_origin() {
+    let agent = agent(false);
+    let other =
+        Peer::serve(|_seen, _n| Some(reply(402, &json!({})).with("PAYMENT-REQUIRED", offer())));
+    let elsewhere = format!("{}/", other.url);
+    let aim = elsewhere.clone();
+    let shop = Peer::serve(move |seen, _n| {
+        Some(match (seen.path.as_str(), seen.header("payment-signature")) {
+            ("/moved", _) => reply(301, &json!({})).with("Location", "/here"),
+            ("/here", None) => reply(402, &json!({})).with("PAYMENT-REQUIRED", offer()),
+            _ => reply(307, &json!({})).with("Location", aim.clone()),
+        })
+    });
+    let wallet = willing(agent.clone(), "PAYMENT-SIGNATURE");
+    let (exit, told) = helper(&wallet.url, &agent, &["pay", &format!("{}/away", shop.url)]);
+    assert_eq!((exit, &told["http"], &told["location"]), (1, &json!(307), &json!(elsewhere)));
+    assert_eq!(told["transaction_id"], Value::Null);
+    assert_eq!(wallet.seen(), []);
+
+    let (exit, told) = helper(&wallet.url, &agent, &["pay", &format!("{}/moved", shop.url)]);
+    assert_eq!((exit, &told["http"], &told["transaction_id"]), (1, &json!(307), &json!("tx-0")));
+    assert_eq!(wallet.seen()[0].json()["request_url"], format!("{}/here", shop.url));
+    assert_eq!(paths(&shop), ["/away", "/moved", "/here", "/here"]);
+    assert_eq!(other.seen(), []);
+}
+
+#[test]
+fn refusals_carry_the_wallets_code() {
+    let agent = agent(false);
+    let code_of = |status: u16, ask: Value, poll: Value| {
+        let wallet = Peer::serve(move |seen, n| match seen.path.as_str() {
+            "/sign" => Some(reply(status, &ask)),
+            _ if n == 1 => {
+                Some(reply(202, &json!({ "status": "executing", "request_id": "7f3c" })))
+            }
+            _ => Some(reply(200, &poll)),
+        });
+        let arguments = ["pay", &shop().url, "--poll", "0.01"];
+        let (exit, told) = helper(&wallet.url, &agent, &arguments);
+        assert_eq!((exit, &told["status"]), (1, &json!("error")));
+        told
+    };
+    let refused = json!({
+        "status": "error", "code": "EXCEEDS_PER_REQUEST_MAX", "error": "Exceeds", "max_micro": 7,
+    });
+    let told = code_of(403, refused, Value::Null);
+    assert_eq!((&told["code"], &told["max_micro"]), (&json!("EXCEEDS_PER_REQUEST_MAX"), &json!(7)));
+    assert_eq!((&told["http"], &told["error"]), (&json!(403), &json!("Exceeds")));
+    let pending = json!({ "status": "pending", "request_id": "7f3c" });
+    for (poll, code) in [
+        (json!({ "status": "rejected", "reason": "User rejected" }), "REQUEST_DENIED"),
+        (
+            json!({ "status": "rejected", "reason": "", "code": "REQUEST_EXPIRED" }),
+            "REQUEST_EXPIRED",
+        ),
+        (json!({ "status": "success", "code": "ALREADY_SIGNED" }), "ALREADY_SIGNED"),
+        (json!("no object"), "UNEXPECTED_ANSWER"),
+    ] {
+        assert_eq!(code_of(202, pending.clone(), poll)["code"], code);
+    }
+    let told = code_of(200, json!({ "status": "rejected", "reason": "no" }), Value::Null);
+    assert_eq!((&told["code"], &told["reason"]), (&json!("REQUEST_DENIED"), &json!("no")));
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let agent = agent(false);
+    let wallet = willing(agent.clone(), "PAYMENT-SIGNATURE");
+    let odd = Peer::serve(|_seen, _n| Some(reply(402, &json!({ "pay": "me" }))));
+    // Takes the payment and hangs up.
+    let rude = Peer::serve(|seen, _n| match seen.header("payment-signature") {
+        None => Some(reply(402, &json!({})).with("PAYMENT-REQUIRED", offer())),
+        Some(_paid) => None,
+    });
+    let cases = [
+        (odd.url.as_str(), "NOT_X402"),
+        ("http://127.0.0.1:9/", "UNREACHABLE"),
+        ("file:///etc/hostname", "WRONG_INPUT"),
+        ("http://user:secret@127.0.0.1:9/", "WRONG_INPUT"),
+    ];
+    for (url, code) in cases {
+        let (exit, told) = helper(&wallet.url, &agent, &["pay", url]);
+        assert_eq!((exit, &told["code"]), (1, &json!(code)), "{url}");
+    }
+    assert_eq!(wallet.seen(), []);
+    let (exit, told) = helper(&wallet.url, &agent, &["pay", &rude.url]);
+    assert_eq!((exit, &told["code"]), (1, &json!("UNDELIVERED")));
+    assert_eq!(
+        (&told["transaction_id"], &told["header_value"]),
+        (&json!("tx-0"), &json!("paid-0"))
+    );
+    let held = Peer::serve(|_seen, _n| {
+        Some(reply(202, &json!({ "status": "pending", "request_id": "7f3c" })))
+    });
+    let (exit, told) = helper(&held.url, &agent, &["wait", "7f3c", "--timeout", "0"]);
+    assert_eq!((exit, &told["code"], &told["request_id"]), (1, &json!("TIMEOUT"), &json!("7f3c")));
+}
+
+#[test]
+fn the_other_calls_prove_themselves_and_numbers_stay_exact() {
+    for bearer in [false, true] {
+        let agent = agent(bearer);
+        let wallet = willing(agent.clone(), "PAYMENT-SIGNATURE");
+        let calls: [&[&str]; 5] = [
+            &["mandate"],
+            &["balances"],
+            &["status"],
+            &["callback", "tx-0", "failed", "--error", "out of stock"],
+            &["sign", "--payment-required", "e30=", "--idempotency-key", "k"],
+        ];
+        for call in calls {
+            let (exit, told) = helper(&wallet.url, &agent, call);
+            assert_eq!(exit, 0, "{told}");
+            assert!(call[0] == "sign" || told["limit"] == "0.1", "{told}");
+        }
+        assert_eq!(paths(&wallet), ["/mandate", "/balances", "/status", "/callback", "/sign"]);
+        assert_eq!(wallet.seen()[4].json()["idempotency_key"], "k");
+    }
+}
+
+#[test]
+fn the_names_of_the_originals_environment_are_read_and_a_wallet_shows_no_token() {
+    const CODE: &str = r#"
+import json, os, helper
+for name in list(os.environ):
+    if name.startswith("WALLET_"):
+        os.environ["PRIMER_VAULT_" + name[7:]] = os.environ.pop(name)
+wallet = helper.Wallet.from_env()
+try:
+    helper.Wallet.from_env({})
+except ValueError as missing:
+    print(json.dumps([repr(wallet), str(missing)]))
+"#;
+    let agent = agent(true);
+    let told = script("http://127.0.0.1:9/", &agent, CODE, &[]);
+    assert_eq!(told[0], "Wallet('http://127.0.0.1:9', 'ABC123', auth_mode='bearer')");
+    assert_eq!(told[1], "the environment variable WALLET_URL is not set");
+}

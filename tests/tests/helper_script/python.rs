@@ -1,0 +1,59 @@
+//! Python processes with the environment of an agent.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use bursar_tests::agent::Agent;
+use serde_json::Value;
+
+/// The served texts.
+pub(crate) fn assets() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/service/src/agent_api/assets")
+}
+
+/// A program that finds the wallet at `url`, and a dead proxy that nothing of this machine may use.
+pub(crate) fn program(name: &str, url: &str, agent: &Agent) -> Command {
+    let mut command = Command::new(name);
+    command
+        .env("WALLET_URL", url)
+        .env("WALLET_AGENT_ID", &agent.id)
+        .env("WALLET_AGENT_TOKEN", &agent.token)
+        .env("WALLET_AUTH_MODE", if agent.bearer { "bearer" } else { "hmac" })
+        .env("http_proxy", "http://127.0.0.1:9")
+        .env("PYTHONPATH", assets())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs a program to its end.
+pub(crate) fn end(mut command: Command) -> Output {
+    command.output().unwrap_or_else(|error| {
+        panic!("{command:?} is missing ({error}): apt-get install -y python3 curl")
+    })
+}
+
+/// The helper as a program: its exit code and the one object that it prints. The token stays in.
+pub(crate) fn helper(url: &str, agent: &Agent, arguments: &[&str]) -> (i32, Value) {
+    let mut command = program("python3", url, agent);
+    command.arg(assets().join("helper.py")).args(arguments);
+    let output = end(command);
+    let (told, complaint) = (text(&output.stdout), text(&output.stderr));
+    let secret = &agent.token[3..];
+    assert!(!told.contains(secret) && !complaint.contains(secret), "{told}{complaint}");
+    assert_eq!((told.lines().count(), complaint.as_str()), (1, ""), "{told}");
+    (output.status.code().unwrap(), serde_json::from_str(&told).unwrap())
+}
+
+/// A script that has the helper as the module `helper`, and prints JSON.
+pub(crate) fn script(url: &str, agent: &Agent, code: &str, arguments: &[&str]) -> Value {
+    let mut command = program("python3", url, agent);
+    command.arg("-c").arg(code).args(arguments);
+    let output = end(command);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}

@@ -1,0 +1,209 @@
+//! The skill text: its blocks run as printed, in order, and its table says what the server does.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::routing::{get, post};
+use bursar_chain::clock::manual::ManualClock;
+use bursar_core::codes::Code;
+use bursar_core::time::Utc;
+use bursar_demo::merchant::{Merchant, MerchantConfig, Outcome};
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::{BASE, PAY_TO};
+use bursar_tests::operator::Expect;
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
+
+use crate::conduct;
+use crate::peer::{Peer, reply, served};
+use crate::python::{assets, end, program, text};
+
+fn skill() -> String {
+    fs::read_to_string(assets().join("skill.md")).unwrap()
+}
+
+/// The fenced blocks: language and content.
+fn blocks(skill: &str) -> Vec<(String, String)> {
+    let mut parts = skill.split("\n```");
+    let _before = parts.next();
+    let mut blocks = Vec::new();
+    while let Some(block) = parts.next() {
+        let (language, content) = block.split_once('\n').unwrap();
+        blocks.push((language.to_owned(), format!("{content}\n")));
+        parts.next().expect("a block has an end");
+    }
+    blocks
+}
+
+/// Runs every block that is a program, in order, in one folder.
+fn follow(folder: &Path, url: &str, agent: &Agent, resource: &str) -> Vec<Output> {
+    let mut outputs = Vec::new();
+    for (number, (language, content)) in blocks(&skill()).into_iter().enumerate() {
+        let (interpreter, arguments): (_, &[&str]) = match language.as_str() {
+            "sh" => ("sh", &["-e"]),
+            "python" => ("python3", &[]),
+            _example => continue,
+        };
+        // Elsewhere than where it runs, as tools for agents do it.
+        let scripts = folder.join("scripts");
+        fs::create_dir_all(&scripts).unwrap();
+        let file = scripts.join(number.to_string());
+        fs::write(&file, &content).unwrap();
+        let mut command = program(interpreter, url, agent);
+        command.args(arguments).arg(file).current_dir(folder).env("RESOURCE_URL", resource);
+        command.env_remove("PYTHONPATH").env("no_proxy", "127.0.0.1");
+        let output = end(command);
+        let told = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{content}\n{told}");
+        assert!(!told.contains(&agent.token[3..]), "{content}");
+        outputs.push(output);
+    }
+    outputs
+}
+
+/// Endpoints that the skill names, answered as the specification says where the engine does not yet.
+async fn stand_in(
+    State(reports): State<Arc<std::sync::Mutex<Vec<Value>>>>,
+    uri: Uri,
+    body: String,
+) -> (StatusCode, String) {
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let answer = match uri.path() {
+        "/callback" => json!({ "status": "ok", "new_status": body["event"] }),
+        "/mandate" => json!({ "status": "ok", "remaining_today_micro": 5 }),
+        _balances => json!({ "status": "ok", "balances": [] }),
+    };
+    if uri.path() == "/callback" {
+        reports.lock().unwrap().push(body);
+    }
+    (StatusCode::OK, answer.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_blocks_run_as_printed_in_both_modes_and_after_an_approval() {
+    for (mode, policy) in [("hmac", "--auto 5"), ("bearer", "--auto 5"), ("bearer", "--auto 0")] {
+        let now = Utc::from_seconds(jiff::Timestamp::now().as_second());
+        let clock = Arc::new(ManualClock::new(now));
+        let engine = TestEngine::start(Setup { clock, ..Setup::default() }).await;
+        engine.furnish(&format!("--day 100 --txn 10 {policy}")).await;
+        let agent = engine.hire("reader", mode).await;
+
+        let reports = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let missing = post(stand_in);
+        let helper = fs::read_to_string(assets().join("helper.py")).unwrap();
+        let router = Router::new()
+            .route("/sign/helper", get(move || async move { helper }))
+            .route("/callback", missing.clone())
+            .route("/mandate", missing.clone())
+            .route("/balances", missing)
+            .with_state(Arc::clone(&reports))
+            .fallback_service(engine.http.clone());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let service = router.into_make_service_with_connect_info::<std::net::SocketAddr>();
+        let server = tokio::spawn(async move { axum::serve(listener, service).await });
+        let shop = MerchantConfig::new(BASE, PAY_TO.parse().unwrap()).sell("/report", 10_000);
+        let shop = Merchant::serve(shop).await.unwrap();
+
+        let folder = tempfile::tempdir().unwrap();
+        let (home, resource) = (folder.path().to_owned(), format!("{}/report", shop.url()));
+        let mut reader = spawn_blocking(move || follow(&home, &url, &agent, &resource));
+        let outputs = loop {
+            let pause = tokio::time::sleep(std::time::Duration::from_millis(100));
+            tokio::select! {
+                done = &mut reader => break done.unwrap(),
+                () = pause => {}
+            }
+            let waiting: Vec<_> = engine.engine.core().view().state.held.keys().copied().collect();
+            for id in waiting {
+                engine.operator().must(&format!("approve {id}")).await;
+            }
+        };
+        server.abort();
+
+        assert_eq!(outputs.len(), 6);
+        let bought = shop.payments();
+        for one in &bought {
+            assert!(matches!(one.outcome, Outcome::VerifiedOnly { .. }), "{:?}", one.outcome);
+        }
+        assert_eq!(bought.len(), 2, "the short way once, by hand once");
+        for paying in [1, 3] {
+            assert!(text(&outputs[paying].stdout).contains("What you paid for at /report."));
+        }
+        let reports = reports.lock().unwrap();
+        assert_eq!(reports.len(), 1, "the merchant does not settle, so only the block reports");
+        assert_eq!(reports[0]["event"], "submitted");
+    }
+}
+
+#[test]
+fn the_blocks_report_the_transaction_that_the_merchant_names() {
+    for bearer in [false, true] {
+        let agent = conduct::agent(bearer);
+        let known = agent.clone();
+        let wallet = Peer::serve(move |seen, n| {
+            Some(match seen.path.as_str() {
+                "/health" | "/ping" => reply(200, &json!({ "status": "ready" })),
+                "/sign/helper" => served(fs::read_to_string(assets().join("helper.py")).unwrap()),
+                "/sign" => {
+                    conduct::check_proof(&known, seen);
+                    conduct::signed("PAYMENT-SIGNATURE", n)
+                }
+                _ => {
+                    conduct::check_proof(&known, seen);
+                    reply(200, &json!({ "status": "ok" }))
+                }
+            })
+        });
+        let folder = tempfile::tempdir().unwrap();
+        follow(folder.path(), &wallet.url, &agent, &conduct::shop().url);
+        let reports = wallet.seen().into_iter().filter(|seen| seen.path == "/callback");
+        let reports: Vec<Value> = reports.map(|seen| seen.json()).collect();
+        // The short way reports by itself; what was paid by hand is reported by the last block.
+        assert_eq!(reports.len(), 2);
+        for report in &reports {
+            assert_eq!(
+                (&report["event"], &report["tx_hash"]),
+                (&json!("settled"), &json!(conduct::TX))
+            );
+        }
+        assert_ne!(reports[0]["transaction_id"], reports[1]["transaction_id"]);
+    }
+}
+
+#[test]
+fn the_table_of_errors_names_codes_that_exist_with_their_status() {
+    let skill = skill();
+    let (_, table) = skill.split_once("\n## Errors\n").unwrap();
+    let mut named = BTreeSet::new();
+    for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        for code in cells[2].split(", ").map(|code| code.trim_matches('`')) {
+            let known = Code::ALL.iter().find(|known| known.text() == code);
+            let known = known.unwrap_or_else(|| panic!("{code} is no code"));
+            assert_eq!(cells[1], known.http().to_string(), "{code}");
+            assert!(named.insert(code), "{code} stands there twice");
+        }
+    }
+    assert_eq!(named.len(), 38);
+}
+
+#[test]
+fn the_texts_are_short_plain_and_whole() {
+    let skill = skill();
+    assert!((150..=250).contains(&skill.lines().count()));
+    assert!(!skill.contains("jq ") && !skill.starts_with("---"));
+    let languages: Vec<String> = blocks(&skill).into_iter().map(|(language, _)| language).collect();
+    let programs = languages.iter().filter(|language| *language != "json").count();
+    assert_eq!(programs, 6);
+    assert!(languages.iter().all(|language| ["sh", "python", "json"].contains(&language.as_str())));
+    let partner = fs::read_to_string(assets().join("partner.md")).unwrap();
+    assert!(partner.contains("separate wallet") && partner.contains("None is configured"));
+}
