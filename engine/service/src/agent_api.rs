@@ -12,6 +12,7 @@ mod plain;
 mod receipt;
 pub mod reply;
 mod sign;
+mod texts;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -140,6 +141,12 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/sign", only(post(sign::sign), "POST"))
         .route("/sign/status/{id}", only(get(sign::status::status), "GET"))
         .route("/sign/status/", only(get(missing_id), "GET"))
+        .route("/", only(get(texts::root), "GET"))
+        .route("/agent", only(get(texts::skill), "GET"))
+        .route("/agent/partner", only(get(texts::partner), "GET"))
+        .route("/agent/1claw", only(get(texts::partner), "GET"))
+        .route("/agent/{*other}", only(get(texts::skill), "GET"))
+        .route("/sign/helper", only(get(texts::helper), "GET"))
         .route("/callback", only(post(callback::callback), "POST"))
         .route("/receipt/{id}", only(get(receipt::receipt), "GET"))
         .route("/receipt/", only(get(receipt::missing_id), "GET"))

@@ -1,0 +1,44 @@
+//! What an agent reads before it pays: the skill text, the partner's text, the helper script.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::Response;
+
+use super::Api;
+use super::reply::text;
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+const PYTHON: &str = "text/x-python; charset=utf-8";
+
+/// A text of the operator's own may have as much.
+const PARTNER_BYTES: u64 = 256 << 10;
+
+/// `GET /`: where to begin.
+pub(super) async fn root() -> Response<Body> {
+    text(200, PLAIN, "A wallet for agents. Read GET /agent first.\n".to_owned())
+}
+
+/// `GET /agent`, and the other paths under it that agents of the original know.
+pub(super) async fn skill() -> Response<Body> {
+    text(200, PLAIN, include_str!("assets/skill.md").to_owned())
+}
+
+/// `GET /agent/partner`: `partner.md` of the data folder, if the operator put one there.
+pub(super) async fn partner(State(api): State<Arc<Api>>) -> Response<Body> {
+    let path = api.folder.join("partner.md");
+    let own = tokio::task::spawn_blocking(move || {
+        let found = std::fs::metadata(&path).ok()?;
+        let fits = found.is_file() && found.len() <= PARTNER_BYTES;
+        fits.then(|| std::fs::read_to_string(&path).ok()).flatten()
+    })
+    .await;
+    let own = own.ok().flatten();
+    text(200, PLAIN, own.unwrap_or_else(|| include_str!("assets/partner.md").to_owned()))
+}
+
+/// `GET /sign/helper`.
+pub(super) async fn helper() -> Response<Body> {
+    text(200, PYTHON, include_str!("assets/helper.py").to_owned())
+}
