@@ -31,6 +31,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::chain_time::HintedClock;
 use crate::core::handle::Handle;
 use crate::lanes::payments::Execution;
 use crate::ports::Ports;
@@ -45,6 +46,7 @@ pub struct Api {
     pub(crate) vault: Arc<Vault>,
     pub(crate) ports: Ports,
     pub(crate) execution: Execution,
+    pub(crate) chain_time: HintedClock,
     /// How agents name themselves: `agent_id`, or `agent_code` in the payments-only edition.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
@@ -112,6 +114,7 @@ impl Api {
         vault: Arc<Vault>,
         ports: Ports,
         execution: Execution,
+        chain_time: HintedClock,
         config: ServerConfig,
     ) -> Self {
         let now = core.now();
@@ -121,6 +124,7 @@ impl Api {
             vault,
             ports,
             execution,
+            chain_time,
             agent_field: config.agent_field,
             folder: config.folder,
             hosts: config.hosts,
