@@ -8,6 +8,7 @@ mod guard;
 mod lanes_off;
 mod mandate;
 pub mod message;
+pub mod openapi;
 mod plain;
 mod receipt;
 pub mod reply;
@@ -150,6 +151,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/agent/partner", only(get(texts::partner), "GET"))
         .route("/agent/1claw", only(get(texts::partner), "GET"))
         .route("/agent/{*other}", only(get(texts::skill), "GET"))
+        .route("/openapi.json", only(get(openapi::openapi), "GET"))
         .route("/sign/helper", only(get(texts::helper), "GET"))
         .route("/callback", only(post(callback::callback), "POST"))
         .route("/receipt/{id}", only(get(receipt::receipt), "GET"))

@@ -13,5 +13,6 @@ pub mod lanes;
 pub mod operator;
 pub mod ports;
 pub mod receipts;
+pub mod redact;
 pub mod service;
 pub mod vault;
