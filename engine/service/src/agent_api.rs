@@ -2,9 +2,16 @@
 
 pub mod auth;
 mod body;
+mod calls;
+pub mod failed_auth;
 mod guard;
+pub mod host;
+mod http1;
+pub mod lan;
+pub mod listen;
 pub mod message;
 mod plain;
+mod rate;
 pub mod reply;
 mod sign;
 
@@ -20,16 +27,20 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::ids::AgentId;
 use bursar_core::time::Utc;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::core::handle::Handle;
 use crate::lanes::payments::Execution;
 use crate::ports::Ports;
 use crate::vault::Vault;
-use guard::Rate;
+use failed_auth::FailedAuth;
+use host::HostRule;
+use http1::Reception;
+use lan::LanBearers;
+pub use lan::{Exposure, LanBearer};
+use rate::Rate;
 use reply::Answer;
 
 /// What the endpoints share.
@@ -42,7 +53,9 @@ pub struct Api {
     /// How agents name themselves: `agent_id`, or `agent_code` in the payments-only edition.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
-    pub(crate) hosts: Vec<String>,
+    pub lan: LanBearers,
+    pub failed_auth: FailedAuth,
+    host_rule: HostRule,
     rate: Rate,
     counters: Counters,
     started: Utc,
@@ -80,7 +93,10 @@ impl Counters {
 pub struct ServerConfig {
     pub agent_field: &'static str,
     pub folder: PathBuf,
+    /// Names that agents may call the server by, besides those that its exposure brings along.
     pub hosts: Vec<String>,
+    pub exposure: Exposure,
+    pub lan_bearer: LanBearer,
     pub rate_per_minute: u32,
 }
 
@@ -93,7 +109,12 @@ impl Api {
         config: ServerConfig,
     ) -> Self {
         let now = core.now();
+        let system = rustix::system::uname();
+        let machine = system.nodename().to_string_lossy();
         Self {
+            lan: LanBearers::new(config.lan_bearer, Arc::clone(&ports.clock)),
+            failed_auth: FailedAuth::new(Arc::clone(&ports.clock)),
+            host_rule: HostRule::new(config.exposure, &config.hosts, &machine),
             rate: Rate::new(config.rate_per_minute, Arc::clone(&ports.clock)),
             core,
             vault,
@@ -101,11 +122,15 @@ impl Api {
             execution,
             agent_field: config.agent_field,
             folder: config.folder,
-            hosts: config.hosts,
             counters: Counters::default(),
             started: now.utc,
             started_offset_s: now.offset_s,
         }
+    }
+
+    /// Agents whose bearer tokens came from other machines since the server started.
+    pub fn lan_bearers(&self) -> Vec<AgentId> {
+        self.lan.agents()
     }
 }
 
@@ -139,42 +164,23 @@ async fn missing_id() -> Response<Body> {
 #[derive(Debug)]
 pub struct Server {
     pub address: SocketAddr,
-    stop: CancellationToken,
-    tasks: TaskTracker,
+    pub api: Arc<Api>,
+    reception: Reception,
 }
 
 impl Server {
     /// Serves on listeners that are bound already.
     pub fn start(api: Arc<Api>, address: SocketAddr, listeners: Vec<TcpListener>) -> Self {
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let reception = Reception::new(router(Arc::clone(&api)));
         for listener in listeners {
-            let service =
-                router(Arc::clone(&api)).into_make_service_with_connect_info::<SocketAddr>();
-            let stopped = stop.clone();
-            tasks.spawn(async move {
-                use axum::serve::ListenerExt;
-                // Answers are one small write: waiting to fill a packet only delays them.
-                let listener = listener.tap_io(|stream| {
-                    if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%error, "no TCP_NODELAY");
-                    }
-                });
-                let served = axum::serve(listener, service)
-                    .with_graceful_shutdown(async move { stopped.cancelled().await })
-                    .await;
-                if let Err(error) = served {
-                    tracing::error!(%error, "the agent server ended");
-                }
-            });
+            reception.tasks.spawn(reception.clone().receive(listener));
         }
-        tasks.close();
-        Self { address, stop, tasks }
+        Self { address, api, reception }
     }
 
     /// Takes no more calls and waits for those in progress.
     pub async fn stop(&self, patience: std::time::Duration) {
-        self.stop.cancel();
-        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
+        if !self.reception.close(patience).await {
             tracing::warn!("calls were still in progress when the server stopped");
         }
     }

@@ -65,6 +65,8 @@ impl Answer {
     }
 
     pub fn into_http(self) -> Response<Body> {
+        let code = self.body.get("code").and_then(|code| code.as_str());
+        let code = code.and_then(|text| Code::ALL.iter().find(|code| code.text() == text));
         let mut response = Response::new(Body::from(self.body.to_compact()));
         *response.status_mut() =
             StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -74,6 +76,10 @@ impl Answer {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         for (name, value) in self.headers {
             headers.insert(name, value);
+        }
+        if let Some(code) = code {
+            // For the log alone: what is sent has been written already.
+            response.extensions_mut().insert(*code);
         }
         response
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request as HttpRequest, State};
 use axum::http::Response;
 use bursar_core::codes::Code;
@@ -161,7 +162,12 @@ fn identity_of(proven: &Proven, payment: &PaymentInput, key: Option<&str>) -> Id
     Identity::Bearer { digest, key: claim }
 }
 
-pub(super) async fn status(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Response<Body> {
+pub(super) async fn status(
+    State(api): State<Arc<Api>>,
+    id: Result<Path<String>, PathRejection>,
+) -> Response<Body> {
+    // What is no text once its percent signs are read is no id either.
+    let id = id.map_or(String::new(), |Path(id)| id);
     match try_status(&api, &id).await {
         Ok(answer) => answer,
         Err(fault) => Answer::from(fault),

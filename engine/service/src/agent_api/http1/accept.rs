@@ -1,0 +1,89 @@
+//! Takes connections and finds them a place.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use bursar_core::limits::{ACCEPT_PAUSE_MS, TURNED_AWAY};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::connections::Connections;
+use super::{Ends, serve, turn_away};
+
+/// What the listeners of one server share.
+#[derive(Debug, Clone)]
+pub(crate) struct Reception {
+    router: Router,
+    connections: Arc<Connections>,
+    /// Callers that are being told that there is no room.
+    turned_away: Arc<Semaphore>,
+    stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+impl Reception {
+    pub(crate) fn new(router: Router) -> Self {
+        Self {
+            router,
+            connections: Arc::default(),
+            turned_away: Arc::new(Semaphore::new(TURNED_AWAY)),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Until the server stops.
+    pub(crate) async fn receive(self, listener: TcpListener) {
+        loop {
+            // cancel-safe: accept
+            let accepted = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.seat(stream, peer),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
+                }
+            }
+        }
+    }
+
+    /// Takes no more connections, closes the idle ones, and waits until the others have their answers.
+    /// Whether they had them in time.
+    pub(crate) async fn close(&self, patience: Duration) -> bool {
+        self.stop.cancel();
+        self.connections.close();
+        self.tasks.close();
+        tokio::time::timeout(patience, self.tasks.wait()).await.is_ok()
+    }
+
+    fn seat(&self, stream: TcpStream, peer: SocketAddr) {
+        // A peer that has gone already has no addresses any more.
+        let Ok(local) = stream.local_addr() else { return };
+        // Answers are one small write: waiting to fill a packet only delays them.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "no TCP_NODELAY");
+        }
+        let ends = Ends { peer, local };
+        match self.connections.admit(peer.ip()) {
+            Some(seat) => {
+                self.tasks.spawn(serve(stream, ends, self.router.clone(), seat));
+            }
+            None => {
+                // Beyond the bound they are hung up on: being polite to a flood is taking part in it.
+                let Ok(permit) = Arc::clone(&self.turned_away).try_acquire_owned() else { return };
+                self.tasks.spawn(async move {
+                    turn_away(stream, peer).await;
+                    drop(permit);
+                });
+            }
+        }
+    }
+}
