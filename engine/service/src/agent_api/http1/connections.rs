@@ -122,14 +122,15 @@ impl Table {
         self.next
     }
 
+    /// Who is idle already keeps its turn: a new connection's is that of its coming.
     fn rest(&mut self, id: u64) -> bool {
         let turn = self.turn();
         match self.places.get_mut(&id) {
             Some(place) if !self.closing => {
-                if let Some(earlier) = place.turn.replace(turn) {
-                    self.idle.remove(&earlier);
+                if place.turn.is_none() {
+                    place.turn = Some(turn);
+                    self.idle.insert(turn, id);
                 }
-                self.idle.insert(turn, id);
                 true
             }
             Some(_) | None => false,

@@ -29,6 +29,8 @@ async fn t_40_the_longest_idle_makes_room_and_no_other() {
     // The first works, the second has just rested: the third has been idle for longest.
     assert!(table.work(seats[0].0));
     assert!(table.work(seats[1].0) && table.rest(seats[1].0));
+    // Waiting on is no reason to go to the end of the queue.
+    assert!(table.rest(seats[2].0));
     let (newest, _) = admit(&mut table, "127.0.0.1").unwrap();
     assert_eq!(table.places.len(), CONNECTIONS);
     assert!(is_given_up(&seats[2].1).await);
