@@ -87,3 +87,43 @@ impl Reception {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::limits::CONNECTIONS;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test]
+    async fn t_40_who_finds_no_room_is_told_so_and_finds_it_later() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", axum::routing::get(|| async { "served" }));
+        let reception = Reception::new(router);
+        let busy = || {
+            let seat = reception.connections.admit(address.ip()).unwrap();
+            assert!(seat.work());
+            seat
+        };
+        let mut seats: Vec<_> = (0..CONNECTIONS).map(|_one| busy()).collect();
+        let receiving = tokio::spawn(reception.clone().receive(listener));
+        let heard = async || {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n";
+            stream.write_all(request).await.unwrap();
+            let mut heard = String::new();
+            stream.read_to_string(&mut heard).await.unwrap();
+            heard
+        };
+        let refused = heard().await;
+        assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+        for part in ["\r\nretry-after: 5\r\n", "\r\nconnection: close\r\n", "\"code\":\"BUSY\""] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        seats.pop();
+        assert!(heard().await.ends_with("served"));
+        drop(seats);
+        assert!(reception.close(Duration::from_secs(60)).await);
+        receiving.await.unwrap();
+    }
+}

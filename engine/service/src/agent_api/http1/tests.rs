@@ -31,7 +31,14 @@ fn router() -> Router {
         )
         .route("/deaf", post(|| async { "not looked at" }))
         .route("/stuck", get(std::future::pending::<()>))
+        .route("/ends", get(ends))
         .route("/long", get(|| async { "x".repeat(10_000) }))
+}
+
+async fn ends(request: Request<Body>) -> String {
+    let ConnectInfo(peer) = request.extensions().get::<ConnectInfo<SocketAddr>>().unwrap();
+    let LocalAddress(local) = request.extensions().get().unwrap();
+    format!("{peer} {local}")
 }
 
 impl Peer {
@@ -157,6 +164,13 @@ async fn t_40_a_peer_that_does_not_read_is_left() {
     peer.send("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     (&mut peer.serving).await.unwrap();
     assert_eq!(peer.began.elapsed(), Duration::from_millis(WRITE_MS));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t_24_the_routes_are_told_both_ends_of_the_connection() {
+    let mut peer = Peer::new();
+    peer.send("GET /ends HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    peer.answered("127.0.0.1:5 127.0.0.1:9402").await;
 }
 
 #[tokio::test(start_paused = true)]
