@@ -57,6 +57,42 @@ async fn the_301st_request_of_a_minute_is_told_to_wait() {
 }
 
 #[tokio::test]
+async fn t_40_each_check_comes_after_the_one_before_it() {
+    let stage = Stage::new(1).await;
+    let too_large = "Content-Length: 9999999\r\n";
+    let request =
+        |first: &str, lines: &str| format!("{first} HTTP/1.1\r\n{lines}\r\n").into_bytes();
+    let code = async |raw: Vec<u8>| Caller::to(stage.address).await.ask(&raw).await.code();
+    let (foreign, ours) = ("Host: evil.test\r\n", "Host: localhost\r\n");
+    let page = "Origin: null\r\n";
+    assert_eq!(code(request("GET /health", ours)).await, "");
+    // Wrong in every way, and then in one way less each time.
+    let steps = [
+        (request("GET /nowhere", &format!("{foreign}{page}{too_large}X: \0\r\n")), "BAD_REQUEST"),
+        (request("POST /nowhere", &format!("{foreign}{page}{too_large}")), "FOREIGN_HOST_REJECTED"),
+        (request("POST /nowhere", &format!("{ours}{page}{too_large}")), "BROWSER_ORIGIN_REJECTED"),
+        (request("POST /nowhere", &format!("{ours}{too_large}")), "RATE_LIMIT_EXCEEDED"),
+    ];
+    for (raw, expected) in steps {
+        assert_eq!(code(raw).await, expected);
+    }
+    let post = |body: &str| crate::stage::post("/sign", "", body);
+    let unsigned = stage.payable(1).replace("SIG:", "SIG:0");
+    let steps = [
+        (request("POST /nowhere", &format!("{ours}{too_large}")), "NOT_FOUND"),
+        (request("PUT /sign", &format!("{ours}{too_large}")), "METHOD_NOT_ALLOWED"),
+        (request("POST /sign", &format!("{ours}{too_large}")), "PAYLOAD_TOO_LARGE"),
+        (post("{"), "INVALID_JSON"),
+        (post("{}"), "MISSING_AGENT_ID"),
+        (post(&unsigned), "AUTH_FAILED"),
+    ];
+    for (raw, expected) in steps {
+        stage.engine.clock.advance(60_000);
+        assert_eq!(code(raw).await, expected);
+    }
+}
+
+#[tokio::test]
 async fn one_network_of_a_provider_is_one_caller() {
     let stage = Stage::new(RATE_PER_MINUTE).await;
     assert_eq!(served(&stage, 1_000, |n| format!("2001:db8:0:1::{n:x}")).await, RATE_PER_MINUTE);
