@@ -1,5 +1,6 @@
 //! Takes connections and finds them a place.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,8 @@ impl Reception {
             };
             match accepted {
                 Ok((stream, peer)) => self.seat(stream, peer),
+                // Gone before it was its turn: that is no reason to keep the others waiting.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
