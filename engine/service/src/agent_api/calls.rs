@@ -18,8 +18,10 @@ pub(super) fn log(
     started: Instant,
     peer: SocketAddr,
 ) {
+    // A caller may make up a method, and a long one.
+    let known = matches!(method, "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS");
     tracing::debug!(
-        method,
+        method = if known { method } else { "-" },
         route = route.unwrap_or("-"),
         status = response.status().as_u16(),
         code = response.extensions().get::<Code>().map_or("-", |code| code.text()),
