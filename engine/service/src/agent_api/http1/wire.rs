@@ -64,8 +64,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Gives back what a large request made the buffer grow to.
     pub(super) fn trim(&mut self) {
-        if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BYTES {
-            self.buffer = BytesMut::with_capacity(READ_BYTES);
+        if self.buffer.is_empty() {
+            // What has been split off counts again once it is asked for, and would be kept by the next read.
+            self.buffer.reserve(READ_BYTES);
+            if self.buffer.capacity() > KEPT_BYTES {
+                self.buffer = BytesMut::with_capacity(READ_BYTES);
+            }
         }
     }
 
@@ -83,6 +87,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 Ok(Ok(count)) if count > 0 => read += count,
                 _ended_or_too_long => return,
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_waits_keeps_no_large_buffer() {
+        let (mut peer, server) = tokio::io::duplex(64);
+        let mut wire = Wire::new(server);
+        for size in [KEPT_BYTES / 2, KEPT_BYTES * 8, 10] {
+            wire.buffer.extend_from_slice(&vec![0; size]);
+            drop(wire.buffer.split_to(size / 3).freeze());
+            drop(wire.buffer.split().freeze());
+            wire.trim();
+            peer.write_all(b"x").await.unwrap();
+            assert!(matches!(wire.read().await, Ok(1)));
+            assert!(wire.buffer.capacity() <= KEPT_BYTES, "{size}");
+            wire.buffer.clear();
         }
     }
 }
