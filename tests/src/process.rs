@@ -16,6 +16,20 @@ use crate::operator::{Operator, PASSWORD};
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// Lets this process, and those it starts from now on, have as many files open and some more.
+pub fn allow_open_files(count: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let wanted = count + 256;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|current| current < wanted) {
+        assert!(
+            maximum.is_none_or(|most| most >= wanted),
+            "this needs {wanted} open files: raise ulimit -Hn"
+        );
+        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).expect("raised");
+    }
+}
+
 /// A running `bursar-test-engine`: the product's engine with a small key derivation, the clock moved by a
 /// file, and the test's fault.
 #[derive(Debug)]

@@ -203,8 +203,7 @@ struct Queue {
 
 impl Queue {
     fn now(state: &State, agent: &Agent, moment: &Moment) -> Self {
-        let mut queue =
-            Self { over: Vec::new(), reserved: agent.reserved, by_agent: 0, in_all: 0 };
+        let mut queue = Self { over: Vec::new(), reserved: agent.reserved, by_agent: 0, in_all: 0 };
         for request in state.held.values() {
             let own = request.agent == agent.id;
             if expired(request, moment).is_some() {
