@@ -68,6 +68,26 @@ impl Agent {
         self.body(timestamp, fields)
     }
 
+    /// The same for version 1 of x402, whose offer is an object.
+    pub fn ask_data(&self, timestamp: i64, offer: &Value, request_url: Option<&str>) -> Value {
+        let mut fields = Map::new();
+        fields.insert("x402_data".into(), offer.clone());
+        if let Some(url) = request_url {
+            fields.insert("request_url".into(), json!(url));
+        }
+        self.body(timestamp, fields)
+    }
+
+    /// A `/callback` body: flat, while its signed message nests the three fields.
+    pub fn report(&self, timestamp: i64, id: &str, event: &str, tx_hash: Option<&str>) -> Value {
+        let told = json!({ "transaction_id": id, "event": event, "tx_hash": tx_hash });
+        let signature = self.sign(timestamp, &Map::from_iter([("callback".into(), told.clone())]));
+        let mut body = told;
+        body["agent_id"] = json!(self.id);
+        body["signature"] = json!(signature);
+        body
+    }
+
     /// A body of a reading endpoint.
     pub fn read(&self, timestamp: i64) -> Value {
         let mut fields = Map::new();
