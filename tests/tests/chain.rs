@@ -17,6 +17,9 @@ mod relay;
 #[path = "chain/restarts.rs"]
 mod restarts;
 #[cfg(test)]
+#[path = "chain/sdk.rs"]
+mod sdk;
+#[cfg(test)]
 #[path = "chain/settlements.rs"]
 mod settlements;
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::stage::{PAUSE, SMALL, Stage, local_chain, merchant_address};
 const PATHS: [&str; 2] = ["/small", "/v1/small"];
 
 /// An engine that sees the chain.
-async fn sighted() -> Option<(Stage, Relay)> {
+pub(crate) async fn sighted() -> Option<(Stage, Relay)> {
     let chain = local_chain(BASE).await?;
     let relay = Relay::to(&chain).await;
     let rpc = Some(relay.url.clone());
@@ -52,14 +52,14 @@ async fn buy(stage: &Stage, agent: &Agent, path: &str) -> Bought {
     Bought { body, id, tx_hash }
 }
 
-async fn report_settled(stage: &Stage, agent: &Agent, id: &str, tx_hash: B256) {
+pub(crate) async fn report_settled(stage: &Stage, agent: &Agent, id: &str, tx_hash: B256) {
     let (status, told) = stage.report(agent, id, "settled", &tx_hash.to_string()).await;
     let wanted = json!({ "status": "ok", "transaction_id": id, "new_status": "settled" });
     assert_eq!((status, told), (200, wanted));
 }
 
 /// Waits for the engine's own word that this transaction, in its block, is the payment.
-async fn assert_verified(stage: &mut Stage, id: &str, tx_hash: B256) {
+pub(crate) async fn assert_verified(stage: &mut Stage, id: &str, tx_hash: B256) {
     let receipt = stage.looked_up(id, "verified").await;
     assert_eq!(receipt["status"], "payment-completed", "{receipt}");
     let settlement = &receipt["settlement"];
