@@ -56,7 +56,8 @@ function variable(name) {
   return value;
 }
 
-/** As CPython's json.dumps(..., sort_keys=True, separators=(",", ":")) writes it: no offer has fractions. */
+/** As CPython's json.dumps(..., sort_keys=True, separators=(",", ":")) writes it, but for fractions below a
+ *  millionth, which no offer has. */
 function canonical(value) {
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
   if (isObject(value)) {

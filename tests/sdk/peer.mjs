@@ -28,6 +28,8 @@ import { PaymentRequirementsSchema, settleResponseHeader } from "x402/types";
 const [, , rpc, payTo] = process.argv;
 const PRICE = "$0.012";
 const GOODS = { content: "what was paid for" };
+// What has to come back, or be signed over, as it is: other letters, quotes, numbers, order of names.
+const DETAILS = { zeta: "für \"dich\" – 100 %", alpha: [1, 2.5, null, true, { b: 1, a: 2 }], 10: "x", 9: "y" };
 
 // The packages know public endpoints. None of them is to be asked by a test.
 const onThisMachine = fetch;
@@ -81,8 +83,8 @@ function offerV1(url) {
     payTo: getAddress(payTo),
     maxTimeoutSeconds: 60,
     asset: getAddress(asset.address),
-    outputSchema: { input: { type: "http", method: "GET", discoverable: true } },
-    extra: asset.eip712,
+    outputSchema: { input: { type: "http", method: "GET", discoverable: true }, output: DETAILS },
+    extra: { ...asset.eip712, details: DETAILS },
   });
 }
 
@@ -122,7 +124,15 @@ const resourceServer = new x402ResourceServer({
 resourceServer.register("eip155:8453", new ExactEvmServer());
 const version2 = new x402HTTPResourceServer(resourceServer, {
   "GET /evm-v2": {
-    accepts: { scheme: "exact", network: "eip155:8453", price: PRICE, payTo, maxTimeoutSeconds: 60 },
+    accepts: {
+      scheme: "exact",
+      network: "eip155:8453",
+      price: PRICE,
+      payTo,
+      maxTimeoutSeconds: 60,
+      extra: { details: DETAILS },
+    },
+    extensions: { note: { info: DETAILS, schema: { type: "object" } } },
     description: "a test",
     mimeType: "application/json",
   },

@@ -195,6 +195,29 @@ async fn official_servers_take_what_our_agents_pay_and_settle_it() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn version_2_servers_get_their_offer_and_extensions_back() {
+    let Some((mut stage, _relay)) = sighted().await else { return };
+    let peer = Peer::open(&stage.chain).await;
+    let agent = stage.hire("bot", "bearer").await;
+    let whole = peer.signed(&stage, &agent, Side::EvmV2, NOTHING).await;
+    let asked = peer.visit(Side::EvmV2, None).await.challenge;
+    assert_eq!(whole["accepted"], asked["accepts"][0]);
+    assert_eq!(whole["resource"], asked["resource"]);
+    assert_eq!(whole["extensions"], asked["extensions"]);
+    assert_eq!(whole["extensions"]["note"]["info"]["alpha"][1], 2.5, "they ask for something");
+    for (pointer, said) in [
+        ("/accepted/extra/details/zeta", "No matching payment requirements"),
+        ("/extensions/note/info/zeta", "extension_echo_mismatch"),
+    ] {
+        let mut changed = whole.clone();
+        edit(&mut changed, pointer, |_text| "something else".to_owned());
+        let answer = peer.visit(Side::EvmV2, Some(&header(&changed))).await;
+        assert_eq!((answer.status, answer.challenge["error"].as_str()), (402, Some(said)));
+    }
+    assert_eq!(peer.visit(Side::EvmV2, Some(&header(&whole))).await.status, 200);
+}
+
 /// What is done to a payment, and what the three sides say of it.
 struct Forgery {
     name: &'static str,
