@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::payer::{Payer, now_s, unpack};
 use alloy_primitives::Address;
@@ -24,6 +24,9 @@ const AGENT: &str = "ABC123";
 const TOKEN: &str = "AT_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const SHOP: Address = Address::repeat_byte(0x55);
 
+/// The idempotency keys of all runs.
+static KEYS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
 /// How the operator behind the stand-in decides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Operator {
@@ -39,8 +42,7 @@ struct Wallet {
     mode: &'static str,
     polls: AtomicUsize,
     asks: AtomicUsize,
-    challenge: std::sync::Mutex<Value>,
-    keys: std::sync::Mutex<BTreeSet<String>>,
+    challenge: Mutex<Value>,
     /// The second of the latest HMAC.
     stamp: AtomicU64,
 }
@@ -119,7 +121,7 @@ impl Wallet {
         assert_eq!(body["agent_id"], AGENT);
         let key = body.get("idempotency_key").map(|key| key.as_str().unwrap().to_owned());
         if self.mode == "bearer" {
-            assert!(self.keys.lock().unwrap().insert(key.unwrap()), "a key of another purchase");
+            assert!(KEYS.lock().unwrap().insert(key.unwrap()), "a key of another purchase");
             return assert_eq!(proof, TOKEN);
         }
         assert_eq!(key, None);
@@ -162,8 +164,7 @@ async fn run(operator: Operator, mode: &'static str, path: &str) -> Vec<(i32, Va
         mode,
         polls: AtomicUsize::new(0),
         asks: AtomicUsize::new(0),
-        challenge: std::sync::Mutex::default(),
-        keys: std::sync::Mutex::default(),
+        challenge: Mutex::default(),
         stamp: AtomicU64::new(0),
     });
     let router = Router::new().fallback(wallet).with_state(Arc::clone(&state));

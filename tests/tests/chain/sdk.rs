@@ -172,6 +172,15 @@ impl Peer {
     }
 }
 
+#[test]
+fn the_lock_file_pins_bytes_and_names_no_host() {
+    assert!(!PACKAGES.lock.contains("://"));
+    let lock: Value = serde_json::from_str(PACKAGES.lock).expect("JSON");
+    for (name, package) in lock["packages"].as_object().expect("packages") {
+        assert!(name.is_empty() || package["integrity"].is_string(), "{name}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_servers_take_what_our_agents_pay_and_settle_it() {
     let Some((mut stage, _relay)) = sighted().await else { return };
