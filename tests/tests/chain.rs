@@ -11,8 +11,17 @@ mod outcomes;
 #[path = "chain/programs.rs"]
 mod programs;
 #[cfg(test)]
+#[path = "chain/relay.rs"]
+mod relay;
+#[cfg(test)]
 #[path = "chain/restarts.rs"]
 mod restarts;
+#[cfg(test)]
+#[path = "chain/sdk.rs"]
+mod sdk;
+#[cfg(test)]
+#[path = "chain/settlements.rs"]
+mod settlements;
 #[cfg(test)]
 #[path = "chain/stage.rs"]
 mod stage;
