@@ -133,7 +133,7 @@ fn each_word_stands_in_its_room() {
     only_in("PrivateKey", &["engine/service/src/vault"]);
     only_in("SigningKey", &["engine/service/src/vault"]);
     only_in("Slip::issue", &["engine/service/src/core.rs"]);
-    only_in("reqwest", &["shared/chain/src/rpc"]);
+    only_in("reqwest", &["shared/chain/src/outbound.rs"]);
     only_in("SystemTime::now", &["shared/chain/src/clock.rs"]);
     only_in("axum::", &["engine/service/src/agent_api"]);
     only_in("&mut State", &["engine/domain/src/apply.rs"]);
