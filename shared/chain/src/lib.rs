@@ -2,7 +2,9 @@
 //! engine learns what the world is like, and their real implementations. Only `outbound` opens
 //! connections, only [`clock`] reads the wall clock, and nothing here holds a key or decides about money.
 
+pub mod abi;
 pub mod clock;
+pub mod multicall;
 mod outbound;
 pub mod ports;
 pub mod rpc;
