@@ -4,6 +4,7 @@
 
 pub mod abi;
 pub mod clock;
+pub mod explorer_http;
 pub mod multicall;
 mod outbound;
 pub mod ports;
