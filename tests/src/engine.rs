@@ -10,7 +10,9 @@ use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use axum::http::Request;
 use bursar_chain::clock::manual::ManualClock;
+use bursar_chain::ports::{Chain, Explorer};
 use bursar_core::answers::Answer;
+use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_engine::agent_api::router;
 use bursar_engine::edition::Edition;
@@ -49,6 +51,8 @@ pub struct Setup {
     pub signer: Option<Arc<dyn Signer>>,
     pub faults: Arc<dyn Faults>,
     pub clock: Arc<ManualClock>,
+    pub chains: BTreeMap<ChainId, Arc<dyn Chain>>,
+    pub explorers: BTreeMap<ChainId, Arc<dyn Explorer>>,
 }
 
 impl Default for Setup {
@@ -59,6 +63,8 @@ impl Default for Setup {
             signer: None,
             faults: Arc::new(NoFaults),
             clock: Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S))),
+            chains: BTreeMap::new(),
+            explorers: BTreeMap::new(),
         }
     }
 }
@@ -107,7 +113,8 @@ impl TestEngine {
             random: Arc::clone(&random) as _,
             disk: Arc::clone(&disk) as _,
             faults: setup.faults,
-            chains: BTreeMap::new(),
+            chains: setup.chains,
+            explorers: setup.explorers,
             signer: setup.signer,
         });
         let engine = Engine::open(options).await.unwrap_or_else(|fault| panic!("{fault}"));

@@ -173,6 +173,7 @@ fn a_lower_room_never_names_a_higher_one() {
         ("lanes", 3),
         ("vault", 2),
         ("journal", 1),
+        ("funds", 1),
         ("ports", 0),
     ];
     let exceptions = [

@@ -2,6 +2,7 @@
 
 mod admit;
 pub mod auth;
+mod balances;
 mod body;
 mod callback;
 mod guard;
@@ -32,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::core::handle::Handle;
+use crate::funds::Funds;
 use crate::lanes::payments::Execution;
 use crate::ports::Ports;
 use crate::vault::Vault;
@@ -45,6 +47,7 @@ pub struct Api {
     pub(crate) vault: Arc<Vault>,
     pub(crate) ports: Ports,
     pub(crate) execution: Execution,
+    pub(crate) funds: Arc<Funds>,
     /// How agents name themselves: `agent_id`, or `agent_code` in the payments-only edition.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
@@ -112,6 +115,7 @@ impl Api {
         vault: Arc<Vault>,
         ports: Ports,
         execution: Execution,
+        funds: Arc<Funds>,
         config: ServerConfig,
     ) -> Self {
         let now = core.now();
@@ -121,6 +125,7 @@ impl Api {
             vault,
             ports,
             execution,
+            funds,
             agent_field: config.agent_field,
             folder: config.folder,
             hosts: config.hosts,
@@ -151,6 +156,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/receipt/{id}", only(get(receipt::receipt), "GET"))
         .route("/receipt/", only(get(receipt::missing_id), "GET"))
         .route("/mandate", only(post(mandate::mandate), "POST"))
+        .route("/balances", only(post(balances::balances), "POST"))
         .route("/trade", only(post(lanes_off::trade), "POST"))
         .route("/trade/status/{id}", only(get(lanes_off::status), "GET"))
         .route("/trade/status/", only(get(missing_id), "GET"))

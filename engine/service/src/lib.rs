@@ -7,6 +7,7 @@ pub mod control;
 pub mod core;
 pub mod edition;
 pub mod engine;
+pub mod funds;
 pub mod journal;
 pub mod lanes;
 pub mod operator;

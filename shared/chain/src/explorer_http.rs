@@ -1,7 +1,7 @@
 //! The real [`Explorer`]: Blockscout's REST API, version 2. Reads addresses, amounts, symbols and decimals and
 //! nothing else: the pictures that it names are never fetched.
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::Address;
 use bursar_core::money::Atoms;
 use serde::Deserialize;
 use serde_json::Value;
@@ -155,6 +155,7 @@ fn decimals(value: &Value) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloy_primitives::U256;
     use serde_json::json;
 
     const TOKEN: Address = Address::repeat_byte(0xab);

@@ -78,9 +78,9 @@ pub const FUNDS_WAIT_MS: u64 = 10_000;
 pub const FUNDS_FRESH_MS: u64 = 2_000;
 /// Addresses and networks whose latest balances are remembered.
 pub const FUNDS_KEPT: usize = 1024;
-/// Addresses whose balances one command looks up.
-pub const FUNDS_ADDRESSES: usize = 100;
-/// Tokens of an explorer in one command's answer, which must fit into a frame.
+/// Addresses whose balances one command looks up: its answer, on every network there is, fits into a frame.
+pub const FUNDS_ADDRESSES: usize = 50;
+/// Tokens of explorers in that answer.
 pub const FUNDS_FOREIGN_TOKENS: usize = 500;
 
 /// One frame of the control channel.
