@@ -175,6 +175,13 @@ impl TestEngine {
         self.send("POST", path, body.to_string().into_bytes()).await
     }
 
+    /// The answer of a reading endpoint, which must be one.
+    pub async fn post_read(&self, path: &str, agent: &Agent) -> Value {
+        let (status, told) = self.post(path, &agent.read(self.now_s())).await;
+        assert_eq!(status, 200, "{told}");
+        told
+    }
+
     pub async fn get(&self, path: &str) -> (u16, Value) {
         self.send("GET", path, Vec::new()).await
     }

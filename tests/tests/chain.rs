@@ -2,8 +2,14 @@
 //! socket, a merchant, and the merchant's settlement on a local chain. One binary, so that it links once.
 
 #[cfg(test)]
+#[path = "chain/balances.rs"]
+mod balances;
+#[cfg(test)]
 #[path = "chain/domains.rs"]
 mod domains;
+#[cfg(test)]
+#[path = "chain/lookups.rs"]
+mod lookups;
 #[cfg(test)]
 #[path = "chain/outcomes.rs"]
 mod outcomes;
