@@ -8,6 +8,12 @@ mod balances;
 #[path = "chain/domains.rs"]
 mod domains;
 #[cfg(test)]
+#[path = "chain/explorers.rs"]
+mod explorers;
+#[cfg(test)]
+#[path = "chain/hostile_symbols.rs"]
+mod hostile_symbols;
+#[cfg(test)]
 #[path = "chain/lookups.rs"]
 mod lookups;
 #[cfg(test)]
@@ -19,6 +25,9 @@ mod programs;
 #[cfg(test)]
 #[path = "chain/restarts.rs"]
 mod restarts;
+#[cfg(test)]
+#[path = "chain/rude_explorers.rs"]
+mod rude_explorers;
 #[cfg(test)]
 #[path = "chain/stage.rs"]
 mod stage;

@@ -91,7 +91,8 @@ pub(super) fn holdings(foreign: &str) -> HoldingsAnswer {
         on(84532, "Base Sepolia", vec![eth(), silent(usdc(), refusal)]),
         on(1, "Ethereum", vec![silent(eth(), silence), silent(usdc(), silence)]),
     ];
-    networks[0].incomplete = Some("The explorer knows of more tokens than are listed.".into());
+    networks[0].incomplete =
+        Some("The explorer named as many tokens as are read: others may be missing.".into());
     networks[2].error = Some(silence.into());
     HoldingsAnswer { label: "research".into(), address: PAYER.into(), networks }
 }
