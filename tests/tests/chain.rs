@@ -2,8 +2,20 @@
 //! socket, a merchant, and the merchant's settlement on a local chain. One binary, so that it links once.
 
 #[cfg(test)]
+#[path = "chain/balances.rs"]
+mod balances;
+#[cfg(test)]
 #[path = "chain/domains.rs"]
 mod domains;
+#[cfg(test)]
+#[path = "chain/explorers.rs"]
+mod explorers;
+#[cfg(test)]
+#[path = "chain/hostile_symbols.rs"]
+mod hostile_symbols;
+#[cfg(test)]
+#[path = "chain/lookups.rs"]
+mod lookups;
 #[cfg(test)]
 #[path = "chain/outcomes.rs"]
 mod outcomes;
@@ -16,6 +28,9 @@ mod relay;
 #[cfg(test)]
 #[path = "chain/restarts.rs"]
 mod restarts;
+#[cfg(test)]
+#[path = "chain/rude_explorers.rs"]
+mod rude_explorers;
 #[cfg(test)]
 #[path = "chain/sdk.rs"]
 mod sdk;

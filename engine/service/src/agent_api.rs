@@ -2,6 +2,7 @@
 
 mod admit;
 pub mod auth;
+mod balances;
 mod body;
 mod callback;
 mod calls;
@@ -43,6 +44,7 @@ use tokio::net::TcpListener;
 
 use crate::chain_time::HintedClock;
 use crate::core::handle::Handle;
+use crate::funds::Funds;
 use crate::lanes::payments::Execution;
 use crate::ports::Ports;
 use crate::vault::Vault;
@@ -62,6 +64,7 @@ pub struct Api {
     pub(crate) ports: Ports,
     pub(crate) execution: Execution,
     pub(crate) chain_time: HintedClock,
+    pub(crate) funds: Arc<Funds>,
     /// How agents name themselves: `agent_id`, or `agent_code` in the payments-only edition.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
@@ -135,6 +138,7 @@ impl Api {
         ports: Ports,
         execution: Execution,
         chain_time: HintedClock,
+        funds: Arc<Funds>,
         config: ServerConfig,
     ) -> Self {
         let now = core.now();
@@ -150,6 +154,7 @@ impl Api {
             ports,
             execution,
             chain_time,
+            funds,
             agent_field: config.agent_field,
             folder: config.folder,
             look: config.verify_settlements,
@@ -185,6 +190,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/receipt/{id}", only(get(receipt::receipt), "GET"))
         .route("/receipt/", only(get(receipt::missing_id), "GET"))
         .route("/mandate", only(post(mandate::mandate), "POST"))
+        .route("/balances", only(post(balances::balances), "POST"))
         .route("/trade", only(post(lanes_off::trade), "POST"))
         .route("/trade/status/{id}", only(get(lanes_off::status), "GET"))
         .route("/trade/status/", only(get(missing_id), "GET"))

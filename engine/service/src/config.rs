@@ -24,6 +24,8 @@ pub struct Config {
     pub verify_settlements: bool,
     /// Endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
+    /// Explorers; none unless set: the public ones want keys or browsers.
+    pub explorer: BTreeMap<ChainId, Url>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -52,6 +54,7 @@ struct PaymentsTable {
 #[serde(deny_unknown_fields, default)]
 struct NetworkTable {
     rpc: Option<Vec<String>>,
+    explorer: Option<String>,
 }
 
 impl Config {
@@ -73,6 +76,7 @@ impl Config {
             autostart: true,
             verify_settlements: true,
             rpc: BTreeMap::new(),
+            explorer: BTreeMap::new(),
         };
         for row in NETWORKS {
             let urls: Vec<Url> = row.rpc.iter().filter_map(|url| url.parse().ok()).collect();
@@ -104,6 +108,11 @@ impl Config {
                 let urls = urls(rpc.iter().map(String::as_str));
                 let urls = urls.map_err(|why| format!("networks.{name}.rpc: {why}"))?;
                 self.rpc.insert(row.chain, urls);
+            }
+            if let Some(explorer) = &table.explorer {
+                let url = url(explorer);
+                let url = url.map_err(|why| format!("networks.{name}.explorer: {why}"))?;
+                self.explorer.insert(row.chain, url);
             }
         }
         Ok(())
@@ -137,6 +146,11 @@ impl Config {
                 let list = text.split(',').map(str::trim).filter(|part| !part.is_empty());
                 self.rpc.insert(row.chain, urls(list).map_err(|why| argument(&name, &why))?);
             }
+            let name = format!("BURSAR_NETWORKS_{}_EXPLORER", row.chain);
+            if let Some(text) = read(&name).filter(|text| !text.trim().is_empty()) {
+                let url = url(text.trim()).map_err(|why| argument(&name, &why))?;
+                self.explorer.insert(row.chain, url);
+            }
         }
         Ok(())
     }
@@ -163,9 +177,12 @@ fn limited(rate: u32) -> Result<u32, String> {
 }
 
 fn urls<'a>(list: impl Iterator<Item = &'a str>) -> Result<Vec<Url>, String> {
-    // An endpoint's path and query are its key: errors never repeat the text.
-    list.map(|text| Url::parse(text).map_err(|error| format!("an endpoint is no URL: {error}")))
-        .collect()
+    list.map(url).collect()
+}
+
+/// An endpoint's path and query are its key: errors never repeat the text.
+fn url(text: &str) -> Result<Url, String> {
+    Url::parse(text).map_err(|error| format!("an endpoint is no URL: {error}"))
 }
 
 fn wrong(file: &Path, why: &dyn std::fmt::Display) -> Fault {
@@ -218,6 +235,17 @@ mod tests {
     }
 
     #[test]
+    fn an_explorer_is_asked_only_where_one_is_set() {
+        let base = ChainId(8453);
+        let host = |config: Config| config.explorer.get(&base).and_then(Url::port);
+        let file = "[networks.base]\nexplorer = \"http://127.0.0.1:9/api/v2\"";
+        let env = [("BURSAR_NETWORKS_8453_EXPLORER", "http://127.0.0.1:8/api/v2?apikey=K")];
+        assert_eq!(load("", &[], None).unwrap().explorer.len(), 0);
+        assert_eq!(host(load(file, &[], None).unwrap()), Some(9));
+        assert_eq!(host(load(file, &env, None).unwrap()), Some(8));
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_the_way_out() {
         for (text, word) in [
             ("[server]\nlistn = 1", "listn"),
@@ -226,6 +254,7 @@ mod tests {
             ("[networks.nowhere]\nrpc = []", "nowhere"),
             ("[networks.base]\nenabled = true", "enabled"),
             ("[networks.base]\nrpc = [\"nonsense key=SECRET\"]", "URL"),
+            ("[networks.base]\nexplorer = \"nonsense key=SECRET\"", "URL"),
             ("not toml", "settings.toml"),
         ] {
             let fault = load(text, &[], None).unwrap_err();

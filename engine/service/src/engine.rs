@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_chain::clock::SystemClock;
-use bursar_chain::ports::{Chain, Clock};
+use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
+use bursar_chain::ports::{Chain, Clock, Explorer};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -27,6 +28,7 @@ use crate::control::{ControlServer, serve_attached};
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::edition::Edition;
+use crate::funds::Funds;
 use crate::journal::{RedbStore, Store};
 use crate::lanes::payments::{self, Execution};
 use crate::operator;
@@ -79,6 +81,7 @@ pub(crate) struct Shared {
     pub(crate) vault: Arc<Vault>,
     pub(crate) execution: Execution,
     pub(crate) chain_time: HintedClock,
+    pub(crate) funds: Arc<Funds>,
     /// Work that must finish before the process ends.
     pub(crate) tasks: TaskTracker,
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,
@@ -132,6 +135,7 @@ impl Engine {
         };
         let faults = Arc::clone(&ports.faults);
         let execution = Execution { signer, core: core.clone(), tasks: tasks.clone(), faults };
+        let funds = Arc::new(Funds::new(&ports));
         let shared = Arc::new(Shared {
             folder,
             edition,
@@ -142,6 +146,7 @@ impl Engine {
             vault,
             execution,
             chain_time,
+            funds,
             tasks,
             server: tokio::sync::Mutex::new(None),
             wallet_changes: tokio::sync::Mutex::new(()),
@@ -231,6 +236,7 @@ impl Shared {
             self.ports.clone(),
             self.execution.clone(),
             self.chain_time.clone(),
+            Arc::clone(&self.funds),
             ServerConfig {
                 agent_field: self.edition.agent_field,
                 folder: self.folder.path().to_owned(),
@@ -306,8 +312,20 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
         disk: Arc::new(SystemDisk),
         faults: Arc::new(NoFaults),
         chains,
+        explorers: system_explorers(config)?,
         signer: None,
     })
+}
+
+fn system_explorers(config: &Config) -> Result<BTreeMap<ChainId, Arc<dyn Explorer>>, Fault> {
+    let made = config.explorer.iter().map(|(chain, url)| {
+        let explorer = ExplorerHttp::new(url.as_str(), ExplorerLimits::default());
+        let explorer = explorer.map_err(|error| {
+            Fault::because(Code::BadInput, format!("networks.{chain}.explorer: {error}."))
+        })?;
+        Ok((*chain, Arc::new(explorer) as Arc<dyn Explorer>))
+    });
+    made.collect()
 }
 
 fn open_journal(folder: &DataFolder, ports: &Ports) -> Result<Box<dyn Store>, Fault> {

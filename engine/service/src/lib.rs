@@ -8,6 +8,7 @@ pub mod control;
 pub mod core;
 pub mod edition;
 pub mod engine;
+pub mod funds;
 pub mod journal;
 pub mod lanes;
 pub mod operator;

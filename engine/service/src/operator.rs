@@ -4,6 +4,7 @@
 mod addresses;
 mod agents;
 mod audit;
+mod balances;
 mod describe;
 mod policies;
 mod requests;
@@ -84,6 +85,7 @@ async fn dispatch(
         Order::Wallet(order) => wallet::run(engine, order, dialogue).await,
         Order::Seed(order) => addresses::seed(engine, order, dialogue).await,
         Order::Address(order) => addresses::address(engine, order).await,
+        Order::Balances(order) => balances::run(engine, order).await,
         Order::Policy(order) => policies::run(engine, order).await,
         Order::Agent(order) => agents::run(engine, order, dialogue).await,
         Order::Server(order) => server::server(engine, order).await,

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use bursar_chain::ports::{BoxFuture, Chain, Clock};
+use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer};
 use bursar_core::networks::ChainId;
 use bursar_x402::signature::Signature65;
 
@@ -93,6 +93,8 @@ pub struct Ports {
     pub faults: Arc<dyn Faults>,
     /// One for each network that has an endpoint.
     pub chains: BTreeMap<ChainId, Arc<dyn Chain>>,
+    /// One for each network that has an explorer set.
+    pub explorers: BTreeMap<ChainId, Arc<dyn Explorer>>,
     /// Signs instead of the vault; tests only.
     pub signer: Option<Arc<dyn Signer>>,
 }

@@ -7,6 +7,9 @@ use crate::card::Card;
 use crate::fault::Fault;
 use crate::policy::Policy;
 
+mod balances;
+pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+
 /// Something the operator should know although the command succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
@@ -41,6 +44,7 @@ pub enum Answer {
     Seeds { seeds: Vec<SeedAnswer> },
     Address(AddressAnswer),
     Addresses { addresses: Vec<AddressAnswer> },
+    Balances { addresses: Vec<HoldingsAnswer> },
     Policy(PolicyAnswer),
     Policies { policies: Vec<PolicyAnswer> },
     Deleted { name: String },

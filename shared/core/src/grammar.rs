@@ -3,6 +3,7 @@
 
 mod address;
 mod agent;
+mod balances;
 mod policy;
 mod requests;
 mod server;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use address::AddressOrder;
 pub use agent::{AgentOrder, AuthMode};
+pub use balances::BalancesOrder;
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, Deny, RequestsOrder};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};
@@ -31,6 +33,8 @@ pub enum Order {
     /// Addresses that agents pay from.
     #[command(subcommand)]
     Address(AddressOrder),
+    /// What the addresses hold; needs a running engine.
+    Balances(BalancesOrder),
     /// Policies: what an agent may do without asking, and at all.
     #[command(subcommand)]
     Policy(PolicyOrder),
@@ -97,6 +101,7 @@ impl Order {
             Order::Wallet(order) => order.name(),
             Order::Seed(order) => order.name(),
             Order::Address(order) => order.name(),
+            Order::Balances(_) => "balances",
             Order::Policy(order) => order.name(),
             Order::Agent(order) => order.name(),
             Order::Server(order) => order.name(),
@@ -114,7 +119,14 @@ impl Order {
     /// Whether the command is about a running engine's work and makes no sense without one. Every other
     /// command becomes the engine for itself when none runs.
     pub fn needs_running_engine(&self) -> bool {
-        matches!(self, Order::Approve(_) | Order::Deny(_) | Order::Server(ServerOrder::Stop))
+        matches!(
+            self,
+            Order::Approve(_)
+                | Order::Deny(_)
+                | Order::Server(ServerOrder::Stop)
+                | Order::Balances(_)
+                | Order::Address(AddressOrder::Balance { .. })
+        )
     }
 }
 
@@ -138,6 +150,9 @@ mod tests {
             "pending",
             "approve 0123abcd --yes",
             "reject 0123abcd too dear",
+            "balances",
+            "balances --address research --network base",
+            "address balance research --network 8453",
         ] {
             Order::parse_line(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

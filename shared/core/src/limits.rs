@@ -83,6 +83,18 @@ pub const SIGNER_WAIT_MS: u64 = 5_000;
 /// How long a stopping engine waits for calls in progress.
 pub const DRAIN_MS: u64 = 10_000;
 
+/// How long looking up what one address holds may take: the patience of an agent's HTTP client.
+pub const FUNDS_WAIT_MS: u64 = 10_000;
+/// How long an address's balances are told without asking again: about a block, and asking in a loop then
+/// costs our nodes one question in that time.
+pub const FUNDS_FRESH_MS: u64 = 2_000;
+/// Addresses and networks whose latest balances are remembered.
+pub const FUNDS_KEPT: usize = 1024;
+/// Addresses whose balances one command looks up: its answer, on every network there is, fits into a frame.
+pub const FUNDS_ADDRESSES: usize = 50;
+/// Tokens of explorers in that answer.
+pub const FUNDS_FOREIGN_TOKENS: usize = 500;
+
 /// One frame of the control channel.
 pub const FRAME_BYTES: usize = 1 << 20;
 /// Nesting of a JSON frame.

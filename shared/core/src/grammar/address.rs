@@ -20,6 +20,13 @@ pub enum AddressOrder {
     },
     /// All addresses with their paths.
     List,
+    /// What one address holds; needs a running engine.
+    Balance {
+        label: Name,
+        /// Only this network, also if it is disabled; else all that are enabled.
+        #[arg(long)]
+        network: Option<String>,
+    },
 }
 
 impl AddressOrder {
@@ -27,6 +34,7 @@ impl AddressOrder {
         match self {
             AddressOrder::Create { .. } => "address.create",
             AddressOrder::List => "address.list",
+            AddressOrder::Balance { .. } => "address.balance",
         }
     }
 }
