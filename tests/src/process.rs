@@ -51,6 +51,8 @@ pub struct Start {
     pub rpc: Option<String>,
     /// Further environment; it wins over what the other fields say.
     pub env: Vec<(String, String)>,
+    /// Where strace writes every connection that the process opens, as it sees them from outside.
+    pub trace: Option<PathBuf>,
     /// The mode bits that its files do not get, in octal; else those of the test.
     pub umask: Option<&'static str>,
 }
@@ -88,9 +90,16 @@ impl EngineProcess {
     }
 
     fn command(folder: &Path, start: &Start) -> Command {
-        let mut command = match start.umask {
-            None => Command::new(Self::program()),
-            Some(mask) => {
+        let mut command = match (start.umask, &start.trace) {
+            (None, None) => Command::new(Self::program()),
+            (_any, Some(file)) => {
+                // The tracer stands aside, so that the engine is our own child.
+                let mut strace = Command::new("strace");
+                strace.args(["-D", "-f", "-qq", "-e", "trace=connect,sendto,sendmsg,sendmmsg"]);
+                strace.arg("-o").arg(file).arg(Self::program());
+                strace
+            }
+            (Some(mask), None) => {
                 let mut shell = Command::new("sh");
                 let script = "umask \"$1\" && shift && exec \"$@\"";
                 shell.args(["-c", script, "sh", mask]).arg(Self::program());

@@ -17,6 +17,9 @@ mod hostile_symbols;
 #[path = "chain/lookups.rs"]
 mod lookups;
 #[cfg(test)]
+#[path = "chain/outbound.rs"]
+mod outbound;
+#[cfg(test)]
 #[path = "chain/outcomes.rs"]
 mod outcomes;
 #[cfg(test)]

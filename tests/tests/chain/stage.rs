@@ -187,6 +187,10 @@ impl Stage {
         answer(self.client.post(format!("{}/sign", self.engine.url)).json(body)).await
     }
 
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        answer(self.client.post(format!("{}{path}", self.engine.url)).json(body)).await
+    }
+
     pub(crate) async fn poll(&self, id: &str) -> (u16, Value) {
         answer(self.client.get(format!("{}/sign/status/{id}", self.engine.url))).await
     }
