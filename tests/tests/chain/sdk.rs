@@ -58,7 +58,7 @@ impl Side {
     }
 
     /// Which of what the three say is said here.
-    fn word<'a>(self, words: [&'a str; 3]) -> &'a str {
+    fn word(self, words: [&str; 3]) -> &str {
         match self {
             Self::X402 => words[0],
             Self::EvmV1 => words[1],
