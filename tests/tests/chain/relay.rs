@@ -9,6 +9,9 @@ use axum::routing::post;
 use bursar_demo::devnet::Devnet;
 use serde_json::Value;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::stage::{PATIENCE, Stage};
 
 #[derive(Debug)]
 pub(crate) struct Relay {
@@ -35,6 +38,15 @@ impl Relay {
         let server =
             tokio::spawn(async move { axum::serve(listener, router).await.expect("served") });
         Self { url, asked, server }
+    }
+
+    /// Lets the engine's time pass until it has asked for the receipt of that transaction so often.
+    pub(crate) async fn until_looks(&self, stage: &mut Stage, tx_hash: B256, count: usize) {
+        let end = Instant::now() + PATIENCE;
+        while self.looks(tx_hash) < count {
+            assert!(Instant::now() < end, "{} looks, not {count}", self.looks(tx_hash));
+            stage.pass().await;
+        }
     }
 
     /// How often the receipt of that transaction was asked for.

@@ -16,8 +16,10 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::programs::CASES;
-use crate::settlements::{assert_verified, report_settled, sighted};
+use crate::programs::{Buyer, CASES};
+use crate::settlements::{
+    PROGRAMS, assert_verified, program, report_settled, sighted, with_helper,
+};
 use crate::stage::{PATIENCE, SMALL, Stage};
 
 const PACKAGES: Kit = Kit {
@@ -58,7 +60,7 @@ impl Side {
     }
 
     /// Which of what the three say is said here.
-    fn word(self, words: [&str; 3]) -> &str {
+    fn word(self, words: [&'static str; 3]) -> &'static str {
         match self {
             Self::X402 => words[0],
             Self::EvmV1 => words[1],
@@ -246,6 +248,27 @@ const SIGNATURE: [&str; 3] = [
     "invalid_exact_evm_signature",
 ];
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn official_servers_take_what_the_helper_and_curl_pay() {
+    let Some((mut stage, _relay)) = sighted().await else { return };
+    let peer = Peer::open(&stage.chain).await;
+    let folder = with_helper(&stage).await;
+    for (name, auth) in PROGRAMS {
+        let agent = stage.hire(&format!("{name}-{auth}"), auth).await;
+        for side in SIDES {
+            let before = stage.balances().await;
+            let command = program(name, folder.path(), &peer.url(side));
+            let told = Buyer::start(command, &agent, &stage.engine.url).back().await;
+            assert_eq!(told.exit, Some(0), "{name}, {side:?}: {}", told.line);
+            stage.assert_moved(before, SMALL).await;
+            // They have reported what the server's receipt names.
+            let id = told.line["transaction_id"].as_str().expect("an id");
+            let receipt = stage.looked_up(id, "verified").await;
+            assert_eq!(receipt["status"], "payment-completed", "{receipt}");
+        }
+    }
+}
+
 /// Replaces a text in an object by what `make` makes of it.
 fn edit(value: &mut Value, pointer: &str, make: impl Fn(&str) -> String) {
     let place = value.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}"));
@@ -392,7 +415,13 @@ async fn official_servers_refuse_what_was_not_signed_for_them() {
         stage.assert_moved(before, SMALL).await;
         // Once.
         let again = peer.visit(side, Some(&payment)).await;
-        assert_eq!(again.status, 402, "{side:?}: {again:?}");
+        let said = again.challenge["error"].as_str().unwrap_or_default();
+        let wanted = side.word([
+            "FiatTokenV2: authorization is used or canceled",
+            "invalid_exact_evm_nonce_already_used",
+            "invalid_exact_evm_nonce_already_used",
+        ]);
+        assert!(again.status == 402 && said.ends_with(wanted), "{side:?}: {again:?}");
         stage.assert_moved(before, SMALL).await;
     }
 }

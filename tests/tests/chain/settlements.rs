@@ -4,12 +4,14 @@
 use std::path::Path;
 
 use alloy_primitives::{Address, B256, U256, hex};
+use bursar_core::limits::CHECK_LASTS_MS;
 use bursar_demo::devnet::Devnet;
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::Start;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::programs::{Buyer, CASES};
@@ -81,8 +83,22 @@ async fn assert_paid_once(stage: &Stage, agent: &Agent, bought: &Bought) {
     assert_eq!(answer["header_value"], Value::Null);
 }
 
-/// A program that knows no code of ours but the helper, or none at all.
-fn program(name: &str, folder: &Path, url: &str) -> Command {
+/// Programs with their kinds of proof: the helper that the wallet serves, and curl alone.
+pub(crate) const PROGRAMS: [(&str, &str); 3] =
+    [("helper", "hmac"), ("helper", "bearer"), ("curl", "bearer")];
+
+/// Fetches the helper into a folder of its own.
+pub(crate) async fn with_helper(stage: &Stage) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let helper = client.get(format!("{}/sign/helper", stage.engine.url)).send().await;
+    let helper = helper.expect("the helper").text().await.expect("text");
+    std::fs::write(folder.path().join("wallet_helper.py"), helper).expect("written");
+    folder
+}
+
+/// One of [`PROGRAMS`] on its way to what is at `url`.
+pub(crate) fn program(name: &str, folder: &Path, url: &str) -> Command {
     let mut command = match name {
         "helper" => {
             let mut python = Command::new("python3");
@@ -103,12 +119,8 @@ fn program(name: &str, folder: &Path, url: &str) -> Command {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn programs_that_report_are_verified_in_both_versions() {
     let Some((mut stage, _relay)) = sighted().await else { return };
-    let folder = tempfile::tempdir().expect("a folder");
-    let helper = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let helper = helper.get(format!("{}/sign/helper", stage.engine.url)).send().await;
-    let helper = helper.expect("the helper").text().await.expect("text");
-    std::fs::write(folder.path().join("wallet_helper.py"), helper).expect("written");
-    for (name, auth) in [("helper", "hmac"), ("helper", "bearer"), ("curl", "bearer")] {
+    let folder = with_helper(&stage).await;
+    for (name, auth) in PROGRAMS {
         let agent = stage.hire(&format!("{name}-{auth}"), auth).await;
         for path in PATHS {
             let before = stage.balances().await;
@@ -206,14 +218,13 @@ async fn after_kill_9_a_locked_engine_looks_by_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_that_nobody_mined_verifies_nothing() {
     let Some((mut stage, relay)) = sighted().await else { return };
+    let mut paid = Vec::new();
     for path in PATHS {
-        let agent = stage.hire(&format!("bot{}", path.replace('/', "-")), "hmac").await;
+        let agent = stage.hire(&format!("bot{}", path.replace('/', "-")), "bearer").await;
         let bought = buy(&stage, &agent, path).await;
         let wrong = B256::repeat_byte(if path == PATHS[0] { 0xab } else { 0xba });
         report_settled(&stage, &agent, &bought.id, wrong).await;
-        while relay.looks(wrong) < 3 {
-            stage.pass().await;
-        }
+        relay.until_looks(&mut stage, wrong, 3).await;
         let receipt = stage.receipt(&bought.id).await;
         assert_eq!(receipt["status"], "payment-completed", "as the agent says: {receipt}");
         let settlement = &receipt["settlement"];
@@ -221,7 +232,13 @@ async fn a_transaction_that_nobody_mined_verifies_nothing() {
         assert_eq!(settlement["verification"]["status"], "pending", "{receipt}");
         assert_eq!(settlement["verification"]["block"], Value::Null, "{receipt}");
         assert_paid_once(&stage, &agent, &bought).await;
-        // A hash can be corrected while nothing is verified.
+        paid.push((agent, bought));
+    }
+    // A day later nobody looks any more, and a hash can still be corrected.
+    stage.go_ahead(CHECK_LASTS_MS);
+    for (agent, bought) in paid {
+        let receipt = stage.looked_up(&bought.id, "not_found").await;
+        assert_eq!(receipt["status"], "payment-completed", "{receipt}");
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
         assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
     }
