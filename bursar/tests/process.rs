@@ -80,13 +80,28 @@ fn usage_errors_are_one_object_when_json_is_asked_for() {
 }
 
 #[test]
+fn an_explorer_that_must_not_be_asked_is_refused_without_showing_its_key() {
+    let data = tempfile::tempdir().unwrap();
+    let name = "BURSAR_NETWORKS_8453_EXPLORER";
+    for url in ["http://192.0.2.1/KEY?apikey=KEY", "https://KEY@a.test", "KEY", "ftp://a.test/KEY"]
+    {
+        let output = bursar(data.path(), "status").env(name, url).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("8453") && !said.contains("KEY"), "{said}");
+    }
+}
+
+#[test]
 fn without_an_engine_a_command_is_its_own_or_says_that_none_runs() {
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("new");
     let (exit, out, _) = run(&folder, "status --json");
     let envelope: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((exit, &envelope["ok"]), (3, &Value::Bool(true)));
-    for line in ["approve 0123abcd", "deny 0123abcd", "server stop"] {
+    for line in
+        ["approve 0123abcd", "deny 0123abcd", "server stop", "balances", "address balance research"]
+    {
         let (exit, out, err) = run(&folder, line);
         assert_eq!((exit, out.as_str()), (3, ""), "{line}");
         assert!(err.contains("bursar engine"), "{err}");
