@@ -155,6 +155,7 @@ impl Global {
             password: self.password(),
             seed: self.seed(),
             reveal: self.reveal,
+            data: None,
             out_is_terminal: oneshot::out_is_terminal(),
             engine_running: false,
         }

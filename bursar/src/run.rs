@@ -26,14 +26,15 @@ pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
 /// A fault only as long as there is no session: afterwards the session has told it.
 async fn attach_or_become(global: &Global, order: Order) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
+    let options = Options { data: Some(folder.path().to_owned()), ..global.options() };
     match claim(&folder)? {
         Instance::Running(file) => {
             let link = Link::connect(&file).await?;
-            let options = Options { engine_running: true, ..global.options() };
+            let options = Options { engine_running: true, ..options };
             Ok(session(link, order, &options).await)
         }
         Instance::Free(_lock) if order.needs_running_engine() => Err(Fault::new(Code::EngineDown)),
-        Instance::Free(lock) => alone(folder, lock, order, &global.options()).await,
+        Instance::Free(lock) => alone(folder, lock, order, &options).await,
     }
 }
 

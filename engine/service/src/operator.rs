@@ -5,6 +5,7 @@ mod addresses;
 mod agents;
 mod audit;
 mod describe;
+mod history;
 mod policies;
 mod requests;
 mod server;
@@ -90,6 +91,8 @@ async fn dispatch(
         Order::Requests(order) => requests::list(engine, &order),
         Order::Approve(order) => requests::approve(engine, &order, dialogue).await,
         Order::Deny(order) => requests::deny(engine, &order).await,
+        Order::History(order) => history::run(engine, order, dialogue).await,
+        Order::Receipt(order) => history::receipt(engine, &order).await,
         Order::Network(order) => server::network(engine, order).await,
         Order::Freeze => server::freeze(engine).await,
         Order::Thaw => server::thaw(engine, dialogue).await,

@@ -3,6 +3,7 @@
 
 mod address;
 mod agent;
+mod history;
 mod policy;
 mod requests;
 mod server;
@@ -13,6 +14,9 @@ use serde::{Deserialize, Serialize};
 
 pub use address::AddressOrder;
 pub use agent::{AgentOrder, AuthMode};
+pub use history::{
+    HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, HistoryStatus, ReceiptOrder, Since,
+};
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, Deny, RequestsOrder};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};
@@ -48,6 +52,10 @@ pub enum Order {
     /// Deny a waiting request.
     #[command(alias = "reject")]
     Deny(Deny),
+    /// Past requests, newest first, and their export.
+    History(HistoryOrder),
+    /// The receipt of one request.
+    Receipt(ReceiptOrder),
     /// Networks: list, enable, disable.
     #[command(subcommand)]
     Network(NetworkOrder),
@@ -103,6 +111,9 @@ impl Order {
             Order::Requests(_) => "requests",
             Order::Approve(_) => "approve",
             Order::Deny(_) => "deny",
+            Order::History(HistoryOrder { export: Some(_), .. }) => "history.export",
+            Order::History(_) => "history",
+            Order::Receipt(_) => "receipt",
             Order::Network(order) => order.name(),
             Order::Freeze => "freeze",
             Order::Thaw => "thaw",

@@ -3,6 +3,7 @@
 
 mod agent;
 mod engine;
+mod history;
 mod policy;
 mod request;
 mod wallet;
@@ -41,6 +42,9 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Server(server) => engine::server(to, server, context),
         Answer::Requests { requests } => request::requests(to, requests),
         Answer::Decided(decided) => request::decided(to, decided),
+        Answer::History(history) => history::history(to, history),
+        Answer::Exported(exported) => history::exported(to, exported),
+        Answer::Receipt(receipt) => history::receipt(to, receipt),
         Answer::Networks { networks } => engine::networks(to, networks),
         Answer::Frozen { frozen } => engine::frozen(to, *frozen),
         Answer::Status(status) => engine::status(to, status, context),

@@ -25,6 +25,15 @@ async fn success_has_data_and_warnings() {
 }
 
 #[tokio::test]
+async fn what_is_unknown_says_why() {
+    let answer = HistoryAnswer { requests: vec![history_row(), unknown_row()], more: true };
+    let ran = json("history").answered(ok(Answer::History(answer))).await;
+    assert_ran("json_history", "--json history", &ran);
+    let ran = json("receipt 0123abcd").answered(ok(Answer::Receipt(receipt()))).await;
+    assert_ran("json_receipt", "--json receipt 0123abcd", &ran);
+}
+
+#[tokio::test]
 async fn failure_has_code_hint_and_exit() {
     let fault = Fault::new(Code::WalletLocked).with_detail("for the log only");
     let reply = Reply { result: Err(fault), warnings: vec![], secret: None };

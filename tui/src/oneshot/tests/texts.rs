@@ -87,6 +87,17 @@ async fn requests_and_decisions() {
 }
 
 #[tokio::test]
+async fn history_and_receipts() {
+    let none = HistoryAnswer { requests: vec![], more: false };
+    shown("history_none", "history --agent ABC123", Answer::History(none)).await;
+    let some = HistoryAnswer { requests: vec![history_row(), unknown_row()], more: false };
+    shown("history", "history", Answer::History(some.clone())).await;
+    let more = HistoryAnswer { requests: vec![history_row()], more: true };
+    shown("history_more", "history --limit 1", Answer::History(more)).await;
+    shown("receipt", "receipt 0123abcd", Answer::Receipt(receipt())).await;
+}
+
+#[tokio::test]
 async fn the_engine_itself() {
     shown("server", "server status", Answer::Server(server())).await;
     let locked = ServerAnswer { locked: true, ..server() };

@@ -1,0 +1,4 @@
+//! Commands of the operator through the control channel: what they answer, refuse and leave behind.
+
+#[path = "operator/history.rs"]
+mod history;
