@@ -1,5 +1,6 @@
 //! What holds for the whole process before anything else happens in it.
 
+use bursar_engine::redact::Redacting;
 use tracing_subscriber::EnvFilter;
 
 /// New files and folders are the user's alone, and no core dump or debugger of the same user gets at the
@@ -22,9 +23,10 @@ pub(crate) fn close_to_others() {
 #[cfg(not(unix))]
 pub(crate) fn close_to_others() {}
 
-/// Log lines go to standard error: `BURSAR_LOG` chooses them, else `default` does.
+/// Log lines go to standard error, without anything that must not be read there: `BURSAR_LOG` chooses them, else `default` does.
 pub(crate) fn log_to_stderr(default: &str) {
     let filter =
         EnvFilter::try_from_env("BURSAR_LOG").unwrap_or_else(|_unset| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let writer = || Redacting(std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).init();
 }

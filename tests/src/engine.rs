@@ -10,7 +10,9 @@ use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use axum::http::Request;
 use bursar_chain::clock::manual::ManualClock;
+use bursar_chain::ports::Chain;
 use bursar_core::answers::Answer;
+use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_engine::agent_api::router;
 use bursar_engine::edition::Edition;
@@ -49,7 +51,13 @@ pub struct Setup {
     pub signer: Option<Arc<dyn Signer>>,
     pub faults: Arc<dyn Faults>,
     pub clock: Arc<ManualClock>,
+    pub chains: BTreeMap<ChainId, Arc<dyn Chain>>,
+    /// The folder's `settings.toml`.
+    pub settings: &'static str,
 }
+
+/// For tests that ask more often than an agent may.
+pub const NO_RATE: &str = "[server]\nrate_per_minute = 10000000\n";
 
 impl Default for Setup {
     fn default() -> Self {
@@ -59,6 +67,8 @@ impl Default for Setup {
             signer: None,
             faults: Arc::new(NoFaults),
             clock: Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S))),
+            chains: BTreeMap::new(),
+            settings: "",
         }
     }
 }
@@ -98,6 +108,9 @@ impl TestEngine {
     pub async fn open(path: PathBuf, setup: Setup) -> Self {
         let folder = DataFolder::open(&path).expect("the folder can be used");
         let lock = take(&folder);
+        if !setup.settings.is_empty() {
+            std::fs::write(path.join("settings.toml"), setup.settings).expect("settings");
+        }
         let disk = Arc::new(TestDisk { free: AtomicU64::new(u64::MAX) });
         let random = Arc::new(ScriptedRandom::default());
         let mut options = Options::new(folder, lock, test_edition(), setup.mode);
@@ -107,7 +120,7 @@ impl TestEngine {
             random: Arc::clone(&random) as _,
             disk: Arc::clone(&disk) as _,
             faults: setup.faults,
-            chains: BTreeMap::new(),
+            chains: setup.chains,
             signer: setup.signer,
         });
         let engine = Engine::open(options).await.unwrap_or_else(|fault| panic!("{fault}"));

@@ -88,6 +88,9 @@ impl EngineProcess {
             .env("BURSAR_TEST_CLOCK", Self::clock_file(folder))
             .env("BURSAR_SERVER_LISTEN", "127.0.0.1:0")
             .env("BURSAR_SERVER_RATE_PER_MINUTE", "1000000")
+            // Nobody listens there: no engine of a test reaches outside this machine.
+            .env("BURSAR_NETWORKS_8453_RPC", "http://127.0.0.1:9")
+            .env("BURSAR_NETWORKS_4663_RPC", "http://127.0.0.1:9")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

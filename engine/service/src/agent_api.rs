@@ -8,6 +8,7 @@ mod guard;
 mod lanes_off;
 mod mandate;
 pub mod message;
+pub mod openapi;
 mod plain;
 mod receipt;
 pub mod reply;
@@ -31,6 +32,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::chain_time::HintedClock;
 use crate::core::handle::Handle;
 use crate::lanes::payments::Execution;
 use crate::ports::Ports;
@@ -45,6 +47,7 @@ pub struct Api {
     pub(crate) vault: Arc<Vault>,
     pub(crate) ports: Ports,
     pub(crate) execution: Execution,
+    pub(crate) chain_time: HintedClock,
     /// How agents name themselves: `agent_id`, or `agent_code` in the payments-only edition.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
@@ -112,6 +115,7 @@ impl Api {
         vault: Arc<Vault>,
         ports: Ports,
         execution: Execution,
+        chain_time: HintedClock,
         config: ServerConfig,
     ) -> Self {
         let now = core.now();
@@ -121,6 +125,7 @@ impl Api {
             vault,
             ports,
             execution,
+            chain_time,
             agent_field: config.agent_field,
             folder: config.folder,
             hosts: config.hosts,
@@ -146,6 +151,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/agent/partner", only(get(texts::partner), "GET"))
         .route("/agent/1claw", only(get(texts::partner), "GET"))
         .route("/agent/{*other}", only(get(texts::skill), "GET"))
+        .route("/openapi.json", only(get(openapi::openapi), "GET"))
         .route("/sign/helper", only(get(texts::helper), "GET"))
         .route("/callback", only(post(callback::callback), "POST"))
         .route("/receipt/{id}", only(get(receipt::receipt), "GET"))

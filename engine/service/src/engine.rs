@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agent_api::{Api, Server, ServerConfig};
+use crate::chain_time::HintedClock;
 use crate::config::Config;
 use crate::control::{ControlServer, serve_attached};
 use crate::core::Core;
@@ -77,6 +78,7 @@ pub(crate) struct Shared {
     pub(crate) core: Handle,
     pub(crate) vault: Arc<Vault>,
     pub(crate) execution: Execution,
+    pub(crate) chain_time: HintedClock,
     /// Work that must finish before the process ends.
     pub(crate) tasks: TaskTracker,
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,
@@ -116,6 +118,9 @@ impl Engine {
         })
         .await
         .map_err(|_panicked| damaged(&folder, &"its structure is broken"))??;
+        // From here on everybody's clock knows what the chains say.
+        let chain_time = HintedClock::new(Arc::clone(&ports.clock));
+        let ports = Ports { clock: Arc::new(chain_time.clone()), ..ports };
         let core = Handle::start(core, Arc::clone(&ports.clock))
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         let files = WalletFiles::new(folder.path(), edition.kdf_bounds, Arc::clone(&ports.faults));
@@ -136,6 +141,7 @@ impl Engine {
             core,
             vault,
             execution,
+            chain_time,
             tasks,
             server: tokio::sync::Mutex::new(None),
             wallet_changes: tokio::sync::Mutex::new(()),
@@ -224,6 +230,7 @@ impl Shared {
             Arc::clone(&self.vault),
             self.ports.clone(),
             self.execution.clone(),
+            self.chain_time.clone(),
             ServerConfig {
                 agent_field: self.edition.agent_field,
                 folder: self.folder.path().to_owned(),

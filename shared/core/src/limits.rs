@@ -50,6 +50,18 @@ pub const ALLOWANCE_BOOT_SLACK_MS: i64 = 5 * 60 * 1000;
 /// A local clock this far ahead of the newest block does not renew an allowance by itself.
 pub const CLOCK_AHEAD_OF_CHAIN_MS: i64 = 3600 * 1000;
 
+/// A clock this far off the newest block approves nothing by itself: the times of an authorization are
+/// reckoned by it.
+pub const CLOCK_OFF_CHAIN_MS: i64 = 600 * 1000;
+/// A clock this far off is worth a line in the log.
+pub const CLOCK_OFF_CHAIN_WARN_MS: i64 = 120 * 1000;
+/// Between two looks at a chain's newest block, while agents pay there.
+pub const CHAIN_TIME_EVERY_MS: u64 = 10 * 60 * 1000;
+/// How long such a look says anything.
+pub const CHAIN_TIME_LASTS_MS: u64 = 3 * CHAIN_TIME_EVERY_MS;
+/// A chain that makes no block for so long is asleep, and says nothing of our clock.
+pub const CHAIN_AWAKE_MS: u64 = 15 * 1000;
+
 /// Commands that may wait for the core; beyond it callers are told BUSY.
 pub const CORE_QUEUE: usize = 1024;
 /// Commands decided in one commit while commits are slow: the disk then sets the pace, and a larger batch

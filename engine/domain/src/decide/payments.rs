@@ -6,6 +6,7 @@ use alloy_primitives::Address;
 use bursar_core::codes::Code;
 use bursar_core::hosts::HostLists;
 use bursar_core::ids::RequestId;
+use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
 use bursar_core::money::Usd;
 use bursar_core::time::Moment;
 use bursar_x402::Echo;
@@ -69,6 +70,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         policy,
         network_enabled: state.network_enabled(ask.payment.chain),
         trusted: command.trusted,
+        clock_off: is_off(&command.moment),
         max_validity_s: state.settings.max_validity_s,
         spent,
         reserved: agent.reserved,
@@ -188,6 +190,12 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
     Decision { events: Vec::new(), effects, reply: Reply::Done }
 }
 
+/// Whether the clock is far off the newest block, where one was seen lately.
+fn is_off(moment: &Moment) -> bool {
+    let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
+    apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
+}
+
 /// Whether an agent may ask for anything at all now.
 pub(super) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commission, Refusal> {
     let commission = agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
@@ -218,6 +226,7 @@ fn fresh_verdict(
         policy,
         network_enabled: state.network_enabled(request.ask.chain),
         trusted: command.trusted,
+        clock_off: is_off(&command.moment),
         max_validity_s: state.settings.max_validity_s,
         spent,
         // Its own reservation is what it is about to spend.

@@ -74,3 +74,16 @@ fn what_has_no_price_is_held_and_never_signed() {
     world.edit(|policy| policy.payments.enabled = false).unwrap();
     assert_eq!(world.refuses(strange).code, Code::X402Disabled);
 }
+
+#[test]
+fn t_14_a_clock_far_off_the_newest_block_asks_the_operator() {
+    let mut world = ordinary();
+    for (apart, held) in [(600_000, false), (600_001, true), (-600_000, false), (-600_001, true)] {
+        world.clock.chain_hint = Some(world.clock.utc.plus_ms(apart));
+        let answer = world.ask(payment(1000));
+        let wanted = matches!(answer, Answer::Holds(_, HoldReason::ClockOff));
+        assert_eq!(wanted, held, "{apart}: {answer:?}");
+    }
+    world.clock.chain_hint = None;
+    assert!(matches!(world.ask(payment(1000)), Answer::Signs(_)));
+}
