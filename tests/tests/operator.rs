@@ -2,3 +2,5 @@
 
 #[path = "operator/history.rs"]
 mod history;
+#[path = "operator/settings.rs"]
+mod settings;

@@ -4,6 +4,7 @@
 mod addresses;
 mod agents;
 mod audit;
+mod config;
 mod describe;
 mod history;
 mod policies;
@@ -93,6 +94,7 @@ async fn dispatch(
         Order::Deny(order) => requests::deny(engine, &order).await,
         Order::History(order) => history::run(engine, order, dialogue).await,
         Order::Receipt(order) => history::receipt(engine, &order).await,
+        Order::Config(order) => config::run(engine, order).await,
         Order::Network(order) => server::network(engine, order).await,
         Order::Freeze => server::freeze(engine).await,
         Order::Thaw => server::thaw(engine, dialogue).await,

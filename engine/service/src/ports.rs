@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
 use bursar_core::networks::ChainId;
@@ -84,6 +84,34 @@ impl Disk for SystemDisk {
     }
 }
 
+/// One chain for each network that has an endpoint. Cheap to clone; a change is seen by every copy.
+#[derive(Debug, Clone, Default)]
+pub struct Chains {
+    // A lock, not a message: every question to a chain looks in, and it is never held across a wait.
+    each: Arc<RwLock<BTreeMap<ChainId, Arc<dyn Chain>>>>,
+}
+
+impl Chains {
+    pub fn get(&self, chain: &ChainId) -> Option<Arc<dyn Chain>> {
+        self.each.read().unwrap_or_else(PoisonError::into_inner).get(chain).cloned()
+    }
+
+    /// Takes other endpoints into use, or none. Questions in progress end where they began.
+    pub fn set(&self, chain: ChainId, to: Option<Arc<dyn Chain>>) {
+        let mut each = self.each.write().unwrap_or_else(PoisonError::into_inner);
+        match to {
+            Some(to) => drop(each.insert(chain, to)),
+            None => drop(each.remove(&chain)),
+        }
+    }
+}
+
+impl FromIterator<(ChainId, Arc<dyn Chain>)> for Chains {
+    fn from_iter<I: IntoIterator<Item = (ChainId, Arc<dyn Chain>)>>(chains: I) -> Self {
+        Self { each: Arc::new(RwLock::new(chains.into_iter().collect())) }
+    }
+}
+
 /// Everything that the engine reaches outside, in one place: the list of its counterparties.
 #[derive(Debug, Clone)]
 pub struct Ports {
@@ -91,8 +119,7 @@ pub struct Ports {
     pub random: Arc<dyn Random>,
     pub disk: Arc<dyn Disk>,
     pub faults: Arc<dyn Faults>,
-    /// One for each network that has an endpoint.
-    pub chains: BTreeMap<ChainId, Arc<dyn Chain>>,
+    pub chains: Chains,
     /// Signs instead of the vault; tests only.
     pub signer: Option<Arc<dyn Signer>>,
 }

@@ -2,6 +2,7 @@
 //! dollars; a secret is never in here, it travels in a frame of its own ([`Reply::secret`]).
 
 mod history;
+mod settings;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,7 @@ use crate::fault::Fault;
 use crate::policy::Policy;
 
 pub use history::{ExportAnswer, HistoryAnswer, HistoryRow};
+pub use settings::SettingAnswer;
 
 /// Something the operator should know although the command succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +72,10 @@ pub enum Answer {
     Exported(ExportAnswer),
     /// In AP2's form, as the agent server gives it.
     Receipt(serde_json::Value),
+    Setting(SettingAnswer),
+    Settings {
+        settings: Vec<SettingAnswer>,
+    },
     Networks {
         networks: Vec<NetworkAnswer>,
     },

@@ -3,6 +3,7 @@
 
 mod address;
 mod agent;
+mod config;
 mod history;
 mod policy;
 mod requests;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use address::AddressOrder;
 pub use agent::{AgentOrder, AuthMode};
+pub use config::ConfigOrder;
 pub use history::{
     HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, HistoryStatus, ReceiptOrder, Since,
 };
@@ -56,7 +58,10 @@ pub enum Order {
     History(HistoryOrder),
     /// The receipt of one request.
     Receipt(ReceiptOrder),
-    /// Networks: list, enable, disable.
+    /// Settings: look at them, change them.
+    #[command(subcommand)]
+    Config(ConfigOrder),
+    /// Networks: list, enable, disable, choose endpoints.
     #[command(subcommand)]
     Network(NetworkOrder),
     /// Stop every agent at once; survives restarts until `thaw`.
@@ -114,6 +119,7 @@ impl Order {
             Order::History(HistoryOrder { export: Some(_), .. }) => "history.export",
             Order::History(_) => "history",
             Order::Receipt(_) => "receipt",
+            Order::Config(order) => order.name(),
             Order::Network(order) => order.name(),
             Order::Freeze => "freeze",
             Order::Thaw => "thaw",

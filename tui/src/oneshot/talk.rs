@@ -130,7 +130,7 @@ impl<'a> Talk<'a> {
 /// What a command that was its own engine has started is over when it ends.
 fn ends_with_this_command(order: &Order) -> Option<Warning> {
     let message = match order {
-        Order::Server(ServerOrder::Start) => {
+        Order::Server(ServerOrder::Start { .. }) => {
             "No engine runs, so the server ends with this command: `bursar engine` keeps it."
         }
         Order::Wallet(WalletOrder::Open) => {

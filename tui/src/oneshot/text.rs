@@ -6,6 +6,7 @@ mod engine;
 mod history;
 mod policy;
 mod request;
+mod settings;
 mod wallet;
 
 use bursar_core::answers::Answer;
@@ -45,6 +46,8 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::History(history) => history::history(to, history),
         Answer::Exported(exported) => history::exported(to, exported),
         Answer::Receipt(receipt) => history::receipt(to, receipt),
+        Answer::Setting(setting) => settings::setting(to, setting, context),
+        Answer::Settings { settings } => settings::settings(to, settings),
         Answer::Networks { networks } => engine::networks(to, networks),
         Answer::Frozen { frozen } => engine::frozen(to, *frozen),
         Answer::Status(status) => engine::status(to, status, context),

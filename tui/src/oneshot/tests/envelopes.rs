@@ -34,6 +34,15 @@ async fn what_is_unknown_says_why() {
 }
 
 #[tokio::test]
+async fn settings_have_their_own_types() {
+    let ran = json("config list").answered(ok(Answer::Settings { settings: settings() })).await;
+    assert_ran("json_settings", "--json config list", &ran);
+    let one = setting("server.hosts", serde_json::json!(["wallet.lan"]), "journal");
+    let ran = json("config get server.hosts").answered(ok(Answer::Setting(one))).await;
+    assert_ran("json_setting", "--json config get server.hosts", &ran);
+}
+
+#[tokio::test]
 async fn failure_has_code_hint_and_exit() {
     let fault = Fault::new(Code::WalletLocked).with_detail("for the log only");
     let reply = Reply { result: Err(fault), warnings: vec![], secret: None };

@@ -231,6 +231,30 @@ pub(super) fn receipt() -> serde_json::Value {
     })
 }
 
+pub(super) fn setting(key: &str, value: serde_json::Value, source: &str) -> SettingAnswer {
+    let row = key.parse::<bursar_core::settings::keys::Key>().unwrap().row();
+    SettingAnswer {
+        key: key.into(),
+        value_unknown_reason: value.is_null().then(|| "none is set".into()),
+        value,
+        source: source.into(),
+        default: row.default.into(),
+        help: row.help.into(),
+    }
+}
+
+pub(super) fn settings() -> Vec<SettingAnswer> {
+    use serde_json::{Value, json};
+    vec![
+        setting("server.listen", json!("127.0.0.1:9402"), "default"),
+        setting("server.hosts", json!([]), "default"),
+        setting("networks.8453.rpc", json!(["https://a.example:443", "https://b:443"]), "file"),
+        setting("networks.8453.explorer", Value::Null, "default"),
+        setting("payments.max_validity", json!(7200), "journal"),
+        setting("payments.verify_settlements", json!(false), "environment"),
+    ]
+}
+
 pub(super) fn networks() -> Vec<NetworkAnswer> {
     let row = |chain_id: u64, name: &str, coin: &str, enabled| NetworkAnswer {
         chain_id,

@@ -98,6 +98,19 @@ async fn history_and_receipts() {
 }
 
 #[tokio::test]
+async fn settings_and_where_they_come_from() {
+    let one = setting("server.listen", serde_json::json!("127.0.0.1:9402"), "default");
+    shown("setting", "config get server.listen", Answer::Setting(one.clone())).await;
+    let changed = SettingAnswer { source: "file".into(), ..one };
+    let mut reply = ok(Answer::Setting(changed));
+    let message = "The agent server keeps the value that it was started with.".to_owned();
+    reply.warnings.push(Warning { code: "RESTART_SERVER".into(), message });
+    let line = "config set server.listen 127.0.0.1:9402";
+    assert_ran("setting_set", line, &Scene::of(line).answered(reply).await);
+    shown("settings", "config list", Answer::Settings { settings: settings() }).await;
+}
+
+#[tokio::test]
 async fn the_engine_itself() {
     shown("server", "server status", Answer::Server(server())).await;
     let locked = ServerAnswer { locked: true, ..server() };
