@@ -6,6 +6,7 @@ mod agents;
 mod audit;
 mod config;
 mod describe;
+pub mod doctor;
 mod history;
 mod policies;
 mod requests;
@@ -99,6 +100,7 @@ async fn dispatch(
         Order::Freeze => server::freeze(engine).await,
         Order::Thaw => server::thaw(engine, dialogue).await,
         Order::Status => server::status(engine).await,
+        Order::Doctor => doctor::run(engine, dialogue).await,
         Order::Audit(order) => audit::run(engine, order, dialogue).await,
     }
 }

@@ -1,6 +1,7 @@
 //! What commands answer with: one value for `--json`, for the console and for text. Amounts are strings in
 //! dollars; a secret is never in here, it travels in a frame of its own ([`Reply::secret`]).
 
+mod doctor;
 mod history;
 mod settings;
 
@@ -10,6 +11,7 @@ use crate::card::Card;
 use crate::fault::Fault;
 use crate::policy::Policy;
 
+pub use doctor::{CheckAnswer, CheckResult};
 pub use history::{ExportAnswer, HistoryAnswer, HistoryRow};
 pub use settings::SettingAnswer;
 
@@ -75,6 +77,9 @@ pub enum Answer {
     Setting(SettingAnswer),
     Settings {
         settings: Vec<SettingAnswer>,
+    },
+    Doctor {
+        checks: Vec<CheckAnswer>,
     },
     Networks {
         networks: Vec<NetworkAnswer>,

@@ -70,6 +70,8 @@ pub enum Order {
     Thaw,
     /// Wallet, server, agents and requests at a glance.
     Status,
+    /// Look at everything that the wallet needs; changes nothing.
+    Doctor,
     /// The journal's chain and seals.
     #[command(subcommand)]
     Audit(AuditOrder),
@@ -124,6 +126,7 @@ impl Order {
             Order::Freeze => "freeze",
             Order::Thaw => "thaw",
             Order::Status => "status",
+            Order::Doctor => "doctor",
             Order::Audit(order) => order.name(),
         }
     }

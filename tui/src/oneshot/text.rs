@@ -2,6 +2,7 @@
 //! anything: what it prints is what the engine answered.
 
 mod agent;
+mod doctor;
 mod engine;
 mod history;
 mod policy;
@@ -48,6 +49,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Receipt(receipt) => history::receipt(to, receipt),
         Answer::Setting(setting) => settings::setting(to, setting, context),
         Answer::Settings { settings } => settings::settings(to, settings),
+        Answer::Doctor { checks } => doctor::checks(to, checks),
         Answer::Networks { networks } => engine::networks(to, networks),
         Answer::Frozen { frozen } => engine::frozen(to, *frozen),
         Answer::Status(status) => engine::status(to, status, context),

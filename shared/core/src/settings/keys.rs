@@ -225,7 +225,7 @@ pub fn manual() -> String {
          changes one.\nThis page is made from the table in `shared/core/src/settings/keys.rs`.\n\n\
          A default is overruled by `settings.toml` in the data folder, that by the environment, and that by an \
          argument.\nWhat may loosen a protection lives in the journal instead, and is an error elsewhere. \
-         `<id>` is a chain id, as in\n`networks.8453.rpc`; in the environment, `BURSAR_NETWORKS_8453_RPC`.\n\n\
+         `<id>` is a chain id, as in\n`networks.1.rpc`; in the environment, `BURSAR_NETWORKS_1_RPC`.\n\n\
          | key | takes | default | lives in | variable |\n|---|---|---|---|---|\n",
     );
     for row in ROWS {

@@ -43,6 +43,12 @@ async fn settings_have_their_own_types() {
 }
 
 #[tokio::test]
+async fn a_report_that_found_something_is_an_answer() {
+    let ran = json("doctor").answered(ok(Answer::Doctor { checks: checks(true) })).await;
+    assert_ran("json_doctor", "--json doctor", &ran);
+}
+
+#[tokio::test]
 async fn failure_has_code_hint_and_exit() {
     let fault = Fault::new(Code::WalletLocked).with_detail("for the log only");
     let reply = Reply { result: Err(fault), warnings: vec![], secret: None };

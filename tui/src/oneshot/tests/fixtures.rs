@@ -255,6 +255,17 @@ pub(super) fn settings() -> Vec<SettingAnswer> {
     ]
 }
 
+pub(super) fn checks(broken: bool) -> Vec<CheckAnswer> {
+    let mut checks = vec![
+        CheckAnswer::ok("data folder", "/home/op/.local/share/bursar is yours alone"),
+        CheckAnswer::warn("swap", "on (/dev/sda2): keys may reach the disk", "swapoff -a"),
+    ];
+    if broken {
+        checks.push(CheckAnswer::fail("Base", "serves chain 1", "bursar network rpc 8453 <url>"));
+    }
+    checks
+}
+
 pub(super) fn networks() -> Vec<NetworkAnswer> {
     let row = |chain_id: u64, name: &str, coin: &str, enabled| NetworkAnswer {
         chain_id,

@@ -111,6 +111,12 @@ async fn settings_and_where_they_come_from() {
 }
 
 #[tokio::test]
+async fn the_doctors_report_and_its_exit_code() {
+    shown("doctor", "doctor", Answer::Doctor { checks: checks(false) }).await;
+    shown("doctor_failed", "doctor", Answer::Doctor { checks: checks(true) }).await;
+}
+
+#[tokio::test]
 async fn the_engine_itself() {
     shown("server", "server status", Answer::Server(server())).await;
     let locked = ServerAnswer { locked: true, ..server() };
