@@ -122,8 +122,8 @@ impl TestEngine {
             random: Arc::clone(&random) as _,
             disk: Arc::clone(&disk) as _,
             faults: setup.faults,
-            chains: setup.chains,
-            explorers: setup.explorers,
+            chains: setup.chains.into_iter().collect(),
+            explorers: setup.explorers.into_iter().collect(),
             signer: setup.signer,
         });
         let engine = Engine::open(options).await.unwrap_or_else(|fault| panic!("{fault}"));

@@ -1,6 +1,7 @@
 //! One command that is sent, answered and done. Owns what is refused before it starts; the conversation,
 //! the questions and the report lie below. Never stops an engine and never repeats what was carried out.
 
+mod export;
 mod hints;
 mod interrupt;
 mod json;
@@ -21,7 +22,7 @@ use bursar_core::grammar::{Order, SeedOrder};
 
 pub use interrupt::{Interrupt, ctrl_c};
 pub use options::{Options, Streams, out_is_terminal};
-pub use report::{Failure, fail, succeed};
+pub use report::{Failure, fail, succeed, tell};
 pub use terminal::{ControllingTerminal, Terminal};
 
 use crate::link::Link;
@@ -30,12 +31,14 @@ use report::Outcome;
 use talk::Talk;
 
 /// Runs one command over a link that is ready for it, and gives the exit code.
-pub async fn run(link: Link, order: Order, options: &Options, streams: Streams<'_>) -> u8 {
+pub async fn run(link: Link, mut order: Order, options: &Options, streams: Streams<'_>) -> u8 {
     let Streams { out, err, stdin, terminal, interrupt } = streams;
-    let outcome = match refuse_unshowable(&order, options) {
-        Ok(()) => {
+    let prepared = refuse_unshowable(&order, options)
+        .and_then(|()| Ok(export::prepare(&mut order, options.data.as_deref())?));
+    let outcome = match prepared {
+        Ok(export) => {
             let prompter = Prompter::new(options, err, terminal, interrupt, stdin);
-            Talk::new(link, prompter).about(&order).await.unwrap_or_else(Outcome::from)
+            Talk::new(link, prompter, export).about(&order).await.unwrap_or_else(Outcome::from)
         }
         Err(failure) => Outcome::from(failure),
     };

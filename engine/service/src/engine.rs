@@ -1,18 +1,14 @@
 //! Puts the engine together: folder, settings, journal, core, vault, and the doors.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_chain::clock::SystemClock;
-use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
-use bursar_chain::ports::{Chain, Clock, Explorer};
-use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::DRAIN_MS;
-use bursar_core::networks::ChainId;
 use bursar_domain::Action;
 use bursar_domain::allowance::Renewal;
 use bursar_domain::requests::Status;
@@ -23,11 +19,12 @@ use tokio_util::task::TaskTracker;
 use crate::agent_api::listen::bind;
 use crate::agent_api::{Api, Exposure, Server, ServerConfig};
 use crate::chain_time::HintedClock;
-use crate::config::Config;
+use crate::config::{Config, Live};
 use crate::control::{ControlServer, serve_attached};
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::edition::Edition;
+use crate::endpoints;
 use crate::funds::Funds;
 use crate::journal::{RedbStore, Store};
 use crate::lanes::payments::{self, Execution};
@@ -74,7 +71,7 @@ impl Options {
 pub(crate) struct Shared {
     pub(crate) folder: DataFolder,
     pub(crate) edition: Edition,
-    pub(crate) config: Config,
+    pub(crate) settings: Live,
     pub(crate) mode: Mode,
     pub(crate) ports: Ports,
     pub(crate) core: Handle,
@@ -102,11 +99,10 @@ impl Engine {
     /// Reads settings and journal and starts the core. Nothing listens yet.
     pub async fn open(options: Options) -> Result<Self, Fault> {
         let Options { folder, lock, edition, mode, listen, ports, store } = options;
-        let environment = |name: &str| std::env::var(name).ok();
-        let config = Config::load(&folder.file("settings.toml"), &environment, listen.as_deref())?;
+        let settings = Live::open(folder.file("settings.toml"), listen)?;
         let ports = match ports {
             Some(ports) => ports,
-            None => system_ports(&config)?,
+            None => system_ports(&settings.get())?,
         };
         let gate = Arc::new(Gate::default());
         let (opening, opening_gate) = (edition.clone(), Arc::clone(&gate));
@@ -139,7 +135,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             folder,
             edition,
-            config,
+            settings,
             mode,
             ports,
             core,
@@ -166,7 +162,7 @@ impl Engine {
 
     /// Whether the settings want the agent server to start with the engine.
     pub fn autostart(&self) -> bool {
-        self.shared.config.autostart
+        self.shared.settings.get().autostart
     }
 
     pub fn vault(&self) -> &Arc<Vault> {
@@ -237,16 +233,29 @@ impl Shared {
             self.execution.clone(),
             self.chain_time.clone(),
             Arc::clone(&self.funds),
-            ServerConfig {
-                agent_field: self.edition.agent_field,
-                folder: self.folder.path().to_owned(),
-                hosts: Vec::new(),
-                exposure: Exposure::Loopback,
-                lan_bearer: self.core.view().state.settings.lan_bearer,
-                rate_per_minute: self.config.rate_per_minute,
-                verify_settlements: self.config.verify_settlements,
-            },
+            self.server_config(),
         )
+    }
+
+    /// What the settings of file and journal say of the agent server. A running one keeps what it was
+    /// started with.
+    fn server_config(&self) -> ServerConfig {
+        let (config, settings) = (self.settings.get(), self.core.view().state.settings.clone());
+        ServerConfig {
+            agent_field: self.edition.agent_field,
+            folder: self.folder.path().to_owned(),
+            hosts: settings.hosts.clone(),
+            exposure: self.exposure(),
+            lan_bearer: settings.lan_bearer,
+            rate_per_minute: if settings.rate_limit_off { 0 } else { config.rate_per_minute },
+            verify_settlements: config.verify_settlements,
+        }
+    }
+
+    /// To whom the operator has opened the agent server.
+    fn exposure(&self) -> Exposure {
+        let lan = self.core.view().state.settings.allow_lan;
+        if lan { Exposure::Lan } else { Exposure::Loopback }
     }
 
     pub(crate) async fn start_server(&self) -> Result<SocketAddr, Fault> {
@@ -254,7 +263,7 @@ impl Shared {
         if let Some(running) = server.as_ref() {
             return Ok(running.address);
         }
-        let (address, listeners) = bind(self.config.listen, Exposure::Loopback).await?;
+        let (address, listeners) = bind(self.settings.get().listen, self.exposure()).await?;
         *server = Some(Server::start(Arc::new(self.api()), address, listeners));
         tracing::info!(%address, "agent server started");
         Ok(address)
@@ -295,37 +304,19 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
     let clock: Arc<dyn Clock> = Arc::new(
         SystemClock::new().map_err(|error| Fault::because(Code::DataFolder, error.to_string()))?,
     );
-    let mut chains: BTreeMap<ChainId, Arc<dyn Chain>> = BTreeMap::new();
-    for (chain, endpoints) in &config.rpc {
-        if endpoints.is_empty() {
-            continue;
-        }
-        let rpc = RpcChain::new(RpcConfig::new(*chain, endpoints.clone()), Arc::clone(&clock))
-            .map_err(|error| {
-                Fault::because(Code::BadInput, format!("networks.{chain}.rpc: {error}."))
-            })?;
-        chains.insert(*chain, Arc::new(rpc));
-    }
+    let each = config.rpc.keys().map(|id| Ok((*id, endpoints::chain(config, *id, &clock)?)));
+    let each = each.collect::<Result<Vec<_>, Fault>>()?;
+    let explorers = config.explorer.keys().map(|id| Ok((*id, endpoints::explorer(config, *id)?)));
+    let explorers = explorers.collect::<Result<Vec<_>, Fault>>()?;
     Ok(Ports {
         clock,
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),
         faults: Arc::new(NoFaults),
-        chains,
-        explorers: system_explorers(config)?,
+        chains: each.into_iter().filter_map(|(id, chain)| Some((id, chain?))).collect(),
+        explorers: explorers.into_iter().filter_map(|(id, one)| Some((id, one?))).collect(),
         signer: None,
     })
-}
-
-fn system_explorers(config: &Config) -> Result<BTreeMap<ChainId, Arc<dyn Explorer>>, Fault> {
-    let made = config.explorer.iter().map(|(chain, url)| {
-        let explorer = ExplorerHttp::new(url.as_str(), ExplorerLimits::default());
-        let explorer = explorer.map_err(|error| {
-            Fault::because(Code::BadInput, format!("networks.{chain}.explorer: {error}."))
-        })?;
-        Ok((*chain, Arc::new(explorer) as Arc<dyn Explorer>))
-    });
-    made.collect()
 }
 
 fn open_journal(folder: &DataFolder, ports: &Ports) -> Result<Box<dyn Store>, Fault> {

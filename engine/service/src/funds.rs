@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use alloy_primitives::Address;
 use bursar_chain::multicall::{Holdings, ReadFault, holdings};
-use bursar_chain::ports::{Chain, Clock, Explorer, ExplorerFault, TokenHeld};
+use bursar_chain::ports::{Clock, ExplorerFault, TokenHeld};
 use bursar_core::limits::{FUNDS_FRESH_MS, FUNDS_KEPT, FUNDS_WAIT_MS};
 use bursar_core::money::{Atoms, Round, TokenAmount, Usd};
 use bursar_core::networks::{ChainId, Network};
 use futures::future::{join, join_all};
 use tokio::time::{Instant, timeout_at};
 
-use crate::ports::Ports;
+use crate::ports::{Chains, Explorers, Ports};
 use merge::{known_tokens, merge, unknown};
 
 /// What an address holds on one network.
@@ -131,8 +131,8 @@ type Slot = tokio::sync::Mutex<Option<(u64, Arc<NetworkFunds>)>>;
 /// that no agent can use it to drive nodes.
 #[derive(Debug)]
 pub struct Funds {
-    chains: BTreeMap<ChainId, Arc<dyn Chain>>,
-    explorers: BTreeMap<ChainId, Arc<dyn Explorer>>,
+    chains: Chains,
+    explorers: Explorers,
     clock: Arc<dyn Clock>,
     /// A mutex and not an owner behind a channel: it is held for a look into the map.
     slots: Mutex<BTreeMap<(Address, ChainId), Arc<Slot>>>,

@@ -7,6 +7,7 @@ pub mod config;
 pub mod control;
 pub mod core;
 pub mod edition;
+mod endpoints;
 pub mod engine;
 pub mod funds;
 pub mod journal;

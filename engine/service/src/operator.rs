@@ -5,7 +5,10 @@ mod addresses;
 mod agents;
 mod audit;
 mod balances;
+mod config;
 mod describe;
+pub mod doctor;
+mod history;
 mod policies;
 mod requests;
 mod server;
@@ -92,10 +95,14 @@ async fn dispatch(
         Order::Requests(order) => requests::list(engine, &order),
         Order::Approve(order) => requests::approve(engine, &order, dialogue).await,
         Order::Deny(order) => requests::deny(engine, &order).await,
+        Order::History(order) => history::run(engine, order, dialogue).await,
+        Order::Receipt(order) => history::receipt(engine, &order).await,
+        Order::Config(order) => config::run(engine, order).await,
         Order::Network(order) => server::network(engine, order).await,
         Order::Freeze => server::freeze(engine).await,
         Order::Thaw => server::thaw(engine, dialogue).await,
         Order::Status => server::status(engine).await,
+        Order::Doctor => doctor::run(engine, dialogue).await,
         Order::Audit(order) => audit::run(engine, order, dialogue).await,
     }
 }

@@ -4,6 +4,8 @@
 mod address;
 mod agent;
 mod balances;
+mod config;
+mod history;
 mod policy;
 mod requests;
 mod server;
@@ -15,6 +17,10 @@ use serde::{Deserialize, Serialize};
 pub use address::AddressOrder;
 pub use agent::{AgentOrder, AuthMode};
 pub use balances::BalancesOrder;
+pub use config::ConfigOrder;
+pub use history::{
+    HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, HistoryStatus, ReceiptOrder, Since,
+};
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, Deny, RequestsOrder};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};
@@ -52,7 +58,14 @@ pub enum Order {
     /// Deny a waiting request.
     #[command(alias = "reject")]
     Deny(Deny),
-    /// Networks: list, enable, disable.
+    /// Past requests, newest first, and their export.
+    History(HistoryOrder),
+    /// The receipt of one request.
+    Receipt(ReceiptOrder),
+    /// Settings: look at them, change them.
+    #[command(subcommand)]
+    Config(ConfigOrder),
+    /// Networks: list, enable, disable, choose endpoints.
     #[command(subcommand)]
     Network(NetworkOrder),
     /// Stop every agent at once; survives restarts until `thaw`.
@@ -61,6 +74,8 @@ pub enum Order {
     Thaw,
     /// Wallet, server, agents and requests at a glance.
     Status,
+    /// Look at everything that the wallet needs; changes nothing.
+    Doctor,
     /// The journal's chain and seals.
     #[command(subcommand)]
     Audit(AuditOrder),
@@ -108,10 +123,15 @@ impl Order {
             Order::Requests(_) => "requests",
             Order::Approve(_) => "approve",
             Order::Deny(_) => "deny",
+            Order::History(HistoryOrder { export: Some(_), .. }) => "history.export",
+            Order::History(_) => "history",
+            Order::Receipt(_) => "receipt",
+            Order::Config(order) => order.name(),
             Order::Network(order) => order.name(),
             Order::Freeze => "freeze",
             Order::Thaw => "thaw",
             Order::Status => "status",
+            Order::Doctor => "doctor",
             Order::Audit(order) => order.name(),
         }
     }

@@ -101,6 +101,12 @@ pub const FRAME_BYTES: usize = 1 << 20;
 pub const FRAME_DEPTH: usize = 32;
 /// How long a client may take to prove that it knows the token.
 pub const HANDSHAKE_MS: u64 = 5_000;
+/// Rows of the history in one answer: more would not fit a frame. An export has no such bound.
+pub const HISTORY_ROWS: usize = 500;
+/// Text in one piece of an export.
+pub const PART_BYTES: usize = 64 << 10;
+/// How long an export waits for a program that takes no more pieces: it keeps the journal from reusing space.
+pub const PART_WAIT_MS: u64 = 60_000;
 /// Consoles and commands attached at once.
 pub const CONTROL_SESSIONS: usize = 64;
 

@@ -43,8 +43,8 @@ async fn run() -> Result<(), Fault> {
     };
     let mut options = Options::new(folder, lock, test_edition(), Mode::Full);
     options.ports = Some(Ports {
-        chains: chains(&clock),
-        explorers: explorers(),
+        chains: chains(&clock).into_iter().collect(),
+        explorers: explorers().into_iter().collect(),
         clock,
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use bursar_core::answers::{Answer, SecretField, StatusAnswer, Warning};
+use bursar_core::answers::{Answer, CheckResult, SecretField, StatusAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use serde_json::Value;
@@ -99,6 +99,18 @@ pub(super) fn finish(
         out.write_all(sheet.as_str().as_bytes()).and_then(|()| out.flush())
     };
     written_or(written, exit_code(&answer, options), err)
+}
+
+/// Ends a command that has its answer without an engine.
+pub fn tell(
+    command: &str,
+    answer: Answer,
+    options: &Options,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    let outcome = Outcome { result: Ok(answer), warnings: Vec::new(), handed: None };
+    finish(command, outcome, options, out, err)
 }
 
 /// Ends a command that came to no engine. `command` is unknown where the arguments were not understood.
@@ -202,6 +214,9 @@ fn extra<'a>(answer: &Answer, handed: Option<&'a Handed>) -> Option<Extra<'a>> {
 fn exit_code(answer: &Answer, options: &Options) -> u8 {
     match answer {
         Answer::Status(status) => status_exit(status, options),
+        Answer::Doctor { checks } => {
+            u8::from(checks.iter().any(|check| check.result == CheckResult::Fail))
+        }
         _done => 0,
     }
 }

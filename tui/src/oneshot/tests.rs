@@ -2,6 +2,7 @@
 
 mod conversation;
 mod envelopes;
+mod exports;
 mod fixtures;
 mod passwords;
 mod prompts;

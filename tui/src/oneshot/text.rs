@@ -3,9 +3,12 @@
 
 mod agent;
 mod balances;
+mod doctor;
 mod engine;
+mod history;
 mod policy;
 mod request;
+mod settings;
 mod wallet;
 
 use bursar_core::answers::Answer;
@@ -43,6 +46,12 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Server(server) => engine::server(to, server, context),
         Answer::Requests { requests } => request::requests(to, requests),
         Answer::Decided(decided) => request::decided(to, decided),
+        Answer::History(history) => history::history(to, history),
+        Answer::Exported(exported) => history::exported(to, exported),
+        Answer::Receipt(receipt) => history::receipt(to, receipt),
+        Answer::Setting(setting) => settings::setting(to, setting, context),
+        Answer::Settings { settings } => settings::settings(to, settings),
+        Answer::Doctor { checks } => doctor::checks(to, checks),
         Answer::Networks { networks } => engine::networks(to, networks),
         Answer::Frozen { frozen } => engine::frozen(to, *frozen),
         Answer::Status(status) => engine::status(to, status, context),

@@ -184,7 +184,7 @@ async fn credentials(engine: &Arc<Shared>, id: &AgentId) -> Result<Done, Fault> 
         name: agent.name.as_str().to_owned(),
         auth_mode: agent.credential.mode().text().to_owned(),
         // Where the server will be, if it is not there yet.
-        url: server.url.unwrap_or_else(|| format!("http://{}", engine.config.listen)),
+        url: server.url.unwrap_or_else(|| format!("http://{}", engine.settings.get().listen)),
     });
     Ok(Done { answer, warnings: Vec::new(), secret: Some(SecretField::Token) })
 }

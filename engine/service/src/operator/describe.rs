@@ -109,7 +109,8 @@ pub(super) fn network(state: &State, row: &Network) -> NetworkAnswer {
 }
 
 pub(super) fn request(state: &State, request: &Request, moment: &Moment) -> RequestAnswer {
-    let coin = request.ask.network().map(|network| network.stablecoin);
+    let known = request.ask.network().filter(|_known| !request.ask.unpriced);
+    let coin = known.map(|network| network.stablecoin);
     let amount = match coin {
         Some(coin) => {
             let amount = TokenAmount { atoms: request.ask.amount, decimals: coin.decimals };

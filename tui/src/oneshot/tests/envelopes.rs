@@ -29,6 +29,30 @@ async fn success_has_data_and_warnings() {
 }
 
 #[tokio::test]
+async fn what_is_unknown_says_why() {
+    let answer = HistoryAnswer { requests: vec![history_row(), unknown_row()], more: true };
+    let ran = json("history").answered(ok(Answer::History(answer))).await;
+    assert_ran("json_history", "--json history", &ran);
+    let ran = json("receipt 0123abcd").answered(ok(Answer::Receipt(receipt()))).await;
+    assert_ran("json_receipt", "--json receipt 0123abcd", &ran);
+}
+
+#[tokio::test]
+async fn settings_have_their_own_types() {
+    let ran = json("config list").answered(ok(Answer::Settings { settings: settings() })).await;
+    assert_ran("json_settings", "--json config list", &ran);
+    let one = setting("server.hosts", serde_json::json!(["wallet.lan"]), "journal");
+    let ran = json("config get server.hosts").answered(ok(Answer::Setting(one))).await;
+    assert_ran("json_setting", "--json config get server.hosts", &ran);
+}
+
+#[tokio::test]
+async fn a_report_that_found_something_is_an_answer() {
+    let ran = json("doctor").answered(ok(Answer::Doctor { checks: checks(true) })).await;
+    assert_ran("json_doctor", "--json doctor", &ran);
+}
+
+#[tokio::test]
 async fn failure_has_code_hint_and_exit() {
     let fault = Fault::new(Code::WalletLocked).with_detail("for the log only");
     let reply = Reply { result: Err(fault), warnings: vec![], secret: None };

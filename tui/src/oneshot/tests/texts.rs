@@ -100,6 +100,36 @@ async fn requests_and_decisions() {
 }
 
 #[tokio::test]
+async fn history_and_receipts() {
+    let none = HistoryAnswer { requests: vec![], more: false };
+    shown("history_none", "history --agent ABC123", Answer::History(none)).await;
+    let some = HistoryAnswer { requests: vec![history_row(), unknown_row()], more: false };
+    shown("history", "history", Answer::History(some.clone())).await;
+    let more = HistoryAnswer { requests: vec![history_row()], more: true };
+    shown("history_more", "history --limit 1", Answer::History(more)).await;
+    shown("receipt", "receipt 0123abcd", Answer::Receipt(receipt())).await;
+}
+
+#[tokio::test]
+async fn settings_and_where_they_come_from() {
+    let one = setting("server.listen", serde_json::json!("127.0.0.1:9402"), "default");
+    shown("setting", "config get server.listen", Answer::Setting(one.clone())).await;
+    let changed = SettingAnswer { source: "file".into(), ..one };
+    let mut reply = ok(Answer::Setting(changed));
+    let message = "The agent server keeps the value that it was started with.".to_owned();
+    reply.warnings.push(Warning { code: "RESTART_SERVER".into(), message });
+    let line = "config set server.listen 127.0.0.1:9402";
+    assert_ran("setting_set", line, &Scene::of(line).answered(reply).await);
+    shown("settings", "config list", Answer::Settings { settings: settings() }).await;
+}
+
+#[tokio::test]
+async fn the_doctors_report_and_its_exit_code() {
+    shown("doctor", "doctor", Answer::Doctor { checks: checks(false) }).await;
+    shown("doctor_failed", "doctor", Answer::Doctor { checks: checks(true) }).await;
+}
+
+#[tokio::test]
 async fn the_engine_itself() {
     shown("server", "server status", Answer::Server(server())).await;
     let locked = ServerAnswer { locked: true, ..server() };

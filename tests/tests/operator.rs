@@ -1,0 +1,6 @@
+//! Commands of the operator through the control channel: what they answer, refuse and leave behind.
+
+#[path = "operator/history.rs"]
+mod history;
+#[path = "operator/settings.rs"]
+mod settings;
