@@ -1,5 +1,7 @@
 //! The explorer over HTTP against a scripted one on 127.0.0.1: what is asked, and what is never shown.
 
+#![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
+
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
