@@ -26,6 +26,7 @@ pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
 /// A fault only as long as there is no session: afterwards the session has told it.
 async fn attach_or_become(global: &Global, order: Order) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
+    crate::panics::name_folder(folder.path());
     match claim(&folder)? {
         Instance::Running(file) => {
             let link = Link::connect(&file).await?;

@@ -52,8 +52,13 @@ pub struct Setup {
     pub faults: Arc<dyn Faults>,
     pub clock: Arc<ManualClock>,
     pub chains: BTreeMap<ChainId, Arc<dyn Chain>>,
+    /// The folder's `settings.toml`.
+    pub settings: &'static str,
     pub explorers: BTreeMap<ChainId, Arc<dyn Explorer>>,
 }
+
+/// For tests that ask more often than an agent may.
+pub const NO_RATE: &str = "[server]\nrate_per_minute = 10000000\n";
 
 impl Default for Setup {
     fn default() -> Self {
@@ -64,6 +69,7 @@ impl Default for Setup {
             faults: Arc::new(NoFaults),
             clock: Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S))),
             chains: BTreeMap::new(),
+            settings: "",
             explorers: BTreeMap::new(),
         }
     }
@@ -104,6 +110,9 @@ impl TestEngine {
     pub async fn open(path: PathBuf, setup: Setup) -> Self {
         let folder = DataFolder::open(&path).expect("the folder can be used");
         let lock = take(&folder);
+        if !setup.settings.is_empty() {
+            std::fs::write(path.join("settings.toml"), setup.settings).expect("settings");
+        }
         let disk = Arc::new(TestDisk { free: AtomicU64::new(u64::MAX) });
         let random = Arc::new(ScriptedRandom::default());
         let mut options = Options::new(folder, lock, test_edition(), setup.mode);

@@ -17,17 +17,29 @@ mod hostile_symbols;
 #[path = "chain/lookups.rs"]
 mod lookups;
 #[cfg(test)]
+#[path = "chain/outbound.rs"]
+mod outbound;
+#[cfg(test)]
 #[path = "chain/outcomes.rs"]
 mod outcomes;
 #[cfg(test)]
 #[path = "chain/programs.rs"]
 mod programs;
 #[cfg(test)]
+#[path = "chain/relay.rs"]
+mod relay;
+#[cfg(test)]
 #[path = "chain/restarts.rs"]
 mod restarts;
 #[cfg(test)]
 #[path = "chain/rude_explorers.rs"]
 mod rude_explorers;
+#[cfg(test)]
+#[path = "chain/sdk.rs"]
+mod sdk;
+#[cfg(test)]
+#[path = "chain/settlements.rs"]
+mod settlements;
 #[cfg(test)]
 #[path = "chain/stage.rs"]
 mod stage;

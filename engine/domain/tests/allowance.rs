@@ -436,7 +436,7 @@ mod hardening {
         assert_eq!(world.tick().events, []);
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         world.clock.chain_hint = Some(world.clock.utc.plus_ms(-HOUR));
-        world.signs(payment(ALL_OF_IT));
+        renews(&mut world);
     }
 
     #[test]
@@ -445,7 +445,7 @@ mod hardening {
             let mut world = spent_at_midnight();
             world.clock.pass(DAY);
             world.clock.chain_hint = hint;
-            world.signs(payment(ALL_OF_IT));
+            renews(&mut world);
         }
     }
 
@@ -456,6 +456,14 @@ mod hardening {
         world.clock.chain_hint = Some(utc("2026-01-15T00:10:00Z"));
         assert_eq!(world.refuses(payment(1)).code, Code::LimitReached);
         world.must(Action::Renew { agent: build::agent(0) });
+        assert_eq!(world.spent(), Usd::ZERO);
+    }
+
+    /// A whole allowance is granted: paying would ask the operator, for the clock is off the chain's.
+    fn renews(world: &mut World) {
+        world.tick();
+        assert_eq!(world.spent(), Usd::ZERO);
+        world.clock.chain_hint = None;
         world.signs(payment(ALL_OF_IT));
     }
 

@@ -17,11 +17,12 @@ use bursar_domain::Action;
 use bursar_domain::allowance::Renewal;
 use bursar_domain::requests::Status;
 use secrecy::SecretString;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::agent_api::{Api, Server, ServerConfig};
+use crate::agent_api::listen::bind;
+use crate::agent_api::{Api, Exposure, Server, ServerConfig};
+use crate::chain_time::HintedClock;
 use crate::config::Config;
 use crate::control::{ControlServer, serve_attached};
 use crate::core::Core;
@@ -79,6 +80,7 @@ pub(crate) struct Shared {
     pub(crate) core: Handle,
     pub(crate) vault: Arc<Vault>,
     pub(crate) execution: Execution,
+    pub(crate) chain_time: HintedClock,
     pub(crate) funds: Arc<Funds>,
     /// Work that must finish before the process ends.
     pub(crate) tasks: TaskTracker,
@@ -119,6 +121,9 @@ impl Engine {
         })
         .await
         .map_err(|_panicked| damaged(&folder, &"its structure is broken"))??;
+        // From here on everybody's clock knows what the chains say.
+        let chain_time = HintedClock::new(Arc::clone(&ports.clock));
+        let ports = Ports { clock: Arc::new(chain_time.clone()), ..ports };
         let core = Handle::start(core, Arc::clone(&ports.clock))
             .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
         let files = WalletFiles::new(folder.path(), edition.kdf_bounds, Arc::clone(&ports.faults));
@@ -140,6 +145,7 @@ impl Engine {
             core,
             vault,
             execution,
+            chain_time,
             funds,
             tasks,
             server: tokio::sync::Mutex::new(None),
@@ -229,11 +235,14 @@ impl Shared {
             Arc::clone(&self.vault),
             self.ports.clone(),
             self.execution.clone(),
+            self.chain_time.clone(),
             Arc::clone(&self.funds),
             ServerConfig {
                 agent_field: self.edition.agent_field,
                 folder: self.folder.path().to_owned(),
                 hosts: Vec::new(),
+                exposure: Exposure::Loopback,
+                lan_bearer: self.core.view().state.settings.lan_bearer,
                 rate_per_minute: self.config.rate_per_minute,
                 verify_settlements: self.config.verify_settlements,
             },
@@ -245,7 +254,7 @@ impl Shared {
         if let Some(running) = server.as_ref() {
             return Ok(running.address);
         }
-        let (address, listeners) = bind(self.config.listen).await?;
+        let (address, listeners) = bind(self.config.listen, Exposure::Loopback).await?;
         *server = Some(Server::start(Arc::new(self.api()), address, listeners));
         tracing::info!(%address, "agent server started");
         Ok(address)
@@ -280,30 +289,6 @@ pub(crate) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
-}
-
-/// Binds the address, and its sibling of the other loopback family where the port is fixed: an agent
-/// that says `localhost` may come by either.
-async fn bind(listen: SocketAddr) -> Result<(SocketAddr, Vec<TcpListener>), Fault> {
-    let failed = |error: std::io::Error| {
-        Fault::because(
-            Code::InUse,
-            format!(
-                "The agent server cannot listen on {listen}: {error}. Set server.listen to another port."
-            ),
-        )
-    };
-    let listener = TcpListener::bind(listen).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    let mut listeners = vec![listener];
-    if listen.port() != 0 && listen.ip() == std::net::Ipv4Addr::LOCALHOST {
-        let sibling = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, listen.port()));
-        match TcpListener::bind(sibling).await {
-            Ok(listener) => listeners.push(listener),
-            Err(error) => tracing::debug!(%error, "not on IPv6 loopback"),
-        }
-    }
-    Ok((address, listeners))
 }
 
 fn system_ports(config: &Config) -> Result<Ports, Fault> {

@@ -2,6 +2,7 @@
 //! pure rules of `bursar-domain`. See ARCHITECTURE.md for who may use whom.
 
 pub mod agent_api;
+pub mod chain_time;
 pub mod config;
 pub mod control;
 pub mod core;
@@ -13,5 +14,6 @@ pub mod lanes;
 pub mod operator;
 pub mod ports;
 pub mod receipts;
+pub mod redact;
 pub mod service;
 pub mod vault;

@@ -43,6 +43,8 @@ pub enum HoldReason {
     JournalUntrusted,
     /// Nobody can say what the asset is worth.
     Unpriced,
+    /// This machine's clock is far off the newest block.
+    ClockOff,
 }
 
 impl HoldReason {
@@ -56,6 +58,7 @@ impl HoldReason {
             HoldReason::DomainContradicted => "domain_contradicted",
             HoldReason::JournalUntrusted => "journal_untrusted",
             HoldReason::Unpriced => "unpriced",
+            HoldReason::ClockOff => "clock_off",
         }
     }
 
@@ -76,6 +79,9 @@ impl HoldReason {
             }
             HoldReason::Unpriced => {
                 "the asset has no price yet, so no limit can judge it: it can only be denied"
+            }
+            HoldReason::ClockOff => {
+                "this machine's clock is more than ten minutes off the chain's: set it right first"
             }
         }
     }

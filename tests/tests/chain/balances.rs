@@ -126,8 +126,7 @@ async fn an_agent_is_told_exactly_what_its_address_holds_before_and_after_a_paym
 
     let body = stage.ask_for(&agent, "/small").await;
     let (_status, answer) = stage.ask(&body).await;
-    let header = answer["header_value"].as_str().expect("a header");
-    assert_eq!(stage.pay(&stage.url("/small"), header).await.0, 200);
+    assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
     stage.settled(SMALL).await;
     let mut skew = 0;
     wait_out(&stage, &mut skew);

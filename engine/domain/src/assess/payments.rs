@@ -22,6 +22,8 @@ pub struct Question<'a> {
     pub network_enabled: bool,
     /// Whether the journal fits the wallet.
     pub trusted: bool,
+    /// Whether this machine's clock is far off the newest block.
+    pub clock_off: bool,
     /// Longest life, in seconds, that a payment may have without asking.
     pub max_validity_s: u64,
     /// Spent of the allowance in force.
@@ -138,6 +140,8 @@ fn held(question: &Question<'_>, resource_outside: bool) -> Option<HoldReason> {
         Some(HoldReason::JournalUntrusted)
     } else if ask.unpriced {
         Some(HoldReason::Unpriced)
+    } else if question.clock_off {
+        Some(HoldReason::ClockOff)
     } else if ask.domain_contradicted {
         Some(HoldReason::DomainContradicted)
     } else if ask.valid_seconds > question.max_validity_s {

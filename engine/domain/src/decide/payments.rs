@@ -6,6 +6,7 @@ use alloy_primitives::Address;
 use bursar_core::codes::Code;
 use bursar_core::hosts::HostLists;
 use bursar_core::ids::RequestId;
+use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
 use bursar_core::money::Usd;
 use bursar_core::time::Moment;
 use bursar_x402::Echo;
@@ -55,6 +56,8 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         .ok_or(Refusal::new(Code::AgentNotCommissioned))?
         .address;
     let (mut events, spent) = renewed(agent, commission, &command.moment);
+    let queue = Queue::now(state, agent, &command.moment);
+    events.extend(queue.over.iter().map(|id| Event::PaymentExpired { id: *id }));
     let asked = Box::new(Asked {
         id: ask.id,
         agent: agent.id.clone(),
@@ -69,11 +72,12 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         policy,
         network_enabled: state.network_enabled(ask.payment.chain),
         trusted: command.trusted,
+        clock_off: is_off(&command.moment),
         max_validity_s: state.settings.max_validity_s,
         spent,
-        reserved: agent.reserved,
-        held_by_agent: state.held_by(&agent.id),
-        held_in_all: state.held.len(),
+        reserved: queue.reserved,
+        held_by_agent: queue.by_agent,
+        held_in_all: queue.in_all,
     });
     let reply = Reply::Request(ask.id);
     match verdict {
@@ -188,6 +192,40 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
     Decision { events: Vec::new(), effects, reply: Reply::Done }
 }
 
+/// The queue as it is at this moment: what is over holds nothing back, also before time was kept.
+struct Queue {
+    over: Vec<RequestId>,
+    /// Held back by the waiting requests of the agent.
+    reserved: Usd,
+    by_agent: usize,
+    in_all: usize,
+}
+
+impl Queue {
+    fn now(state: &State, agent: &Agent, moment: &Moment) -> Self {
+        let mut queue = Self { over: Vec::new(), reserved: agent.reserved, by_agent: 0, in_all: 0 };
+        for request in state.held.values() {
+            let own = request.agent == agent.id;
+            if expired(request, moment).is_some() {
+                queue.over.push(request.id);
+                if own {
+                    queue.reserved = queue.reserved.left_after(request.ask.usd);
+                }
+            } else {
+                queue.in_all = queue.in_all.saturating_add(1);
+                queue.by_agent = queue.by_agent.saturating_add(usize::from(own));
+            }
+        }
+        queue
+    }
+}
+
+/// Whether the clock is far off the newest block, where one was seen lately.
+fn is_off(moment: &Moment) -> bool {
+    let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
+    apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
+}
+
 /// Whether an agent may ask for anything at all now.
 pub(super) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commission, Refusal> {
     let commission = agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
@@ -218,6 +256,7 @@ fn fresh_verdict(
         policy,
         network_enabled: state.network_enabled(request.ask.chain),
         trusted: command.trusted,
+        clock_off: is_off(&command.moment),
         max_validity_s: state.settings.max_validity_s,
         spent,
         // Its own reservation is what it is about to spend.

@@ -169,13 +169,15 @@ impl Around {
     }
 
     /// Every reason for which the operator must be asked.
-    pub(crate) fn holds(&self, ask: &PaymentAsk) -> Vec<HoldReason> {
+    pub(crate) fn holds(&self, ask: &PaymentAsk, now: &Moment) -> Vec<HoldReason> {
         let rules = &self.rules;
+        let astray = now.chain_hint.is_some_and(|block| (now.utc.0 - block.0).abs() > TEN_MINUTES);
         let outside =
             rules.domains(ask.request_url.as_deref(), ask.resource_url.as_deref()) == Ok(true);
         let zero = rules.alone_below == 0;
         let reasons = [
             (!self.trusted, HoldReason::JournalUntrusted),
+            (astray, HoldReason::ClockOff),
             (ask.domain_contradicted, HoldReason::DomainContradicted),
             (ask.valid_seconds > 3600, HoldReason::LongValidity),
             (outside, HoldReason::ResourceOutsideAllowList),
@@ -210,6 +212,7 @@ pub(crate) enum Due {
 }
 
 const TWENTY_HOURS: i64 = 20 * HOUR;
+const TEN_MINUTES: i64 = 10 * 60 * 1000;
 const BY_BOOT_CLOCK: i64 = TWENTY_HOURS - 5 * MINUTE;
 
 fn boot_clock(now: &Moment) -> i64 {

@@ -341,7 +341,7 @@ impl Run {
         assert!(!matches!(due, Due::Renewal(_)), "the day was not renewed first");
         let label = self.model.agents[agent].work.as_ref().expect("at work").label;
         let around = self.model.around(agent, label, self.world.trusted);
-        let (mut refusals, holds) = (around.refusals(&ask), around.holds(&ask));
+        let (mut refusals, holds) = (around.refusals(&ask), around.holds(&ask, now));
         let waiting = self.model.waiting(agent).count();
         if refusals.is_empty() && !holds.is_empty() && waiting >= 20 {
             refusals.push(Code::TooManyPending);

@@ -50,6 +50,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         state.network_enabled(chain) && policy.is_some_and(|p| p.networks.allows(chain))
     };
     let payment = propose(&input.payment, input.request_url, usable, &api.ports).await?;
+    api.look_at_the_clock(payment.chain);
     let ask = Ask {
         agent: agent.id.clone(),
         identity: identity_of(&caller, &input.payment, input.idempotency_key.as_deref()),
@@ -154,6 +155,17 @@ impl Api {
     }
 
     /// Whether the disk has room for more records.
+    /// Compares our clock with the chain's, beside the payment and not before it.
+    fn look_at_the_clock(&self, chain: ChainId) {
+        if let Some(node) = self.ports.chains.get(&chain)
+            && self.chain_time.is_due(chain)
+        {
+            let (clock, node) = (self.chain_time.clone(), Arc::clone(node));
+            // Nobody waits for it, and an engine that stops leaves it behind.
+            tokio::spawn(async move { clock.ask(chain, &*node).await });
+        }
+    }
+
     pub(super) fn has_room(&self) -> bool {
         self.ports.disk.free_bytes(&self.folder).is_ok_and(|free| free >= FREE_DISK_BYTES)
     }

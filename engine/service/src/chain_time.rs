@@ -1,0 +1,105 @@
+//! What the chains say of the time. A payment's validity is reckoned by this machine's clock, so a clock
+//! that is far off approves nothing by itself. A chain is only asked while agents pay on it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bursar_chain::ports::{BoxFuture, Chain, Clock};
+use bursar_core::limits::{
+    CHAIN_AWAKE_MS, CHAIN_TIME_EVERY_MS, CHAIN_TIME_LASTS_MS, CLOCK_OFF_CHAIN_WARN_MS,
+};
+use bursar_core::networks::ChainId;
+use bursar_core::time::{Moment, Utc};
+
+/// The machine's clock with what the chains say beside it ([`Moment::chain_hint`]).
+#[derive(Debug, Clone)]
+pub struct HintedClock {
+    machine: Arc<dyn Clock>,
+    // A mutex, not a message: every reading of the clock looks in, and it is never held across a wait.
+    chains: Arc<Mutex<BTreeMap<ChainId, Seen>>>,
+}
+
+/// The latest look at one chain.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    asked_ms: u64,
+    /// Time of the newest block, and when it was the newest.
+    block: Option<(Utc, u64)>,
+}
+
+impl HintedClock {
+    pub fn new(machine: Arc<dyn Clock>) -> Self {
+        Self { machine, chains: Arc::default() }
+    }
+
+    /// Whether `chain` is to be asked now: whoever is told so calls [`HintedClock::ask`].
+    pub fn is_due(&self, chain: ChainId) -> bool {
+        let now_ms = self.machine.mono_ms();
+        let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = chains.get(&chain);
+        let due =
+            known.is_none_or(|seen| now_ms.saturating_sub(seen.asked_ms) >= CHAIN_TIME_EVERY_MS);
+        if due {
+            let block = known.and_then(|seen| seen.block);
+            chains.insert(chain, Seen { asked_ms: now_ms, block });
+        }
+        due
+    }
+
+    fn learn(&self, chain: ChainId, block: Option<(Utc, u64)>) {
+        let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(seen) = chains.get_mut(&chain) {
+            seen.block = block;
+        }
+    }
+
+    /// Looks at the newest block. A chain that is asleep says nothing: only a
+    /// block that lies in our future, or one after which another came, is held against our clock.
+    pub async fn ask(&self, chain: ChainId, node: &dyn Chain) {
+        let Ok(first) = node.block_time().await else { return };
+        let now = self.machine.now();
+        let apart = now.utc.since_ms(first);
+        if apart.abs() <= CLOCK_OFF_CHAIN_WARN_MS {
+            return self.learn(chain, Some((first, now.mono_ms)));
+        }
+        self.machine.sleep_until(now.mono_ms.saturating_add(CHAIN_AWAKE_MS)).await;
+        let Ok(second) = node.block_time().await else { return };
+        let awake = second > first || apart < 0;
+        let seen = awake.then(|| (second, self.machine.mono_ms()));
+        if seen.is_some() {
+            tracing::warn!(
+                network = %chain,
+                seconds = apart / 1000,
+                "this machine's clock is off the chain's"
+            );
+        }
+        self.learn(chain, seen);
+    }
+
+    /// What the newest block's clock says now; `None` where no chain was seen lately.
+    fn hint(&self, now_ms: u64) -> Option<Utc> {
+        let chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
+        let blocks = chains.values().filter_map(|seen| seen.block);
+        let lately = blocks.filter_map(|(block, seen_ms)| {
+            let since = now_ms.saturating_sub(seen_ms);
+            (since <= CHAIN_TIME_LASTS_MS)
+                .then(|| block.plus_ms(i64::try_from(since).unwrap_or(i64::MAX)))
+        });
+        lately.max()
+    }
+}
+
+impl Clock for HintedClock {
+    fn now(&self) -> Moment {
+        let moment = self.machine.now();
+        Moment { chain_hint: self.hint(moment.mono_ms), ..moment }
+    }
+
+    fn mono_ms(&self) -> u64 {
+        self.machine.mono_ms()
+    }
+
+    fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
+        self.machine.sleep_until(mono_ms)
+    }
+}
