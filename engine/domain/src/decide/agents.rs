@@ -91,6 +91,19 @@ pub(super) fn suspend(state: &State, agent: &AgentId) -> Result<Decision, Refusa
     Ok(Decision::done(if agent.suspended { Vec::new() } else { vec![event] }))
 }
 
+/// Takes power away, so it needs no open wallet.
+pub(super) fn delete(state: &State, agent: &AgentId) -> Result<Decision, Refusal> {
+    let agent = known(state, agent)?;
+    let waiting = state.held_by(&agent.id);
+    if waiting > 0 {
+        let message = format!(
+            "{waiting} of its requests wait for you: decide them first, or suspend the agent."
+        );
+        return Err(Refusal::because(Code::InUse, message));
+    }
+    Ok(Decision::done(vec![Event::AgentDeleted { agent: agent.id.clone() }]))
+}
+
 pub(super) fn resume(
     state: &State,
     command: &Command,

@@ -191,7 +191,7 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
 }
 
 /// Whether the clock is far off the newest block, where one was seen lately.
-fn is_off(moment: &Moment) -> bool {
+pub(crate) fn is_off(moment: &Moment) -> bool {
     let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
     apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
 }
