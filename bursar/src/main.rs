@@ -38,6 +38,7 @@ fn dispatch(global: &Global, command: Command) -> u8 {
     match command {
         Command::Engine(engine) => {
             process::log_to_stderr("info");
+            process::allow_open_files();
             in_runtime("engine", global, engine_command::run(global, &engine))
         }
         Command::Demo(demo) => companion::demo(global, &demo.arguments),

@@ -16,8 +16,35 @@ pub(crate) fn close_to_others() {
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
         let _kept = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        // Nothing that this program starts may become more than it is.
+        let _kept = rustix::thread::set_no_new_privs(true);
     }
 }
+
+/// Lets an engine have as many files open as its server may have connections. To be called once the log can
+/// say that it was not possible.
+#[cfg(unix)]
+pub(crate) fn allow_open_files() {
+    use bursar_core::limits::OPEN_FILES;
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= OPEN_FILES) {
+        return;
+    }
+    let wanted = maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+    if raised.is_err() || wanted < OPEN_FILES {
+        tracing::warn!(
+            needed = OPEN_FILES,
+            "too few open files are allowed for all connections: raise the limit (ulimit -n, LimitNOFILE)"
+        );
+    }
+}
+
+/// Elsewhere sockets are not counted among files.
+#[cfg(not(unix))]
+pub(crate) fn allow_open_files() {}
 
 /// Elsewhere the folder's access list does it.
 #[cfg(not(unix))]

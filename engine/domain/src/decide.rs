@@ -6,7 +6,7 @@ mod policies;
 mod settlements;
 mod wallets;
 
-pub(crate) use payments::is_off;
+pub(crate) use payments::{expired, is_off};
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
@@ -83,7 +83,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Suspend { agent } => agents::suspend(state, agent),
         Action::Resume { agent } => agents::resume(state, command, agent),
         Action::Renew { agent } => agents::renew(state, command, agent),
-        Action::DeleteAgent { agent } => agents::delete(state, agent),
+        Action::DeleteAgent { agent } => agents::delete(state, command, agent),
         Action::RenameAddress { from, to } => wallets::rename_address(state, command, from, to),
         Action::DeleteAddress { label } => wallets::delete_address(state, command, label),
         Action::SetNetwork { chain, enabled } => {

@@ -104,9 +104,4 @@ impl State {
     pub fn status(&self, agent: &Agent, moment: &Moment) -> AgentStatus {
         agent.status(self.policy_of(agent), self.spent(agent, moment))
     }
-
-    /// How many requests of an agent wait.
-    pub fn held_by(&self, agent: &AgentId) -> usize {
-        self.held.values().filter(|request| request.agent == *agent).count()
-    }
 }

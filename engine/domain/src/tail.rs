@@ -24,7 +24,9 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
         | Event::Frozen
         | Event::NetworkSet { enabled: false, .. } => true,
         // Only of what waits for nothing: a request without its agent could not be decided.
-        Event::AgentDeleted { agent } => before.held_by(agent) == 0,
+        Event::AgentDeleted { agent } => {
+            before.held.values().all(|request| request.agent != *agent)
+        }
         Event::AllowanceRenewed { agent, start } => {
             let given = before.agents.get(agent).and_then(|agent| agent.commission.as_ref());
             given.is_some_and(|given| {

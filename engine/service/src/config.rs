@@ -189,9 +189,12 @@ fn limited(rate: u32) -> Result<u32, String> {
 }
 
 fn urls<'a>(list: impl Iterator<Item = &'a str>) -> Result<Vec<Url>, String> {
-    // An endpoint's path and query are its key: errors never repeat the text.
-    list.map(|text| Url::parse(text).map_err(|error| format!("an endpoint is no URL: {error}")))
-        .collect()
+    list.map(url).collect()
+}
+
+/// An endpoint's path and query are its key: errors never repeat the text.
+fn url(text: &str) -> Result<Url, String> {
+    Url::parse(text).map_err(|error| format!("an endpoint is no URL: {error}"))
 }
 
 fn page(text: &str) -> Result<Url, String> {
@@ -248,6 +251,17 @@ mod tests {
     }
 
     #[test]
+    fn an_explorer_is_asked_only_where_one_is_set() {
+        let base = ChainId(8453);
+        let host = |config: Config| config.explorer.get(&base).and_then(Url::port);
+        let file = "[networks.base]\nexplorer = \"http://127.0.0.1:9/api/v2\"";
+        let env = [("BURSAR_NETWORKS_8453_EXPLORER", "http://127.0.0.1:8/api/v2?apikey=K")];
+        assert_eq!(load("", &[], None).unwrap().explorer.len(), 0);
+        assert_eq!(host(load(file, &[], None).unwrap()), Some(9));
+        assert_eq!(host(load(file, &env, None).unwrap()), Some(8));
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_the_way_out() {
         for (text, word) in [
             ("[server]\nlistn = 1", "listn"),
@@ -263,6 +277,7 @@ mod tests {
             ("[networks.base]\nexplorer = \"ftp://x\"", "https"),
             ("[networks.base]\nrpc = []\n[networks.8453]\nrpc = []", "twice"),
             ("[networks.base]\nrpc = [\"nonsense key=SECRET\"]", "URL"),
+            ("[networks.base]\nexplorer = \"nonsense key=SECRET\"", "URL"),
             ("not toml", "settings.toml"),
         ] {
             let fault = load(text, &[], None).unwrap_err();

@@ -9,6 +9,7 @@ pub mod core;
 pub mod edition;
 mod endpoints;
 pub mod engine;
+pub mod funds;
 pub mod journal;
 pub mod lanes;
 pub mod operator;

@@ -4,6 +4,7 @@
 mod addresses;
 mod agents;
 mod audit;
+mod balances;
 mod config;
 mod describe;
 pub mod doctor;
@@ -87,6 +88,7 @@ async fn dispatch(
         Order::Wallet(order) => wallet::run(engine, order, dialogue).await,
         Order::Seed(order) => addresses::seed(engine, order, dialogue).await,
         Order::Address(order) => addresses::address(engine, order, dialogue).await,
+        Order::Balances(order) => balances::run(engine, order).await,
         Order::Policy(order) => policies::run(engine, order).await,
         Order::Agent(order) => agents::run(engine, order, dialogue).await,
         Order::Server(order) => server::server(engine, order).await,

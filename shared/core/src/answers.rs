@@ -1,6 +1,7 @@
 //! What commands answer with: one value for `--json`, for the console and for text. Amounts are strings in
 //! dollars; a secret is never in here, it travels in a frame of its own ([`Reply::secret`]).
 
+mod balances;
 mod doctor;
 mod history;
 mod settings;
@@ -11,6 +12,7 @@ use crate::card::Card;
 use crate::fault::Fault;
 use crate::policy::Policy;
 
+pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 pub use doctor::{CheckAnswer, CheckResult};
 pub use history::{ExportAnswer, HistoryAnswer, HistoryRow};
 pub use settings::SettingAnswer;
@@ -52,6 +54,9 @@ pub enum Answer {
     Address(AddressAnswer),
     Addresses {
         addresses: Vec<AddressAnswer>,
+    },
+    Balances {
+        addresses: Vec<HoldingsAnswer>,
     },
     Policy(PolicyAnswer),
     Policies {

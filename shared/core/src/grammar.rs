@@ -3,6 +3,7 @@
 
 mod address;
 mod agent;
+mod balances;
 mod config;
 mod history;
 mod policy;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use address::AddressOrder;
 pub use agent::{AgentOrder, AuthMode};
+pub use balances::BalancesOrder;
 pub use config::ConfigOrder;
 pub use history::{
     HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, HistoryStatus, ReceiptOrder, Since,
@@ -37,6 +39,8 @@ pub enum Order {
     /// Addresses that agents pay from.
     #[command(subcommand)]
     Address(AddressOrder),
+    /// What the addresses hold; needs a running engine.
+    Balances(BalancesOrder),
     /// Policies: what an agent may do without asking, and at all.
     #[command(subcommand)]
     Policy(PolicyOrder),
@@ -112,6 +116,7 @@ impl Order {
             Order::Wallet(order) => order.name(),
             Order::Seed(order) => order.name(),
             Order::Address(order) => order.name(),
+            Order::Balances(_) => "balances",
             Order::Policy(order) => order.name(),
             Order::Agent(order) => order.name(),
             Order::Server(order) => order.name(),
@@ -134,7 +139,14 @@ impl Order {
     /// Whether the command is about a running engine's work and makes no sense without one. Every other
     /// command becomes the engine for itself when none runs.
     pub fn needs_running_engine(&self) -> bool {
-        matches!(self, Order::Approve(_) | Order::Deny(_) | Order::Server(ServerOrder::Stop))
+        matches!(
+            self,
+            Order::Approve(_)
+                | Order::Deny(_)
+                | Order::Server(ServerOrder::Stop)
+                | Order::Balances(_)
+                | Order::Address(AddressOrder::Balance { .. })
+        )
     }
 }
 
@@ -158,6 +170,9 @@ mod tests {
             "pending",
             "approve 0123abcd --yes",
             "reject 0123abcd too dear",
+            "balances",
+            "balances --address research --network base",
+            "address balance research --network 8453",
         ] {
             Order::parse_line(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

@@ -2,6 +2,7 @@
 //! anything: what it prints is what the engine answered.
 
 mod agent;
+mod balances;
 mod doctor;
 mod engine;
 mod history;
@@ -35,6 +36,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Seeds { seeds } => wallet::seeds(to, seeds),
         Answer::Address(address) => wallet::address(to, address),
         Answer::Addresses { addresses } => wallet::addresses(to, addresses),
+        Answer::Balances { addresses } => balances::balances(to, addresses),
         Answer::Policy(policy) => policy::policy(to, policy),
         Answer::Policies { policies } => policy::policies(to, policies),
         Answer::Rehearsal(told) => policy::rehearsal(to, told),

@@ -10,7 +10,7 @@ use bursar_x402::Echo;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
 use super::payments::{Question, Verdict, assess};
-use crate::decide::is_off;
+use crate::decide::{expired, is_off};
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 use crate::state::State;
@@ -45,6 +45,7 @@ pub fn rehearse(
         domain_contradicted: false,
         echo: Echo::none(),
     };
+    let waiting = state.held.values().filter(|request| expired(request, moment).is_none());
     assess(&Question {
         ask: &ask,
         from: Address::ZERO,
@@ -56,6 +57,6 @@ pub fn rehearse(
         spent: Usd::ZERO,
         reserved: Usd::ZERO,
         held_by_agent: 0,
-        held_in_all: state.held.len(),
+        held_in_all: waiting.count(),
     })
 }

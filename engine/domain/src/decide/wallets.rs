@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::ids::{Name, SeedId};
 
-use super::{Decision, needs_open_wallet};
+use super::{Decision, needs_open_wallet, payments};
 use crate::command::Command;
 use crate::event::{AddressAdded, Event};
 use crate::refusal::Refusal;
@@ -100,7 +100,8 @@ pub(super) fn delete_address(
         ));
     }
     // Its approval would still be signed by this address.
-    if state.held.values().any(|request| request.from == known.address) {
+    let mut held = state.held.values().filter(|request| request.from == known.address);
+    if held.any(|request| payments::expired(request, &command.moment).is_none()) {
         let message = "A request that would be paid from it waits for you: decide it first.";
         return Err(Refusal::because(Code::InUse, message));
     }

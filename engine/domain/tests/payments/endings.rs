@@ -45,6 +45,16 @@ fn an_agent_is_deleted_once_nothing_of_it_waits() {
 }
 
 #[test]
+fn a_hold_whose_time_is_over_keeps_no_agent() {
+    let mut world = ordinary();
+    world.holds(payment(2_000_000));
+    world.clock.pass(bursar_core::limits::HOLD_MS);
+    world.unlocked = false;
+    assert_eq!(world.must(delete_agent()).events.len(), 2);
+    assert!(world.state.held.is_empty() && world.state.agents.is_empty());
+}
+
+#[test]
 fn what_a_deleted_agent_left_unsigned_stays_so() {
     let mut world = ordinary();
     world.signs(payment(1000));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::answers::{Answer, SecretField, SeedAnswer};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{AddressOrder, SeedOrder, Words};
+use bursar_core::grammar::{AddressOrder, BalancesOrder, SeedOrder, Words};
 use bursar_core::ids::{Name, SeedId};
 use bursar_core::wire::SecretPrompt;
 use bursar_domain::Action;
@@ -101,6 +101,10 @@ pub(super) async fn address(
             show(engine, &to)
         }
         AddressOrder::Delete { label } => delete(engine, &label, dialogue).await,
+        AddressOrder::Balance { label, network } => {
+            let order = BalancesOrder { address: Some(label), network };
+            super::balances::run(engine, order).await
+        }
         AddressOrder::Create { label, index, description, seed } => {
             create(engine, &label, index, description, seed).await
         }

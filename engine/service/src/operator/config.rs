@@ -10,7 +10,7 @@ use bursar_core::answers::{Answer, SettingAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::ConfigOrder;
-use bursar_core::networks::ChainId;
+use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::settings::Setting;
 use bursar_core::settings::keys::{Home, Key};
 use bursar_domain::{Action, State};
@@ -75,9 +75,18 @@ async fn set_in_file(engine: &Arc<Shared>, key: Key, given: &values::Given) -> R
             fresh.push((*chain, to));
         }
     }
+    let mut explorers = Vec::new();
+    for row in NETWORKS {
+        if change.before.explorer.get(&row.chain) != change.after.explorer.get(&row.chain) {
+            explorers.push((row.chain, endpoints::explorer(&change.after, row.chain)?));
+        }
+    }
     change.make()?;
     for (chain, to) in fresh {
         engine.ports.chains.set(chain, to);
+    }
+    for (chain, to) in explorers {
+        engine.ports.explorers.set(chain, to);
     }
     Ok(())
 }

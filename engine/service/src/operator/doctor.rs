@@ -38,7 +38,7 @@ pub(super) async fn run(engine: &Arc<Shared>, dialogue: &Dialogue) -> Result<Don
     let asked = enabled.map(|row| networks::look(row, &engine.ports));
     checks.extend(futures::future::join_all(asked).await.into_iter().flatten());
     let server = describe::server(engine).await;
-    checks.push(machine::server(server.url.as_deref(), alone, &state.settings.hosts));
+    checks.push(machine::server(server.url.as_deref(), alone, &state.settings));
     Ok(Answer::Doctor { checks }.into())
 }
 

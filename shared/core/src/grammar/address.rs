@@ -24,6 +24,13 @@ pub enum AddressOrder {
     Rename { label: Name, to: Name },
     /// Forget an address that no agent pays from; its money stays where it is.
     Delete { label: Name },
+    /// What one address holds; needs a running engine.
+    Balance {
+        label: Name,
+        /// Only this network, also if it is disabled; else all that are enabled.
+        #[arg(long)]
+        network: Option<String>,
+    },
 }
 
 impl AddressOrder {
@@ -33,6 +40,7 @@ impl AddressOrder {
             AddressOrder::List => "address.list",
             AddressOrder::Rename { .. } => "address.rename",
             AddressOrder::Delete { .. } => "address.delete",
+            AddressOrder::Balance { .. } => "address.balance",
         }
     }
 }

@@ -17,6 +17,10 @@ async fn success_has_data_and_warnings() {
     let ran = json("address create research 0").answered(reply).await;
     assert_ran("json_success", "--json address create research 0", &ran);
 
+    let addresses = vec![holdings("USDC")];
+    let ran = json("balances").answered(ok(Answer::Balances { addresses })).await;
+    assert_ran("json_balances", "--json balances", &ran);
+
     let ran = json("status").answered(ok(Answer::Status(status()))).await;
     assert_ran("json_status", "--json status", &ran);
 

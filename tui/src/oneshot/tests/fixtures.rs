@@ -36,6 +36,67 @@ pub(super) fn address() -> AddressAnswer {
     }
 }
 
+fn held(symbol: &str, token: Option<&str>, whole: &str, usd: Option<&str>) -> BalanceAnswer {
+    BalanceAnswer {
+        symbol: symbol.into(),
+        token_address: token.map(str::to_owned),
+        decimals: Some(6),
+        amount_atomic: bursar_core::money::parse_decimal(whole, 6)
+            .ok()
+            .map(|atoms| atoms.to_string()),
+        amount: Some(whole.into()),
+        amount_unknown_reason: None,
+        usd: usd.map(str::to_owned),
+        verified: true,
+    }
+}
+
+/// The same where nobody answered.
+fn silent(known: BalanceAnswer, why: &str) -> BalanceAnswer {
+    BalanceAnswer {
+        amount: None,
+        amount_atomic: None,
+        amount_unknown_reason: Some(why.into()),
+        usd: None,
+        ..known
+    }
+}
+
+/// One network that answers, with tokens of strangers; one where a token fails; one that is silent.
+pub(super) fn holdings(foreign: &str) -> HoldingsAnswer {
+    let on = |chain_id, name: &str, balances| NetworkHoldingsAnswer {
+        chain_id,
+        caip2: format!("eip155:{chain_id}"),
+        name: name.into(),
+        balances,
+        error: None,
+        incomplete: None,
+    };
+    let eth = || held("ETH", None, "0.25", None);
+    let usdc = || held("USDC", Some(USDC), "12.5", Some("12.50"));
+    let stranger = |symbol: &str| BalanceAnswer {
+        verified: false,
+        ..held(symbol, Some(PAYEE), "1000000", None)
+    };
+    let bare = BalanceAnswer {
+        decimals: None,
+        amount: None,
+        amount_unknown_reason: Some("The token does not say how many decimals it has.".into()),
+        ..stranger("ODD")
+    };
+    let silence = "No endpoint of the network gave a usable answer.";
+    let refusal = "The token's contract gave no usable balance.";
+    let mut networks = vec![
+        on(8453, "Base", vec![eth(), usdc(), stranger(foreign), bare]),
+        on(84532, "Base Sepolia", vec![eth(), silent(usdc(), refusal)]),
+        on(1, "Ethereum", vec![silent(eth(), silence), silent(usdc(), silence)]),
+    ];
+    networks[0].incomplete =
+        Some("The explorer named as many tokens as are read: others may be missing.".into());
+    networks[2].error = Some(silence.into());
+    HoldingsAnswer { label: "research".into(), address: PAYER.into(), networks }
+}
+
 pub(super) fn policy() -> PolicyAnswer {
     let mut policy = Policy::default();
     policy.payments.auto_below = Usd(500_000);

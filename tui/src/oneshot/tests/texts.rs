@@ -44,6 +44,19 @@ async fn addresses() {
 }
 
 #[tokio::test]
+async fn balances() {
+    let answer = |addresses| Answer::Balances { addresses };
+    shown("balances", "balances", answer(vec![holdings("USDC")])).await;
+    let mut other = holdings("USDC");
+    other.label = "b".into();
+    other.networks.remove(0);
+    shown("balances_two", "balances", answer(vec![holdings("USDC"), other])).await;
+    shown("balances_none", "balances", answer(vec![])).await;
+    let nowhere = HoldingsAnswer { networks: vec![], ..holdings("") };
+    shown("balances_nowhere", "address balance research", answer(vec![nowhere])).await;
+}
+
+#[tokio::test]
 async fn policies() {
     shown("policy", "policy show 'small spender'", Answer::Policy(policy())).await;
     let mut wide = policy();
