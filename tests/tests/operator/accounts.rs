@@ -1,9 +1,13 @@
 //! Agents, addresses, policies and seeds: changing them, ending them, asking about them.
 
+use std::sync::Arc;
+
 use bursar_core::answers::{AgentAnswer, Answer, RehearsalAnswer};
 use bursar_core::codes::Code;
 use bursar_core::wire::{Asking, Prompt};
 use bursar_engine::engine::Mode;
+use bursar_engine::ports::Signer;
+use bursar_tests::doubles::SlowSigner;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
@@ -77,6 +81,28 @@ async fn a_deleted_agent_is_unknown_at_once_and_keeps_its_history() {
     let engine = engine.restart(Setup::default()).await;
     let opened = engine.operator().outcome("wallet open").await;
     assert_eq!(opened.reply.warnings, []);
+}
+
+/// A slip on its way to the keys is worthless once its agent is deleted, or suspended.
+#[tokio::test]
+async fn no_signature_leaves_after_its_agent_has_gone() {
+    for line in ["agent delete bot", "agent suspend bot"] {
+        let (signer, mut asked) = SlowSigner::machine();
+        let setup = Setup { signer: Some(signer), ..Setup::default() };
+        let engine = Arc::new(TestEngine::start(setup).await);
+        engine.furnish("--day 10 --txn 5 --auto 0.5").await;
+        let agent = engine.hire("bot", "bearer").await;
+        let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+        let asking = Arc::clone(&engine);
+        let ask = tokio::spawn(async move { asking.post("/sign", &body).await });
+        let held_back = asked.recv().await.expect("the authorization is committed");
+        engine.operator().must(line).await;
+        let late = engine.engine.vault().sign(held_back.slip).await;
+        assert!(late.is_err(), "{line}: a signature left");
+        held_back.answer.send(late).unwrap();
+        assert_eq!(ask.await.unwrap().0, 202, "{line}");
+        assert!(asked.try_recv().is_err(), "{line}: no new slip");
+    }
 }
 
 #[tokio::test]
