@@ -1,5 +1,9 @@
 //! Commands of the operator through the control channel: what they answer, refuse and leave behind.
 
+#[path = "operator/accounts.rs"]
+mod accounts;
+#[path = "operator/doctor.rs"]
+mod doctor;
 #[path = "operator/history.rs"]
 mod history;
 #[path = "operator/settings.rs"]

@@ -47,12 +47,17 @@ pub async fn run(link: Link, mut order: Order, options: &Options, streams: Strea
 
 /// A new seed's words are shown once: where they could not be shown, none is made.
 fn refuse_unshowable(order: &Order, options: &Options) -> Result<(), Failure> {
-    let makes_words = matches!(order, Order::Seed(SeedOrder::Create { .. }));
-    if !makes_words || options.may_show_phrase() {
-        return Ok(());
-    }
-    let message = "The words of a new seed are shown once, and here they would go to a file or a program: \
-                   add --reveal to have them there. Nothing was created.";
+    let message = match order {
+        _shown if options.may_show_phrase() => return Ok(()),
+        Order::Seed(SeedOrder::Create { .. }) => {
+            "The words of a new seed are shown once, and here they would go to a file or a program: \
+             add --reveal to have them there. Nothing was created."
+        }
+        Order::Seed(SeedOrder::Words { .. }) => {
+            "The words of the seed would go to a file or a program: add --reveal to have them there."
+        }
+        _without_words => return Ok(()),
+    };
     Err(Failure {
         fault: Fault::because(Code::ConfirmationNeeded, message),
         hint: Some("--reveal".to_owned()),

@@ -62,6 +62,7 @@ pub enum Answer {
     Policies {
         policies: Vec<PolicyAnswer>,
     },
+    Rehearsal(RehearsalAnswer),
     Deleted {
         name: String,
     },
@@ -140,6 +141,21 @@ pub struct PolicyAnswer {
     pub payments: PaymentPolicyAnswer,
     pub trading: TradingPolicyAnswer,
     pub lending: LendingPolicyAnswer,
+}
+
+/// What `policy test` found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RehearsalAnswer {
+    pub policy: String,
+    /// Dollars.
+    pub amount: String,
+    pub network: String,
+    pub domain: Option<String>,
+    /// `act`, `hold` or `refuse`.
+    pub verdict: String,
+    /// The code that the agent would see, or the reason for the hold; none if the policy acts.
+    pub code: Option<String>,
+    pub reason: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

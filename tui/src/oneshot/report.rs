@@ -204,7 +204,7 @@ fn extra<'a>(answer: &Answer, handed: Option<&'a Handed>) -> Option<Extra<'a>> {
         }
         (_, Some(SecretField::Token)) | (Answer::Credentials(_), None) => {
             let reason =
-                "only its hash is kept: agent instructions <name> --regenerate issues a new one";
+                "only its hash is kept: agent instructions <agent> --regenerate issues a new one";
             Some(Extra { field: "token", secret: text.ok_or(reason) })
         }
         (_, None) => None,

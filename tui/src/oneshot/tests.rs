@@ -4,6 +4,7 @@ mod conversation;
 mod envelopes;
 mod exports;
 mod fixtures;
+mod more_fixtures;
 mod passwords;
 mod prompts;
 mod secrets;

@@ -39,6 +39,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Balances { addresses } => balances::balances(to, addresses),
         Answer::Policy(policy) => policy::policy(to, policy),
         Answer::Policies { policies } => policy::policies(to, policies),
+        Answer::Rehearsal(told) => policy::rehearsal(to, told),
         Answer::Deleted { name } => to.line(&format!("Deleted {name}.")),
         Answer::Agent(agent) => agent::agent(to, agent),
         Answer::Agents { agents } => agent::agents(to, agents),

@@ -221,7 +221,7 @@ impl Queue {
 }
 
 /// Whether the clock is far off the newest block, where one was seen lately.
-fn is_off(moment: &Moment) -> bool {
+pub(crate) fn is_off(moment: &Moment) -> bool {
     let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
     apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
 }
@@ -299,7 +299,7 @@ fn held(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {
     Err(Refusal::new(if decided { Code::AlreadyDecided } else { Code::RequestNotFound }))
 }
 
-fn expired(request: &Request, moment: &Moment) -> Option<Event> {
+pub(crate) fn expired(request: &Request, moment: &Moment) -> Option<Event> {
     match &request.status {
         Status::Held { deadline, .. } if deadline.has_passed(moment) => {
             Some(Event::PaymentExpired { id: request.id })

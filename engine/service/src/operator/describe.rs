@@ -87,7 +87,7 @@ pub(super) fn agent(engine: &Shared, state: &State, agent: &Agent) -> AgentAnswe
             matches!(given.payments.start.renewal(&moment), Renewal::HeldBack(_))
         }),
         problem: lost.then(|| {
-            "the wallet file lacks its secret: `agent instructions <name> --regenerate` issues a new one"
+            "the wallet file lacks its secret: `agent instructions <agent> --regenerate` issues a new one"
                 .to_owned()
         }),
     }

@@ -9,7 +9,8 @@ mod records;
 use std::path::Path;
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, CheckAnswer};
+use bursar_core::answers::{Answer, CheckAnswer, CheckResult};
+use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::networks::NETWORKS;
 
@@ -37,7 +38,7 @@ pub(super) async fn run(engine: &Arc<Shared>, dialogue: &Dialogue) -> Result<Don
     let asked = enabled.map(|row| networks::look(row, &engine.ports));
     checks.extend(futures::future::join_all(asked).await.into_iter().flatten());
     let server = describe::server(engine).await;
-    checks.push(machine::server(server.url.as_deref(), alone, &state.settings.hosts));
+    checks.push(machine::server(server.url.as_deref(), alone, &state.settings));
     Ok(Answer::Doctor { checks }.into())
 }
 
@@ -45,9 +46,6 @@ pub(super) async fn run(engine: &Arc<Shared>, dialogue: &Dialogue) -> Result<Don
 /// no folder and no file.
 pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
     let mut checks = folder::look(path, &crate::ports::SystemDisk);
-    let told = |checks: &[CheckAnswer], fault: &Fault| {
-        checks.iter().any(|check| check.advice.is_some() && fault.message.contains(&check.finding))
-    };
     let environment = |name: &str| std::env::var(name).ok();
     let settings = Config::load(&path.join("settings.toml"), &environment, None);
     checks.push(match &settings {
@@ -58,12 +56,17 @@ pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
     });
     checks.extend(records::look_alone(path));
     checks.extend(machine::look_alone());
-    if let Some(fault) = fault.filter(|fault| !told(&checks, fault)) {
-        let same = checks.iter().any(|check| check.finding == fault.message);
-        if !same {
-            let check = format!("engine ({})", fault.code);
-            checks.push(CheckAnswer::fail(check, fault.message.clone(), "do what it says"));
-        }
+    if let Some(fault) = fault.filter(|fault| !checks.iter().any(|c| c.finding == fault.message)) {
+        // What a look could not see, the attempt to open it did.
+        let about = match fault.code {
+            Code::JournalDamaged => "journal",
+            Code::DataFolder => "data folder",
+            _other => "engine",
+        };
+        checks.retain(|check| check.check != about || check.result == CheckResult::Fail);
+        // It says what to do itself.
+        let failed = CheckAnswer::fail(about, fault.message.clone(), "");
+        checks.push(CheckAnswer { advice: None, ..failed });
     }
     Answer::Doctor { checks }
 }

@@ -3,6 +3,7 @@
 use bursar_core::answers::*;
 
 use super::fixtures::*;
+use super::more_fixtures::*;
 use super::*;
 
 fn json(line: &'static str) -> Scene {
@@ -50,6 +51,12 @@ async fn settings_have_their_own_types() {
 async fn a_report_that_found_something_is_an_answer() {
     let ran = json("doctor").answered(ok(Answer::Doctor { checks: checks(true) })).await;
     assert_ran("json_doctor", "--json doctor", &ran);
+}
+
+#[tokio::test]
+async fn a_rehearsal_has_its_verdict() {
+    let ran = json("policy test p 2").answered(ok(Answer::Rehearsal(rehearsal()))).await;
+    assert_ran("json_rehearsal", "--json policy test p 2", &ran);
 }
 
 #[tokio::test]

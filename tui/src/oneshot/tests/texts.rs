@@ -3,6 +3,7 @@
 use bursar_core::answers::*;
 
 use super::fixtures::*;
+use super::more_fixtures::*;
 use super::*;
 
 async fn shown(name: &str, line: &'static str, answer: Answer) {
@@ -127,6 +128,20 @@ async fn settings_and_where_they_come_from() {
 async fn the_doctors_report_and_its_exit_code() {
     shown("doctor", "doctor", Answer::Doctor { checks: checks(false) }).await;
     shown("doctor_failed", "doctor", Answer::Doctor { checks: checks(true) }).await;
+}
+
+#[tokio::test]
+async fn a_rehearsal_of_a_payment() {
+    shown("rehearsal_hold", "policy test p 2", Answer::Rehearsal(rehearsal())).await;
+    let acts = RehearsalAnswer {
+        verdict: "act".into(),
+        code: None,
+        reason: "it would be signed without asking".into(),
+        domain: Some("api.example.com".into()),
+        ..rehearsal()
+    };
+    let line = "policy test p 2 --domain api.example.com";
+    shown("rehearsal_act", line, Answer::Rehearsal(acts)).await;
 }
 
 #[tokio::test]

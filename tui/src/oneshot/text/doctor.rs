@@ -9,7 +9,10 @@ pub(super) fn checks(to: &mut Sheet, checks: &[CheckAnswer]) {
     let width = checks.iter().map(|check| check.check.chars().count()).max().unwrap_or(0);
     for check in checks {
         let CheckAnswer { check, result, finding, advice } = check;
-        to.line(&format!("{:<4}  {check:<width$}  {finding}", result.text()));
+        let mut lines = finding.lines();
+        let first = lines.next().unwrap_or_default();
+        to.line(&format!("{:<4}  {check:<width$}  {first}", result.text()));
+        lines.for_each(|line| to.line(&format!("{:6}{:width$}  {line}", "", "")));
         if let Some(advice) = advice {
             to.line(&format!("{:6}{:width$}  -> {advice}", "", ""));
         }

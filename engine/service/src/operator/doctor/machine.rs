@@ -1,10 +1,9 @@
 //! The machine around the engine: boot id, open files, swap, the agent server's door.
 
 use bursar_core::answers::CheckAnswer;
+use bursar_core::limits::OPEN_FILES;
+use bursar_core::settings::Settings;
 use bursar_core::time::Moment;
-
-/// Connections of the agent server, and what an engine needs besides.
-const OPEN_FILES: u64 = 2_048;
 
 pub(super) fn look(moment: &Moment) -> Vec<CheckAnswer> {
     let mut checks = vec![boot(&moment.boot_id)];
@@ -60,11 +59,13 @@ fn swap(table: &str) -> CheckAnswer {
     )
 }
 
-pub(super) fn server(url: Option<&str>, alone: bool, hosts: &[String]) -> CheckAnswer {
+pub(super) fn server(url: Option<&str>, alone: bool, settings: &Settings) -> CheckAnswer {
     match url {
         Some(url) => {
             let names = ["127.0.0.1", "[::1]", "localhost"].into_iter();
-            let names: Vec<&str> = names.chain(hosts.iter().map(String::as_str)).collect();
+            let lan = settings.allow_lan.then_some("this machine's own addresses and name");
+            let hosts = settings.hosts.iter().map(String::as_str);
+            let names: Vec<&str> = names.chain(lan).chain(hosts).collect();
             let finding = format!("listens at {url}, answers to {}", names.join(", "));
             CheckAnswer::ok("agent server", finding)
         }
@@ -92,10 +93,11 @@ mod tests {
         assert_eq!(swap(head).result, Ok);
         assert_eq!(swap(&format!("{head}/dev/zram0 partition 1 0 -2\n")).result, Ok);
         assert_eq!(
-            [server(None, true, &[]), server(None, false, &[])].map(|c| c.result),
+            [true, false].map(|alone| server(None, alone, &Settings::default()).result),
             [Warn; 2]
         );
-        let bound = server(Some("http://127.0.0.1:9402"), false, &["a.lan".into()]);
+        let settings = Settings { hosts: vec!["a.lan".into()], ..Settings::default() };
+        let bound = server(Some("http://127.0.0.1:9402"), false, &settings);
         assert!(bound.result == Ok && bound.finding.contains("a.lan"), "{bound:?}");
     }
 }
