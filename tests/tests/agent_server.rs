@@ -5,6 +5,9 @@
 #[path = "agent_server/crowds.rs"]
 mod crowds;
 #[cfg(test)]
+#[path = "agent_server/lan.rs"]
+mod lan;
+#[cfg(test)]
 #[path = "agent_server/pages.rs"]
 mod pages;
 #[cfg(test)]

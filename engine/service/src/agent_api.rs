@@ -70,6 +70,7 @@ pub struct Api {
     pub(crate) folder: PathBuf,
     /// Whether settled payments are looked up on the chain.
     pub(crate) look: bool,
+    exposure: Exposure,
     pub lan: LanBearers,
     pub failed_auth: FailedAuth,
     host_rule: HostRule,
@@ -145,6 +146,7 @@ impl Api {
         let system = rustix::system::uname();
         let machine = system.nodename().to_string_lossy();
         Self {
+            exposure: config.exposure,
             lan: LanBearers::new(config.lan_bearer, Arc::clone(&ports.clock)),
             failed_auth: FailedAuth::new(Arc::clone(&ports.clock)),
             host_rule: HostRule::new(config.exposure, &config.hosts, &machine),
@@ -232,6 +234,11 @@ pub struct Server {
 }
 
 impl Server {
+    /// Whether other machines can call it.
+    pub fn is_open_to_network(&self) -> bool {
+        self.api.exposure == Exposure::Lan
+    }
+
     /// Serves on listeners that are bound already.
     pub fn start(api: Arc<Api>, address: SocketAddr, listeners: Vec<TcpListener>) -> Self {
         let reception = Reception::new(router(Arc::clone(&api)));

@@ -268,7 +268,10 @@ pub struct CredentialsAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerAnswer {
     pub running: bool,
+    /// Where programs of this machine call it.
     pub url: Option<String>,
+    /// Other machines of the network can call it too.
+    pub open_to_network: bool,
     pub locked: bool,
 }
 

@@ -161,6 +161,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let answering = timeout(patience, self.router.call(request));
         tokio::pin!(answering);
         let mut read_body = false;
+        let mut _kept_until_answered = None;
         let answered = match asked {
             None => answering.await,
             // cancel-safe: the answer goes on where it stands, and an ask is not lost by not looking.
@@ -169,6 +170,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 answered = &mut answering => answered,
                 Ok(give) = asked => {
                     // What reads a body does nothing before it has it, so it may be dropped here.
+                    if framing.may_be_large() {
+                        let room = self.seat.room_for_large_body().ok_or(Code::Busy)?;
+                        _kept_until_answered = Some(room);
+                    }
                     let bytes = body::read(&mut self.wire, framing, waits_for_continue).await?;
                     read_body = true;
                     let _answered_meanwhile = give.send(bytes);

@@ -12,7 +12,8 @@ use tokio::net::{TcpListener, TcpSocket};
 use super::Exposure;
 
 /// Binds the address, and its sibling of the other family where the port is fixed: an agent that says
-/// `localhost`, or the machine's name, may come by either. Answers where to call, and the listeners.
+/// `localhost`, or the machine's name, may come by either. Answers where programs of this machine call, and
+/// the listeners.
 ///
 /// # Errors
 /// `IN_USE`, naming the port.
@@ -37,7 +38,12 @@ pub async fn bind(
         ),
     };
     let listener = open(first).map_err(|error| failed(first, &error))?;
-    let address = listener.local_addr().map_err(|error| failed(first, &error))?;
+    let bound = listener.local_addr().map_err(|error| failed(first, &error))?;
+    // 0.0.0.0 is no address that anybody calls.
+    let address = match exposure {
+        Exposure::Loopback => bound,
+        Exposure::Lan => SocketAddr::from((Ipv4Addr::LOCALHOST, bound.port())),
+    };
     let mut listeners = vec![listener];
     if let Some(sibling) = sibling.filter(|sibling| sibling.port() != 0) {
         match open(sibling) {
@@ -114,7 +120,9 @@ mod tests {
         let open_address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         assert!(bind(open_address, Exposure::Loopback).await.is_err());
         let (address, listeners) = bind(any_port(), Exposure::Lan).await.unwrap();
-        assert!(address.ip().is_unspecified());
-        assert_eq!(listeners.len(), 1);
+        assert!(address.ip().is_loopback(), "that is what programs of this machine call");
+        let bound = listeners[0].local_addr().unwrap();
+        assert!(bound.ip().is_unspecified());
+        assert_eq!((bound.port(), listeners.len()), (address.port(), 1));
     }
 }

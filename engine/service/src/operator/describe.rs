@@ -16,6 +16,7 @@ use bursar_domain::allowance::Renewal;
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
 use bursar_domain::{Request, State, Status, cards};
 
+use crate::agent_api::Server;
 use crate::engine::Shared;
 
 pub(super) fn wallet(engine: &Shared) -> WalletAnswer {
@@ -95,7 +96,9 @@ pub(super) fn agent(engine: &Shared, state: &State, agent: &Agent) -> AgentAnswe
 pub(super) async fn server(engine: &Shared) -> ServerAnswer {
     let running = engine.server.lock().await;
     let url = running.as_ref().map(|server| format!("http://{}", server.address));
-    ServerAnswer { running: url.is_some(), url, locked: !engine.vault.is_unlocked() }
+    let open_to_network = running.as_ref().is_some_and(Server::is_open_to_network);
+    let locked = !engine.vault.is_unlocked();
+    ServerAnswer { running: url.is_some(), url, open_to_network, locked }
 }
 
 pub(super) fn network(state: &State, row: &Network) -> NetworkAnswer {

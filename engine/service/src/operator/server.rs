@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, StatusAnswer};
+use bursar_core::answers::{Answer, ServerAnswer, StatusAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{NetworkOrder, ServerOrder};
@@ -22,7 +22,32 @@ pub(super) async fn server(engine: &Arc<Shared>, order: ServerOrder) -> Result<D
         ServerOrder::Stop => engine.stop_server().await,
         ServerOrder::Status => {}
     }
-    Ok(Answer::Server(describe::server(engine).await).into())
+    let answer = describe::server(engine).await;
+    let warnings = network_warnings(engine, &answer).await;
+    Ok(Done { answer: Answer::Server(answer), warnings, secret: None })
+}
+
+/// What an operator must know who opened the server to the network: on plain HTTP others listen.
+async fn network_warnings(engine: &Arc<Shared>, answer: &ServerAnswer) -> Vec<Warning> {
+    if !answer.open_to_network {
+        return Vec::new();
+    }
+    let warning = |code: &str, message: String| Warning { code: code.to_owned(), message };
+    let mut warnings = vec![warning(
+        "OPEN_TO_NETWORK",
+        "Every machine of the network can call the agent server and read what passes: use hmac agents."
+            .to_owned(),
+    )];
+    if let Some(server) = engine.server.lock().await.as_ref() {
+        warnings.extend(server.api.lan_bearers().iter().map(|agent| {
+            let message = format!(
+                "The bearer token of agent {agent} came over the network, where others can read it: issue \
+                 another with `agent instructions {agent} --regenerate`, or `config set server.lan_bearer refuse`."
+            );
+            warning("LAN_BEARER", message)
+        }));
+    }
+    warnings
 }
 
 /// The setting holds from when the server is bound, so one that runs under the other is started anew.

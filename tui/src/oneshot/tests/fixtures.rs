@@ -149,7 +149,12 @@ pub(super) fn credentials() -> CredentialsAnswer {
 }
 
 pub(super) fn server() -> ServerAnswer {
-    ServerAnswer { running: true, url: Some("http://127.0.0.1:9402".into()), locked: false }
+    ServerAnswer {
+        running: true,
+        url: Some("http://127.0.0.1:9402".into()),
+        open_to_network: false,
+        locked: false,
+    }
 }
 
 pub(super) fn card(request_url: &str) -> Card {

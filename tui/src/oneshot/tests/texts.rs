@@ -149,7 +149,7 @@ async fn the_engine_itself() {
     shown("server", "server status", Answer::Server(server())).await;
     let locked = ServerAnswer { locked: true, ..server() };
     shown("server_locked", "server status", Answer::Server(locked.clone())).await;
-    let stopped = ServerAnswer { running: false, url: None, locked: false };
+    let stopped = ServerAnswer { running: false, url: None, open_to_network: false, locked: false };
     shown("server_stopped", "server stop", Answer::Server(stopped.clone())).await;
     shown_alone("server_start_alone", "server start", Answer::Server(server())).await;
     shown_alone("server_status_alone", "server status", Answer::Server(stopped.clone())).await;
@@ -168,7 +168,7 @@ async fn status_and_its_exit_code() {
     let locked = WalletAnswer { locked: true, seeds: 2, addresses: 1, ..wallet() };
     let locked = StatusAnswer { wallet: locked, frozen: true, ..status() };
     shown("status_locked", "status", Answer::Status(locked)).await;
-    let stopped = ServerAnswer { running: false, url: None, locked: false };
+    let stopped = ServerAnswer { running: false, url: None, open_to_network: false, locked: false };
     let stopped = StatusAnswer { server: stopped, requests: 0, ..status() };
     shown("status_not_serving", "status", Answer::Status(stopped.clone())).await;
     shown_alone("status_alone", "status", Answer::Status(stopped.clone())).await;

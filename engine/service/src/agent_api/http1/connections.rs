@@ -5,19 +5,31 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bursar_core::limits::{CONNECTIONS, CONNECTIONS_FOR_LOOPBACK, CONNECTIONS_PER_PEER};
-use tokio::sync::Notify;
+use bursar_core::limits::{
+    CONNECTIONS, CONNECTIONS_FOR_LOOPBACK, CONNECTIONS_PER_PEER, LARGE_BODIES,
+};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::agent_api::rate::fold;
 
 /// The connections of one server. A lock and not a messenger: a connection must know at once, before it
 /// reads a request, that it has not been given up.
-#[derive(Debug, Default)]
-pub(crate) struct Connections(Mutex<Table>);
+#[derive(Debug)]
+pub(crate) struct Connections {
+    table: Mutex<Table>,
+    large_bodies: Arc<Semaphore>,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES));
+        Self { table: Mutex::default(), large_bodies }
+    }
+}
 
 impl Connections {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `None` where there is no room.
@@ -54,6 +66,11 @@ impl Seat {
     /// Ends when an idle connection has lost its place.
     pub(super) async fn given_up(&self) {
         self.given_up.notified().await;
+    }
+
+    /// Room for one large body until it is dropped; `None` where there is none.
+    pub(super) fn room_for_large_body(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.connections.large_bodies).try_acquire_owned().ok()
     }
 
     /// Whether this answer must be the last.

@@ -248,3 +248,26 @@ async fn a_stopping_server_answers_what_it_has_begun_and_closes() {
     idle.connections.close();
     assert_eq!(idle.heard().await, (String::new(), 0));
 }
+
+#[tokio::test]
+async fn large_bodies_wait_outside_once_enough_of_them_are_in_memory() {
+    use bursar_core::limits::{LARGE_BODIES, SMALL_BODY_BYTES};
+    let small = usize::try_from(SMALL_BODY_BYTES).unwrap();
+    let mut peer = Peer::new();
+    let seat = peer.connections.admit([127, 0, 0, 1].into()).unwrap();
+    let mut rooms: Vec<_> =
+        (0..LARGE_BODIES).map(|_| seat.room_for_large_body().unwrap()).collect();
+    assert!(seat.room_for_large_body().is_none());
+    let body = |bytes: usize| format!("{POST}Content-Length: {bytes}\r\n\r\n{}", "x".repeat(bytes));
+    peer.send(&body(small)).await;
+    peer.answered(&"x".repeat(small)).await;
+    rooms.pop();
+    for _twice in 0..2 {
+        peer.send(&body(small + 1)).await;
+        // The second finds the room that the first has left.
+        peer.answered(&"x".repeat(small + 1)).await;
+    }
+    rooms.push(seat.room_for_large_body().unwrap());
+    peer.send(&format!("{POST}Content-Length: {}\r\n\r\n", small + 1)).await;
+    peer.refused(503, Code::Busy).await;
+}
