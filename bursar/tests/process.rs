@@ -112,6 +112,40 @@ fn without_an_engine_a_command_is_its_own_or_says_that_none_runs() {
 }
 
 #[test]
+fn looking_makes_nothing_and_an_export_lies_where_it_was_typed() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("new");
+    let (exit, out, _) = run(&folder, "doctor --json");
+    let envelope: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((exit, &envelope["ok"]), (0, &Value::Bool(true)), "{out}");
+    assert!(!folder.exists());
+
+    let (exit, _, err) = run(&folder, "config set server.autostart false");
+    assert_eq!(exit, 0, "{err}");
+    assert_eq!(run(&folder, "history --status failed").0, 0);
+    let export = || {
+        let mut command = bursar(&folder, "history export ./a.csv");
+        command.current_dir(home.path()).output().unwrap()
+    };
+    let first = export();
+    assert_eq!(first.status.code(), Some(0), "{}", String::from_utf8_lossy(&first.stderr));
+    assert!(std::fs::read_to_string(home.path().join("a.csv")).unwrap().starts_with("id,created"));
+    assert_eq!(export().status.code(), Some(10), "nothing is overwritten");
+    let mut inside = bursar(&folder, "history export a.csv");
+    assert_eq!(inside.current_dir(&folder).status().unwrap().code(), Some(2));
+
+    // What is broken is told by the doctor, and left as it is.
+    std::fs::write(folder.join("settings.toml"), "x = 1").unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o750)).unwrap();
+    let (exit, out, _) = run(&folder, "doctor");
+    assert_eq!(exit, 1);
+    assert!(out.contains("chmod 700") && out.contains("unknown field"), "{out}");
+    let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o750);
+}
+
+#[test]
 fn a_password_file_that_others_may_read_changes_nothing() {
     use std::os::unix::fs::PermissionsExt;
     let data = tempfile::tempdir().unwrap();

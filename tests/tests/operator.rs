@@ -6,5 +6,7 @@ mod accounts;
 mod doctor;
 #[path = "operator/history.rs"]
 mod history;
+#[path = "operator/requests.rs"]
+mod requests;
 #[path = "operator/settings.rs"]
 mod settings;

@@ -107,7 +107,7 @@ async fn what_makes_no_sense_is_refused() {
         assert_eq!(operator.refused(line).await.code, Code::BadInput, "{line}");
     }
     for line in ["receipt 0123abcd", "receipt 01234567-89ab-4cde-8f01-23456789abcd"] {
-        assert_eq!(operator.refused(line).await.code, Code::RequestNotFound, "{line}");
+        assert_eq!(operator.refused(line).await.code, Code::NothingFound, "{line}");
     }
     for line in
         ["history --status paid", "history --lane x", "history --since soon", "history export"]

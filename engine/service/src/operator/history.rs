@@ -245,10 +245,11 @@ pub(super) async fn receipt(engine: &Arc<Shared>, order: &ReceiptOrder) -> Resul
 
 /// By the whole id one of any age, by its beginning a recent one.
 fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
-    let unknown = |text: String| Fault::because(Code::RequestNotFound, text);
+    let unknown = |text: String| Fault::because(Code::NothingFound, text);
     if let Ok(id) = wanted.parse::<RequestId>() {
         let found = reader.request(id).map_err(damaged)?;
-        return found.ok_or_else(|| unknown("No request has this id: see `history`.".to_owned()));
+        return found
+            .ok_or_else(|| unknown("No request has this id: see `bursar history`.".to_owned()));
     }
     let hex = wanted.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
     if !hex || wanted.bytes().filter(|b| *b != b'-').count() < 3 {
@@ -271,7 +272,7 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     }
     fits.pop().ok_or_else(|| {
         unknown(format!(
-            "None of the last {RECENT} requests begins with {wanted}: write the whole id, or see `history`."
+            "None of the last {RECENT} requests begins with {wanted}: write the whole id, or see `bursar history`."
         ))
     })
 }
