@@ -152,6 +152,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             return Some(Touched::Settlement(follow(state, Arc::new(known.checked(found)))));
         }
         Event::AgentDeleted { agent } => {
+            Arc::make_mut(&mut state.retired).insert(agent.clone());
             Arc::make_mut(&mut state.agents).remove(agent);
         }
         Event::AddressRenamed { from, to } => rename_address(state, from, to),

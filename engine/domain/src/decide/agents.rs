@@ -22,7 +22,8 @@ pub(super) fn register(
 ) -> Result<Decision, Refusal> {
     needs_open_wallet(command)?;
     // A name that reads like another agent's code would make commands ambiguous.
-    let taken = state.find_agent(name).is_some() || state.agents.contains_key(id);
+    let used = state.agents.contains_key(id) || state.retired.contains(id);
+    let taken = used || state.find_agent(name).is_some();
     if taken {
         return Err(Refusal::because(
             Code::NameTaken,

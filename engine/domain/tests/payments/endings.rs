@@ -150,3 +150,17 @@ fn a_rehearsal_says_what_the_rules_say_and_changes_nothing() {
     world.must(Action::Freeze);
     assert_eq!(refused(told(&world, 1000, true)), Code::AgentsFrozen);
 }
+
+#[test]
+fn the_code_of_a_deleted_agent_is_nobody_elses() {
+    let mut world = ordinary();
+    world.must(delete_agent());
+    let again = Action::RegisterAgent {
+        id: build::agent(0),
+        name: build::name("another"),
+        credential: bursar_domain::agents::Credential::Bearer { sha256: [9; 32] },
+    };
+    assert_eq!(world.refused(again.clone()).code, Code::NameTaken);
+    let mut world = world.restarted();
+    assert_eq!(world.refused(again).code, Code::NameTaken);
+}

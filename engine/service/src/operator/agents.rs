@@ -138,7 +138,7 @@ async fn register(
         ));
     }
     let mut id = AgentId::from_entropy(engine.random()?);
-    while view.state.agents.contains_key(&id) {
+    while view.state.agents.contains_key(&id) || view.state.retired.contains(&id) {
         id = AgentId::from_entropy(engine.random()?);
     }
     let New { secret, credential } = new_credential(engine, &id, auth).await?;
