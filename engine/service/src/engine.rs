@@ -169,6 +169,11 @@ impl Engine {
         &self.shared.vault
     }
 
+    /// Everybody the engine may ask.
+    pub fn ports(&self) -> &Ports {
+        &self.shared.ports
+    }
+
     pub fn core(&self) -> &Handle {
         &self.shared.core
     }

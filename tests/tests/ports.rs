@@ -1,0 +1,156 @@
+//! What the engine asks of the world, at the doors through which it asks: nothing on its own account, and of
+//! the chain and the explorer only what a request of the specification needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_chain::clock::manual::ManualClock;
+use bursar_chain::ports::{
+    BlockTag, BoxFuture, Chain, ChainReply, Clock, Explorer, ExplorerFault, Receipt, TokenHeld,
+};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use bursar_engine::ports::Ports;
+use bursar_tests::engine::{NEW_YEAR_S, NO_RATE, Setup, TestEngine};
+use bursar_tests::offers::{self, BASE, offer};
+use bursar_tests::operator::Expect;
+use serde_json::json;
+
+/// The counterparties, by name: another port is another counterparty, and breaks this test.
+fn counterparties(ports: &Ports) -> [&'static str; 2] {
+    let Ports { chains: _, explorers: _, clock: _, random: _, disk: _, faults: _, signer: _ } =
+        ports;
+    ["chain", "explorer"]
+}
+
+/// Writes down what is asked, and answers as a chain in order.
+#[derive(Debug)]
+struct Recorder {
+    asked: Mutex<BTreeSet<&'static str>>,
+    clock: Arc<ManualClock>,
+}
+
+impl Recorder {
+    fn note<T>(&self, what: &'static str, answer: T) -> BoxFuture<'_, T>
+    where
+        T: Send + 'static,
+    {
+        self.asked.lock().unwrap().insert(what);
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn take(&self) -> Vec<&'static str> {
+        std::mem::take(&mut *self.asked.lock().unwrap()).into_iter().collect()
+    }
+}
+
+impl Chain for Recorder {
+    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+        self.note("chain id", Ok(BASE))
+    }
+
+    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        self.note("call", Ok(Bytes::new()))
+    }
+
+    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+        self.note("balance", Ok(U256::ZERO))
+    }
+
+    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        self.note("code", Ok(Bytes::new()))
+    }
+
+    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+        self.note("receipt", Ok(None))
+    }
+
+    fn block_time(&self) -> ChainReply<'_, Utc> {
+        self.note("block time", Ok(self.clock.now().utc))
+    }
+
+    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
+        self.note("send", Ok(B256::ZERO))
+    }
+}
+
+impl Explorer for Recorder {
+    fn tokens(&self, _address: Address) -> BoxFuture<'_, Result<Vec<TokenHeld>, ExplorerFault>> {
+        self.note("tokens", Ok(Vec::new()))
+    }
+}
+
+/// What was asked since the last time, once everything that goes on by itself has been done.
+async fn asked(recorder: &Recorder) -> Vec<&'static str> {
+    for _turn in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    recorder.take()
+}
+
+#[tokio::test]
+async fn each_request_asks_the_counterparties_that_it_needs_and_no_other() {
+    let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
+    let recorder = Arc::new(Recorder { asked: Mutex::default(), clock: Arc::clone(&clock) });
+    let engine = TestEngine::start(Setup {
+        clock,
+        chains: BTreeMap::from([(BASE, Arc::clone(&recorder) as Arc<dyn Chain>)]),
+        explorers: BTreeMap::from([(BASE, Arc::clone(&recorder) as Arc<dyn Explorer>)]),
+        settings: NO_RATE,
+        ..Setup::default()
+    })
+    .await;
+    assert_eq!(counterparties(engine.engine.ports()), ["chain", "explorer"]);
+    engine.furnish("--day 10 --txn 10 --auto 5").await;
+    let agent = engine.hire("bot", "hmac").await;
+    assert_eq!(asked(&recorder).await, [""; 0], "an engine that nobody calls asks nobody");
+
+    // The first payment also compares the clock with the chain's, beside it.
+    let paid = engine.post("/sign", &agent.ask(engine.now_s(), &offer(10_000, 1), None)).await.1;
+    assert_eq!(paid["status"], "success", "{paid}");
+    assert_eq!(asked(&recorder).await, ["block time"]);
+    engine.post("/sign", &agent.ask(engine.now_s(), &offer(10_000, 2), None)).await;
+    assert_eq!(asked(&recorder).await, [""; 0]);
+
+    let mut other = offers::challenge(BASE, 10_000, "https://api.example.com/3");
+    other["accepts"][0]["extra"]["name"] = json!("Another Name");
+    engine.post("/sign", &agent.ask(engine.now_s(), &offers::header(&other), None)).await;
+    assert_eq!(asked(&recorder).await, ["call"], "whose name the offer contradicts");
+
+    let id = paid["transaction_id"].as_str().unwrap();
+    let hash = format!("0x{}", "ab".repeat(32));
+    let report = agent.report(engine.now_s(), id, "settled", Some(&hash));
+    assert_eq!(engine.post("/callback", &report).await.0, 200);
+    // Whenever the engine gets to it: time passes until it has looked.
+    let mut turns = 0;
+    let looked = loop {
+        turns += 1;
+        assert!(turns < 400, "it never looks");
+        engine.clock.advance(500);
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        let asked = asked(&recorder).await;
+        if !asked.is_empty() {
+            break asked;
+        }
+    };
+    assert_eq!(looked, ["receipt"]);
+
+    for path in ["/mandate", "/status", "/venues"] {
+        engine.post(path, &agent.read(engine.now_s())).await;
+    }
+    for path in ["/health", "/agent", "/receipt/0", "/openapi.json", &format!("/receipt/{id}")] {
+        engine.get(path).await;
+    }
+    assert_eq!(asked(&recorder).await, [""; 0]);
+    assert_eq!(engine.post("/balances", &agent.read(engine.now_s())).await.0, 200);
+    assert_eq!(asked(&recorder).await, ["balance", "call", "tokens"]);
+
+    let mut operator = engine.operator();
+    for line in
+        ["status", "requests --all", "history", "network list", "config list", "audit verify"]
+    {
+        operator.must(line).await;
+    }
+    assert_eq!(asked(&recorder).await, [""; 0]);
+}
