@@ -171,8 +171,7 @@ impl Around {
     /// Every reason for which the operator must be asked.
     pub(crate) fn holds(&self, ask: &PaymentAsk, now: &Moment) -> Vec<HoldReason> {
         let rules = &self.rules;
-        let astray =
-            now.chain_hint.is_some_and(|block| (now.utc.0 - block.0).abs() > TEN_MINUTES);
+        let astray = now.chain_hint.is_some_and(|block| (now.utc.0 - block.0).abs() > TEN_MINUTES);
         let outside =
             rules.domains(ask.request_url.as_deref(), ask.resource_url.as_deref()) == Ok(true);
         let zero = rules.alone_below == 0;

@@ -1,0 +1,14 @@
+//! The threats of the specification, each as its attacker brings it: through the HTTP server with all that
+//! stands before it, or at a process of its own where the disk, the memory, another user or raw bytes matter.
+//! A test carries the number of its threat.
+
+#[path = "threats/authority.rs"]
+mod authority;
+#[path = "threats/domains.rs"]
+mod domains;
+#[path = "threats/ids.rs"]
+mod ids;
+#[path = "threats/limits.rs"]
+mod limits;
+#[path = "threats/stage.rs"]
+mod stage;
