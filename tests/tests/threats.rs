@@ -4,11 +4,21 @@
 
 #[path = "threats/authority.rs"]
 mod authority;
+#[path = "threats/canonical.rs"]
+mod canonical;
+#[path = "threats/credentials.rs"]
+mod credentials;
 #[path = "threats/domains.rs"]
 mod domains;
 #[path = "threats/ids.rs"]
 mod ids;
 #[path = "threats/limits.rs"]
 mod limits;
+#[path = "threats/proofs.rs"]
+mod proofs;
+#[path = "threats/replay.rs"]
+mod replay;
 #[path = "threats/stage.rs"]
 mod stage;
+#[path = "threats/wire.rs"]
+mod wire;

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use axum::http::Request;
+use bursar_core::answers::Answer;
 use bursar_domain::Status;
 use bursar_engine::journal::MemoryStore;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
 use bursar_tests::offers::{challenge, header, opened};
+use bursar_tests::operator::{Expect, Operator};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -149,4 +151,20 @@ where
 /// An engine that several tasks share.
 pub(crate) fn shared<T>(value: T) -> Arc<T> {
     Arc::new(value)
+}
+
+/// Registers an agent and gives it the policy `p`.
+pub(crate) async fn hire(operator: &mut Operator, name: &str, auth: &str) -> Agent {
+    let made = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
+    let Ok(Answer::Credentials(given)) = made.reply.result else { panic!("{name}") };
+    operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+    Agent { id: given.agent_id, token: made.secret.expect("a token"), bearer: auth == "bearer" }
+}
+
+/// Wallet, seed, address and policy of an engine process.
+pub(crate) async fn furnish(operator: &mut Operator, policy: &str) {
+    for line in ["wallet create main", "seed create", "address create pay 0 \"for tests\""] {
+        operator.must(line).await;
+    }
+    operator.must(&format!("policy create p {policy}")).await;
 }
