@@ -118,6 +118,10 @@ impl EngineProcess {
         folder.with_extension("clock")
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Moves the engine's clock by so much from the real one.
     pub fn skew(&self, ms: i64) {
         std::fs::write(Self::clock_file(&self.folder), ms.to_string()).expect("written");

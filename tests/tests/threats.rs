@@ -4,6 +4,10 @@
 
 #[path = "threats/authority.rs"]
 mod authority;
+#[path = "threats/bound_lines.rs"]
+mod bound_lines;
+#[path = "threats/bounds.rs"]
+mod bounds;
 #[path = "threats/canonical.rs"]
 mod canonical;
 #[path = "threats/credentials.rs"]
