@@ -2,6 +2,8 @@
 //! stands before it, or at a process of its own where the disk, the memory, another user or raw bytes matter.
 //! A test carries the number of its threat.
 
+#[path = "threats/amounts.rs"]
+mod amounts;
 #[path = "threats/authority.rs"]
 mod authority;
 #[path = "threats/bound_lines.rs"]
@@ -10,6 +12,8 @@ mod bound_lines;
 mod bounds;
 #[path = "threats/canonical.rs"]
 mod canonical;
+#[path = "threats/chains.rs"]
+mod chains;
 #[path = "threats/credentials.rs"]
 mod credentials;
 #[path = "threats/domains.rs"]
@@ -18,11 +22,17 @@ mod domains;
 mod ids;
 #[path = "threats/limits.rs"]
 mod limits;
+#[path = "threats/node.rs"]
+mod node;
 #[path = "threats/proofs.rs"]
 mod proofs;
 #[path = "threats/replay.rs"]
 mod replay;
 #[path = "threats/stage.rs"]
 mod stage;
+#[path = "threats/structure.rs"]
+mod structure;
+#[path = "threats/tokens.rs"]
+mod tokens;
 #[path = "threats/wire.rs"]
 mod wire;

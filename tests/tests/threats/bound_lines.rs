@@ -59,18 +59,6 @@ impl Table<'_> {
     }
 
     /// The same challenge as a header and as JSON; only the code of a refusal may differ.
-    fn both(
-        &mut self,
-        name: &str,
-        challenge: &str,
-        header: (u16, &'static str),
-        data: (u16, &'static str),
-    ) {
-        let text = STANDARD.encode(challenge);
-        self.header(&format!("{name}, header"), &text, header);
-        self.with(&format!("{name}, data"), &format!("\"x402_data\":{challenge}"), data);
-    }
-
     fn challenge(&mut self, name: &str, change: impl Fn(&mut Value), wanted: (u16, &'static str)) {
         let mut offer = self.offer();
         change(&mut offer);
