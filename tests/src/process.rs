@@ -39,6 +39,8 @@ pub struct Start {
     pub env: Vec<(String, String)>,
     /// The mode bits that its files do not get, in octal; else those of the test.
     pub umask: Option<&'static str>,
+    /// A file to which everything is logged, and everything it says on standard error.
+    pub log: Option<PathBuf>,
 }
 
 impl EngineProcess {
@@ -99,6 +101,10 @@ impl EngineProcess {
         }
         if start.unlock {
             command.env("BURSAR_TEST_PASSWORD", PASSWORD);
+        }
+        if let Some(log) = &start.log {
+            let opened = std::fs::OpenOptions::new().create(true).append(true).open(log);
+            command.stderr(opened.expect("a file for the log")).env("BURSAR_LOG", "trace");
         }
         if let Some(rpc) = &start.rpc {
             command.env("BURSAR_NETWORKS_8453_RPC", rpc);

@@ -8,12 +8,12 @@ use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::card::HoldReason;
 use bursar_core::time::Utc;
 use bursar_tests::agent::Agent;
-use bursar_tests::engine::{NEW_YEAR_S, TestEngine};
+use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
-use crate::node::{Block, Node};
+use crate::node::{Block, Blocks, Node};
 use crate::stage::{POLICY, authorized, engine_with, offer_with, quick, terms};
 
 const SMALL: u64 = 12_000;
@@ -51,7 +51,7 @@ async fn held_for(engine: &TestEngine) -> HoldReason {
 async fn t_12_a_node_of_another_chain_confirms_nothing() {
     for foreign in [1, 84_532, 84_530, 8_454, 0, u64::MAX] {
         // Everything else it says is what would let a payment through.
-        let node = Node::start(&clock(), foreign, Block::Behind(86_400)).await;
+        let node = Node::start(&clock(), foreign).await;
         let (engine, agent) = engine_with(node.setup(), POLICY, "hmac").await;
         let renamed = |offer: &mut Value| offer["accepts"][0]["extra"]["name"] = json!("Dollar");
         let (status, answer) = pay(&engine, &agent, 1, renamed).await;
@@ -144,16 +144,21 @@ async fn t_14_a_clock_that_is_off_the_newest_block_approves_nothing() {
         (Block::Dead, 1, false),
         (asleep, 2, false),
     ] {
-        let node = Node::start(&clock(), BASE.0, block).await;
-        let (engine, agent) = engine_with(node.setup(), POLICY, "hmac").await;
-        // The first payment makes the engine look.
+        let clock = clock();
+        let chain = Blocks::new(&clock, block);
+        let mut setup = Setup { clock, ..quick() };
+        setup.chains.insert(BASE, Arc::clone(&chain) as _);
+        let (engine, agent) = engine_with(setup, POLICY, "hmac").await;
+        // The first payment makes the engine look; it looks again after a while to see whether blocks come.
         assert_eq!(pay(&engine, &agent, 1, |_offer| ()).await.0, 200, "{block:?}");
-        node.looked_at(&engine, looks).await;
-        let known = matches!(block, Block::Behind(_));
-        let core = engine.engine.core();
-        while known && core.now().chain_hint.is_none() {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        for look in 1..=looks {
+            if look > 1 {
+                engine.clock.advance(15_000);
+            }
+            chain.looked_at(look).await;
         }
+        let known = matches!(block, Block::Behind(_));
+        assert_eq!(engine.engine.core().now().chain_hint.is_some(), known, "{block:?}");
         let (status, answer) = pay(&engine, &agent, 2, |_offer| ()).await;
         assert_eq!(status, if held { 202 } else { 200 }, "{block:?}: {answer}");
         if held {
