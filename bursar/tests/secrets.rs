@@ -82,7 +82,7 @@ impl Stage {
         let end = Instant::now() + PATIENCE;
         loop {
             let out = std::fs::read_to_string(self.path("out")).unwrap();
-            if let Some(line) = out[before..].strip_suffix('\n') {
+            if let Some(line) = out.get(before..).unwrap().strip_suffix('\n') {
                 let url = line.strip_prefix("READY http://").unwrap().to_owned();
                 return (running, url);
             }
@@ -162,7 +162,7 @@ fn canaries(phrase: &Value, tokens: &[String]) -> Vec<(String, Vec<u8>)> {
     let keys = addresses.map(|address| address["private_key"].as_str().unwrap());
     let seeds = ["seed", "entropy"].map(|name| phrase[name].as_str().unwrap());
     let digits = keys.chain(seeds).map(|text| text.trim_start_matches("0x"));
-    for digits in digits.chain(tokens.iter().map(|token| &token[3..])) {
+    for digits in digits.chain(tokens.iter().map(|token| token.strip_prefix("AT_").unwrap())) {
         add("digits of a key", digits.as_bytes());
         let bytes = digits.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap());
         let bytes: Vec<u8> = bytes.map(|two| u8::from_str_radix(two, 16).unwrap()).collect();
