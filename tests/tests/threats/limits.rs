@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::codes::Code;
-use bursar_core::limits::{HELD_IN_ALL, HELD_PER_AGENT};
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::{Expect, Operator};
 
 use crate::stage::{at_once, authorized, engine_with, quick, shared, signed_atoms};
+
+/// Requests that may wait at once: of one agent, and of all.
+const HELD_PER_AGENT: usize = 20;
+const HELD_IN_ALL: usize = 500;
 
 const LIMIT: u64 = 10_000_000;
 /// No divisor of the limit.
