@@ -113,6 +113,16 @@ async fn t_34_the_queue_is_bounded_and_keeps_what_it_took_in_its_order() {
         agents.push(engine.hire(&format!("bot{n}"), "bearer").await);
     }
     let mut operator = engine.operator();
+    // One that is alone has its own bound.
+    let greedy = engine.hire("greedy", "bearer").await;
+    for n in 0..=HELD_PER_AGENT {
+        let (status, told) = hold(&engine, &greedy, 1_000_000, 1_000 + n as u64).await;
+        let wanted = if n < HELD_PER_AGENT { 202 } else { 429 };
+        assert_eq!(status, wanted, "request {n}: {told}");
+    }
+    for waiting in queue(&mut operator).await {
+        operator.must(&format!("deny {}", waiting.id)).await;
+    }
     let mut taken = Vec::new();
     let mut n = 0;
     // In turns, so that no agent's requests stand together.

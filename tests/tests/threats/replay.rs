@@ -150,9 +150,13 @@ async fn t_31_a_key_is_bound_to_its_agent_and_its_content() {
     let other = engine.hire("other", "bearer").await;
     let key = || json!("order-1");
     let first = keyed(&engine, &agent, 1, key()).await;
-    let theirs = keyed(&engine, &other, 1, key()).await;
+    // The same key is another one to another agent, whether it pays for the same or for something else.
+    let theirs = keyed(&engine, &other, 3, key()).await;
     assert_eq!((first.0, theirs.0), (200, 200), "{} {}", first.1, theirs.1);
-    assert_ne!(first.1["header_value"], theirs.1["header_value"]);
+    let third = engine.hire("third", "bearer").await;
+    let same = keyed(&engine, &third, 1, key()).await;
+    assert_eq!(same.0, 200, "{}", same.1);
+    assert_ne!(first.1["header_value"], same.1["header_value"]);
     // Another endpoint's key is another key, and says nothing of ours.
     let trade = json!({"token_in": "ETH", "token_out": "ETH", "amount_in": "1"});
     let mut trade = signed(&agent, engine.now_s(), "trade", &trade);
@@ -161,22 +165,22 @@ async fn t_31_a_key_is_bound_to_its_agent_and_its_content() {
     let mut engine = engine;
     for round in 0..2 {
         assert_eq!(keyed(&engine, &agent, 1, key()).await, first, "{round}");
-        assert_eq!(keyed(&engine, &other, 1, key()).await, theirs, "{round}");
+        assert_eq!(keyed(&engine, &other, 3, key()).await, theirs, "{round}");
         let (status, answer) = keyed(&engine, &agent, 2, key()).await;
         let told = (status, answer["code"].as_str().unwrap());
         assert_eq!(told, (409, "IDEMPOTENCY_CONFLICT"), "{round}");
-        assert_eq!(authorized(&engine), 2);
+        assert_eq!(authorized(&engine), 3);
         engine = reopened(engine).await;
     }
     // Two keys are two payments of one content, which is what they are for.
     assert_eq!(keyed(&engine, &agent, 1, json!("order-2")).await.0, 200);
-    assert_eq!(authorized(&engine), 3);
+    assert_eq!(authorized(&engine), 4);
     // Once the payment is over, the key is free, and not before.
     engine.clock.advance(59_999);
     assert_eq!(keyed(&engine, &agent, 2, key()).await.0, 409);
     engine.clock.advance(1);
     assert_eq!(keyed(&engine, &agent, 2, key()).await.0, 200);
-    assert_eq!(authorized(&engine), 4);
+    assert_eq!(authorized(&engine), 5);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

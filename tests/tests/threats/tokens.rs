@@ -3,7 +3,9 @@
 use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
 use bursar_core::networks;
+use bursar_domain::Action;
 use bursar_tests::engine::TestEngine;
 use bursar_tests::offers::{BASE, PAY_TO};
 use bursar_tests::operator::{Expect, Operator};
@@ -177,6 +179,11 @@ async fn t_13_an_approval_is_of_the_card_that_was_shown() {
         };
         assert!(refused, "{wrong} was taken for {my_card}");
     }
+    // Whoever is between the operator and the decision cannot change it on the way, either.
+    let id: RequestId = mine.parse().unwrap();
+    let swapped = Action::Approve { id, shown: their_card, nonce: [1; 32] };
+    let refused = engine.engine.core().act(swapped).await.unwrap_err();
+    assert_eq!(refused.code, Code::CardChanged);
     // What the card says of the rules has changed: it is another card.
     operator.must("policy edit p --txn 9").await;
     let line = format!("approve {mine} --yes --card {my_card}");
