@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use bursar_core::grammar::Order;
+use bursar_core::grammar::{ConfigOrder, Order};
 use bursar_core::wire::Asking;
 use bursar_tui::oneshot::{self, Options};
 use bursar_tui::secret_source::SecretSource;
@@ -65,7 +65,7 @@ pub(crate) struct Global {
     /// Read a seed phrase from standard input; after --password-stdin, from the next line.
     #[arg(long, global = true, conflicts_with = "seed_file")]
     pub(crate) seed_stdin: bool,
-    /// Show a new seed phrase also where the result goes to a file or a program.
+    /// Show a seed phrase also where the result goes to a file or a program; show whole URLs.
     #[arg(long, global = true)]
     pub(crate) reveal: bool,
 }
@@ -106,11 +106,15 @@ impl Cli {
     /// Reads the arguments and lets both ways of saying yes mean the same.
     pub(crate) fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let mut cli = Self::try_parse_from(arguments)?;
-        if let Some(Command::Order(order)) = &mut cli.command
-            && let Order::Approve(approve) = order.as_mut()
-        {
-            approve.yes |= cli.global.yes;
-            cli.global.yes |= approve.yes;
+        if let Some(Command::Order(order)) = &mut cli.command {
+            match order.as_mut() {
+                Order::Approve(approve) => {
+                    approve.yes |= cli.global.yes;
+                    cli.global.yes |= approve.yes;
+                }
+                Order::Config(ConfigOrder::Get { reveal, .. }) => *reveal |= cli.global.reveal,
+                _other => {}
+            }
         }
         Ok(cli)
     }
@@ -155,6 +159,7 @@ impl Global {
             password: self.password(),
             seed: self.seed(),
             reveal: self.reveal,
+            data: None,
             out_is_terminal: oneshot::out_is_terminal(),
             engine_running: false,
         }

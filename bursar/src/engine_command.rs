@@ -28,6 +28,7 @@ async fn until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
     // Before anything that a signal could interrupt half-way.
     let mut signals = Signals::listen()?;
     let folder = DataFolder::resolve(global.data.clone())?;
+    crate::panics::name_folder(folder.path());
     let shown = folder.path().display().to_string();
     let lock = match claim(&folder)? {
         Instance::Free(lock) => lock,

@@ -3,6 +3,7 @@
 mod cli;
 mod companion;
 mod engine_command;
+mod panics;
 mod process;
 mod run;
 mod signals;
@@ -24,6 +25,7 @@ const LINGER_MS: u64 = 100;
 
 fn main() -> ExitCode {
     process::close_to_others();
+    panics::install();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     ExitCode::from(match Cli::read(arguments.iter().cloned()) {
         Ok(Cli { global, command: Some(command) }) => dispatch(&global, command),
@@ -36,6 +38,7 @@ fn dispatch(global: &Global, command: Command) -> u8 {
     match command {
         Command::Engine(engine) => {
             process::log_to_stderr("info");
+            process::allow_open_files();
             in_runtime("engine", global, engine_command::run(global, &engine))
         }
         Command::Demo(demo) => companion::demo(global, &demo.arguments),

@@ -1,5 +1,6 @@
 //! What holds for the whole process before anything else happens in it.
 
+use bursar_engine::redact::Redacting;
 use tracing_subscriber::EnvFilter;
 
 /// New files and folders are the user's alone, and no core dump or debugger of the same user gets at the
@@ -15,16 +16,44 @@ pub(crate) fn close_to_others() {
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
         let _kept = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        // Nothing that this program starts may become more than it is.
+        let _kept = rustix::thread::set_no_new_privs(true);
     }
 }
+
+/// Lets an engine have as many files open as its server may have connections. To be called once the log can
+/// say that it was not possible.
+#[cfg(unix)]
+pub(crate) fn allow_open_files() {
+    use bursar_core::limits::OPEN_FILES;
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= OPEN_FILES) {
+        return;
+    }
+    let wanted = maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+    if raised.is_err() || wanted < OPEN_FILES {
+        tracing::warn!(
+            needed = OPEN_FILES,
+            "too few open files are allowed for all connections: raise the limit (ulimit -n, LimitNOFILE)"
+        );
+    }
+}
+
+/// Elsewhere sockets are not counted among files.
+#[cfg(not(unix))]
+pub(crate) fn allow_open_files() {}
 
 /// Elsewhere the folder's access list does it.
 #[cfg(not(unix))]
 pub(crate) fn close_to_others() {}
 
-/// Log lines go to standard error: `BURSAR_LOG` chooses them, else `default` does.
+/// Log lines go to standard error, without anything that must not be read there: `BURSAR_LOG` chooses them, else `default` does.
 pub(crate) fn log_to_stderr(default: &str) {
     let filter =
         EnvFilter::try_from_env("BURSAR_LOG").unwrap_or_else(|_unset| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let writer = || Redacting(std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).init();
 }

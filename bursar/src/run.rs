@@ -8,6 +8,7 @@ use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
+use bursar_engine::operator::doctor;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{Instance, InstanceLock, claim};
 use bursar_tui::link::Link;
@@ -17,23 +18,50 @@ use crate::cli::Global;
 
 pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
     let command = order.name();
+    if order == Order::Doctor {
+        return examine(global, order).await;
+    }
     match attach_or_become(global, order).await {
         Ok(exit) => exit,
         Err(fault) => crate::failed(command, global, fault),
     }
 }
 
+/// Also says what is wrong where no engine can be asked or begun, and makes nothing that is not there.
+async fn examine(global: &Global, order: Order) -> u8 {
+    let path = match DataFolder::place(global.data.clone()) {
+        Ok(path) => path,
+        Err(fault) => return crate::failed(order.name(), global, fault),
+    };
+    let command = order.name();
+    let closed = std::fs::symlink_metadata(&path)
+        .is_ok_and(|found| std::os::unix::fs::MetadataExt::mode(&found) & 0o077 == 0);
+    let fault = if closed && path.join("journal.redb").exists() {
+        match attach_or_become(global, order).await {
+            Ok(exit) => return exit,
+            Err(fault) => Some(fault),
+        }
+    } else {
+        None
+    };
+    let answer = doctor::without_engine(&path, fault.as_ref());
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    oneshot::tell(command, answer, &global.options(), &mut out, &mut err)
+}
+
 /// A fault only as long as there is no session: afterwards the session has told it.
 async fn attach_or_become(global: &Global, order: Order) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
+    crate::panics::name_folder(folder.path());
+    let options = Options { data: Some(folder.path().to_owned()), ..global.options() };
     match claim(&folder)? {
         Instance::Running(file) => {
             let link = Link::connect(&file).await?;
-            let options = Options { engine_running: true, ..global.options() };
+            let options = Options { engine_running: true, ..options };
             Ok(session(link, order, &options).await)
         }
         Instance::Free(_lock) if order.needs_running_engine() => Err(Fault::new(Code::EngineDown)),
-        Instance::Free(lock) => alone(folder, lock, order, &global.options()).await,
+        Instance::Free(lock) => alone(folder, lock, order, &options).await,
     }
 }
 

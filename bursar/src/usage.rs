@@ -23,7 +23,7 @@ and in another terminal:
   bursar address create <label> 0       an address that agents pay from
   bursar policy create <name> --day 5   what an agent may spend
   bursar agent register <name>          an agent and its credentials
-  bursar agent commission <code> <policy> <label>
+  bursar agent commission <agent> <policy> <label>
 
 Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bursar --help
 ";
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(steps.len(), 8);
         for step in steps {
             let (command, _about) = step.trim().split_once("  ").unwrap_or((step.trim(), ""));
-            let filled = command.replace("<code>", "ABC123").replace(['<', '>'], "");
+            let filled = command.replace("<agent>", "ABC123").replace(['<', '>'], "");
             let read = Cli::read(filled.split_whitespace().map(OsString::from));
             assert!(read.is_ok_and(|cli| cli.command.is_some()), "{filled}");
         }

@@ -33,7 +33,10 @@ struct Engine(Child);
 impl Engine {
     /// Waits for the line on standard output.
     fn start(data: &Path, options: &str) -> (Self, String) {
-        let mut command = bursar(data, &format!("engine {options}"));
+        Self::spawn(bursar(data, &format!("engine {options}")))
+    }
+
+    fn spawn(mut command: Command) -> (Self, String) {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut engine = Self(child);
         let mut line = String::new();
@@ -77,13 +80,28 @@ fn usage_errors_are_one_object_when_json_is_asked_for() {
 }
 
 #[test]
+fn an_explorer_that_must_not_be_asked_is_refused_without_showing_its_key() {
+    let data = tempfile::tempdir().unwrap();
+    let name = "BURSAR_NETWORKS_8453_EXPLORER";
+    for url in ["http://192.0.2.1/KEY?apikey=KEY", "https://KEY@a.test", "KEY", "ftp://a.test/KEY"]
+    {
+        let output = bursar(data.path(), "status").env(name, url).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("8453") && !said.contains("KEY"), "{said}");
+    }
+}
+
+#[test]
 fn without_an_engine_a_command_is_its_own_or_says_that_none_runs() {
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("new");
     let (exit, out, _) = run(&folder, "status --json");
     let envelope: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((exit, &envelope["ok"]), (3, &Value::Bool(true)));
-    for line in ["approve 0123abcd", "deny 0123abcd", "server stop"] {
+    for line in
+        ["approve 0123abcd", "deny 0123abcd", "server stop", "balances", "address balance research"]
+    {
         let (exit, out, err) = run(&folder, line);
         assert_eq!((exit, out.as_str()), (3, ""), "{line}");
         assert!(err.contains("bursar engine"), "{err}");
@@ -91,6 +109,40 @@ fn without_an_engine_a_command_is_its_own_or_says_that_none_runs() {
     let (exit, _, err) = run(&folder, "wallet create main");
     assert_eq!(exit, 8);
     assert!(err.contains("--password-file"), "{err}");
+}
+
+#[test]
+fn looking_makes_nothing_and_an_export_lies_where_it_was_typed() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("new");
+    let (exit, out, _) = run(&folder, "doctor --json");
+    let envelope: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((exit, &envelope["ok"]), (0, &Value::Bool(true)), "{out}");
+    assert!(!folder.exists());
+
+    let (exit, _, err) = run(&folder, "config set server.autostart false");
+    assert_eq!(exit, 0, "{err}");
+    assert_eq!(run(&folder, "history --status failed").0, 0);
+    let export = || {
+        let mut command = bursar(&folder, "history export ./a.csv");
+        command.current_dir(home.path()).output().unwrap()
+    };
+    let first = export();
+    assert_eq!(first.status.code(), Some(0), "{}", String::from_utf8_lossy(&first.stderr));
+    assert!(std::fs::read_to_string(home.path().join("a.csv")).unwrap().starts_with("id,created"));
+    assert_eq!(export().status.code(), Some(10), "nothing is overwritten");
+    let mut inside = bursar(&folder, "history export a.csv");
+    assert_eq!(inside.current_dir(&folder).status().unwrap().code(), Some(2));
+
+    // What is broken is told by the doctor, and left as it is.
+    std::fs::write(folder.join("settings.toml"), "x = 1").unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o750)).unwrap();
+    let (exit, out, _) = run(&folder, "doctor");
+    assert_eq!(exit, 1);
+    assert!(out.contains("chmod 700") && out.contains("unknown field"), "{out}");
+    let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o750);
 }
 
 #[test]
@@ -133,6 +185,52 @@ fn an_engine_says_ready_once_serves_commands_and_ends_on_a_signal() {
     let (engine, line) = Engine::start(data.path(), "--no-server");
     assert_eq!(line, "READY\n");
     assert_eq!(engine.end(rustix::process::Signal::INT), (Some(130), String::new()));
+}
+
+/// The engine under a soft and a hard limit of open files.
+#[cfg(target_os = "linux")]
+fn limited(data: &Path, limits: &str) -> Command {
+    let engine = bursar(data, "engine --no-server");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit {limits} && exec \"$@\""), "sh"]);
+    shell.arg(engine.get_program()).args(engine.get_args()).stdin(Stdio::null());
+    for (name, value) in engine.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_engine_may_open_as_many_files_as_it_needs_and_gains_no_privileges() {
+    let data = tempfile::tempdir().unwrap();
+    let (engine, line) = Engine::spawn(limited(data.path(), "-S -n 256"));
+    assert_eq!(line, "READY\n");
+    let told = |file: &str, name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{}/{file}", engine.0.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().next().unwrap().to_owned()
+    };
+    let needed = bursar_core::limits::OPEN_FILES.to_string();
+    assert_eq!(told("limits", "Max open files"), needed);
+    assert_eq!(told("limits", "Max core file size"), "0");
+    assert_eq!(told("status", "NoNewPrivs:"), "1");
+    drop(engine);
+    // Where it is not allowed to, it starts and says so.
+    let mut child = limited(data.path(), "-n 256")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::with_capacity(1, child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "READY\n");
+    child.kill().unwrap();
+    let said = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    assert!(said.contains("too few open files") && said.contains("ulimit -n"), "{said}");
 }
 
 #[test]

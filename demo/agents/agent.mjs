@@ -9,7 +9,7 @@
 // environment: WALLET_URL, WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE (hmac or bearer)
 // prints one line of JSON; exit code 0 if paid, 3 otherwise
 
-import { createHmac } from "node:crypto";
+import { createHmac, randomUUID } from "node:crypto";
 import { parseArgs } from "node:util";
 
 const PAID = 0;
@@ -56,32 +56,60 @@ function variable(name) {
   return value;
 }
 
-/** Flat objects as CPython's json.dumps(..., sort_keys=True, separators=(",", ":")) writes them. */
-function canonical(message) {
-  const sorted = Object.fromEntries(Object.keys(message).sort().map((key) => [key, message[key]]));
+/** As CPython's json.dumps(..., sort_keys=True, separators=(",", ":")) writes it, but for fractions below a
+ *  millionth, which no offer has. */
+function canonical(value) {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (isObject(value)) {
+    const member = (key) => `${canonical(key)}:${canonical(value[key])}`;
+    return `{${Object.keys(value).sort().map(member).join(",")}}`;
+  }
   const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  return JSON.stringify(sorted).replace(/[\u007f-\uffff]/g, escaped);
+  return JSON.stringify(value).replace(/[\u007f-\uffff]/g, escaped);
 }
 
-/** What goes into `signature`: the token itself, or an HMAC over the canonical message. */
-function proof(token, mode, message) {
-  if (mode === "bearer") return token;
+/** When the second of the last HMAC is over. */
+let secondOver = 0;
+
+/** `SIG:<timestamp>:<digest>`, an HMAC over the canonical message. */
+function signed(token, message) {
   const timestamp = Math.floor(Date.now() / 1000);
+  secondOver = (timestamp + 1) * 1000;
   const key = Buffer.from(token.slice(3), "hex"); // after "AT_"
   const digest = createHmac("sha256", key).update(canonical({ ...message, timestamp })).digest("hex");
   return `SIG:${timestamp}:${digest}`;
 }
 
+/** Equal asks of one second are one payment. The next process knows nothing of this one, so this one does
+ *  not end before the second has. */
+async function outlastSecond() {
+  while (Date.now() < secondOver) {
+    await new Promise((wake) => setTimeout(wake, secondOver - Date.now()));
+  }
+}
+
+/** The body of an ask: the message with its proof, an HMAC or the token itself. */
+function proven(message) {
+  const token = variable("WALLET_AGENT_TOKEN");
+  if ((process.env.WALLET_AUTH_MODE ?? "hmac") !== "bearer") {
+    return { ...message, signature: signed(token, message) };
+  }
+  // Every run is a purchase of its own, also of what was bought before.
+  return { ...message, signature: token, idempotency_key: randomUUID() };
+}
+
+/** What a 402 answer asks for, as the wallet takes it: version 2 in a header, version 1 in the body. */
+function offerIn(headers, text) {
+  const header = headers.get("PAYMENT-REQUIRED");
+  if (header) return { payment_required: header };
+  const body = parsed(text);
+  return isObject(body) && body.x402Version === 1 ? { x402_data: body } : null;
+}
+
 /** The wallet's last word on the payment, after the operator's if need be. */
-async function askWallet(wallet, resource, challenge, options) {
-  const message = {
-    agent_id: variable("WALLET_AGENT_ID"),
-    payment_required: challenge,
-    request_url: resource,
-  };
-  const mode = process.env.WALLET_AUTH_MODE ?? "hmac";
-  const signature = proof(variable("WALLET_AGENT_TOKEN"), mode, message);
-  let { code, text } = await call(`${wallet}/sign`, {}, { ...message, signature });
+async function askWallet(wallet, resource, offer, options) {
+  const message = { agent_id: variable("WALLET_AGENT_ID"), request_url: resource, ...offer };
+  let { code, text } = await call(`${wallet}/sign`, {}, proven(message));
   let answer = parsed(text);
   const giveUp = performance.now() + options.timeout * 1000;
   while (code === 202 && isObject(answer) && answer.request_id) {
@@ -123,11 +151,12 @@ async function run(resource, options) {
     const outcome = isSuccess(first.code) ? "free" : "unavailable";
     return result(outcome, first.code, {}, parsed(first.text));
   }
-  // Version 2 asks in a header; version 1 in the body.
-  const challenge =
-    first.headers.get("PAYMENT-REQUIRED") ?? Buffer.from(first.text).toString("base64");
+  const offer = offerIn(first.headers, first.text);
+  if (offer === null) {
+    return result("unavailable", first.code, { reason: "the 402 answer is no x402 offer" });
+  }
   const wallet = variable("WALLET_URL").replace(/\/+$/, "");
-  const { code, answer } = await askWallet(wallet, resource, challenge, options);
+  const { code, answer } = await askWallet(wallet, resource, offer, options);
   if (["rejected", "timeout"].includes(answer.status)) return result(answer.status, code, answer);
   if (answer.status !== "success" || !answer.header_value) return result("refused", code, answer);
   const paid = await call(resource, { [answer.header_name]: answer.header_value });
@@ -151,5 +180,6 @@ try {
 } catch (error) {
   told = result("error", null, { reason: error.cause?.message ?? error.message });
 }
+await outlastSecond();
 console.log(JSON.stringify(told));
 process.exitCode = told.outcome === "paid" ? PAID : NOT_PAID;

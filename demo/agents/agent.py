@@ -11,6 +11,7 @@ prints one line of JSON; exit code 0 if paid, 3 otherwise
 """
 
 import argparse
+import atexit
 import base64
 import hashlib
 import hmac
@@ -22,6 +23,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 
 PAID, NOT_PAID = 0, 3
 HTTP_TIMEOUT_S = 30
@@ -69,11 +71,14 @@ def unpacked(header):
         return None
 
 
-def proof(token, mode, message):
-    """What goes into `signature`: the token itself, or an HMAC over the canonical message."""
-    if mode == "bearer":
-        return token
+def signed(token, message):
+    """`SIG:<timestamp>:<digest>`, an HMAC over the canonical message.
+
+    Equal asks of one second are one payment. The next process knows nothing of this one, so this one does
+    not end before the second has.
+    """
     timestamp = int(time.time())
+    atexit.register(lambda: time.sleep(max(0, timestamp + 1 - time.time())))
     canonical = json.dumps(
         {**message, "timestamp": timestamp}, separators=(",", ":"), sort_keys=True
     )
@@ -82,16 +87,29 @@ def proof(token, mode, message):
     return f"SIG:{timestamp}:{digest}"
 
 
-def ask_wallet(wallet, resource, challenge, options):
+def proven(message):
+    """The body of an ask: the message with its proof, an HMAC or the token itself."""
+    token = os.environ["WALLET_AGENT_TOKEN"]
+    if os.environ.get("WALLET_AUTH_MODE", "hmac") != "bearer":
+        return {**message, "signature": signed(token, message)}
+    # Every run is a purchase of its own, also of what was bought before.
+    return {**message, "signature": token, "idempotency_key": str(uuid.uuid4())}
+
+
+def offer_in(headers, text):
+    """What a 402 answer asks for, as the wallet takes it: version 2 in a header, version 1 in the body."""
+    header = headers.get("PAYMENT-REQUIRED")
+    if header:
+        return {"payment_required": header}
+    body = parsed(text)
+    is_offer = isinstance(body, dict) and body.get("x402Version") == 1
+    return {"x402_data": body} if is_offer else None
+
+
+def ask_wallet(wallet, resource, offer, options):
     """The wallet's last word on the payment, after the operator's if need be."""
-    message = {
-        "agent_id": os.environ["WALLET_AGENT_ID"],
-        "payment_required": challenge,
-        "request_url": resource,
-    }
-    mode = os.environ.get("WALLET_AUTH_MODE", "hmac")
-    signature = proof(os.environ["WALLET_AGENT_TOKEN"], mode, message)
-    code, _, text = call(f"{wallet}/sign", body={**message, "signature": signature})
+    message = {"agent_id": os.environ["WALLET_AGENT_ID"], "request_url": resource, **offer}
+    code, _, text = call(f"{wallet}/sign", body=proven(message))
     answer = parsed(text)
     give_up = time.monotonic() + options.timeout
     while code == 202 and isinstance(answer, dict) and answer.get("request_id"):
@@ -128,10 +146,11 @@ def fetch(resource, options):
     if code != 402:
         outcome = "free" if 200 <= code < 300 else "unavailable"
         return result(outcome, code, body=parsed(text))
-    # Version 2 asks in a header; version 1 in the body.
-    challenge = headers.get("PAYMENT-REQUIRED") or base64.b64encode(text.encode()).decode()
+    offer = offer_in(headers, text)
+    if offer is None:
+        return result("unavailable", code, {"reason": "the 402 answer is no x402 offer"})
     wallet = os.environ["WALLET_URL"].rstrip("/")
-    code, answer = ask_wallet(wallet, resource, challenge, options)
+    code, answer = ask_wallet(wallet, resource, offer, options)
     status = answer.get("status")
     if status in ("rejected", "timeout"):
         return result(status, code, answer)

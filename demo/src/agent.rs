@@ -1,6 +1,6 @@
 //! An agent: signs its requests to the wallet, and pays a paywall with what it gets. Shares no code with
-//! the wallet: HMAC over a message that `serde_json` writes with sorted keys, which is canonical for the
-//! plain texts that are used here.
+//! the wallet: HMAC over a message that `serde_json` writes with sorted keys, which is canonical once it is
+//! ASCII, for the numbers that are used here.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Agent {
         message.insert("agent_id".into(), json!(self.id));
         message.insert("timestamp".into(), json!(timestamp));
         // serde_json's default map is sorted.
-        let text = Value::Object(message).to_string();
+        let text = ascii(&Value::Object(message).to_string());
         let key = self.token.strip_prefix("AT_").and_then(|digits| hex::decode(digits).ok());
         let digest = Hmac::<Sha256>::new_from_slice(&key.unwrap_or_default())
             .map(|mac| hex::encode(mac.chain_update(text).finalize().into_bytes()));
@@ -66,6 +66,26 @@ impl Agent {
             fields.insert("request_url".into(), json!(url));
         }
         self.body(timestamp, fields)
+    }
+
+    /// The same for version 1 of x402, whose offer is an object.
+    pub fn ask_data(&self, timestamp: i64, offer: &Value, request_url: Option<&str>) -> Value {
+        let mut fields = Map::new();
+        fields.insert("x402_data".into(), offer.clone());
+        if let Some(url) = request_url {
+            fields.insert("request_url".into(), json!(url));
+        }
+        self.body(timestamp, fields)
+    }
+
+    /// A `/callback` body: flat, while its signed message nests the three fields.
+    pub fn report(&self, timestamp: i64, id: &str, event: &str, tx_hash: Option<&str>) -> Value {
+        let told = json!({ "transaction_id": id, "event": event, "tx_hash": tx_hash });
+        let signature = self.sign(timestamp, &Map::from_iter([("callback".into(), told.clone())]));
+        let mut body = told;
+        body["agent_id"] = json!(self.id);
+        body["signature"] = json!(signature);
+        body
     }
 
     /// A body of a reading endpoint.
@@ -124,6 +144,22 @@ impl Agent {
         let status = paid.status().as_u16();
         Ok(Paid { status, body: paid.json().await.unwrap_or(Value::Null), waited })
     }
+}
+
+/// JSON text with every letter beyond ASCII as an escape.
+fn ascii(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\0'..='~' => escaped.push(letter),
+            _beyond => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    escaped.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+    }
+    escaped
 }
 
 async fn json_of(request: reqwest::RequestBuilder) -> anyhow::Result<(u16, Value)> {

@@ -75,6 +75,7 @@ impl Devnet {
         let (node, url) = Anvil::spawn(anvil, chain).await?;
         let devnet = Self::connect(&url, network, Some(Arc::new(node))).await?;
         devnet.place_stablecoin().await?;
+        devnet.place_tokens().await?;
         devnet.place_multicall().await?;
         devnet.check_stablecoin().await?;
         Ok(devnet)
@@ -163,6 +164,16 @@ impl Devnet {
     async fn place_stablecoin(&self) -> Result<(), DevnetError> {
         let coin = &self.network.stablecoin;
         self.deploy_at(coin.address, stable::creation_code(coin)?).await
+    }
+
+    /// Puts a stand-in at the address of each further token of the row: it counts balances, and that is all
+    /// that anybody asks of it.
+    async fn place_tokens(&self) -> Result<(), DevnetError> {
+        let code = stable::creation_code(&self.network.stablecoin)?;
+        for token in self.network.tokens {
+            self.deploy_at(token.address, code.clone()).await?;
+        }
+        Ok(())
     }
 
     /// Puts Multicall3 where real networks have it. A chain that is attached to may lack it, as a real one

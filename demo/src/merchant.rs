@@ -1,12 +1,13 @@
-//! A merchant with an x402 (version 2) paywall on a free port of this machine. Checks every payment with
-//! code of its own, which shares nothing with the wallet's, and settles it on a local chain if it has one.
-//! Made for tests and a demonstration: it remembers all it received until it stops.
+//! A merchant with an x402 paywall, in either version, on a free port of this machine. Checks every payment
+//! with code of its own, which shares nothing with the wallet's, and settles it on a local chain if it has
+//! one. Made for tests and a demonstration: it remembers all it received until it stops.
 
 mod book;
 mod digest;
 mod offer;
 mod payment;
 mod paywall;
+mod version;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,17 +23,26 @@ use tokio::time::timeout;
 use crate::devnet::Devnet;
 use book::Book;
 pub use book::{Outcome, Received};
+pub use version::Version;
 
 /// How long open connections may take to end when the merchant stops.
 const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What a path costs, and in which version of x402 it is asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Ware {
+    /// In smallest units of the network's stablecoin.
+    pub price: U256,
+    pub version: Version,
+}
 
 /// What a merchant asks for, and where the money goes.
 #[derive(Debug, Clone)]
 pub struct MerchantConfig {
     pub chain: ChainId,
     pub pay_to: Address,
-    /// Price of each path in smallest units of the network's stablecoin.
-    pub prices: BTreeMap<String, u128>,
+    /// What is sold at each path.
+    pub goods: BTreeMap<String, Ware>,
     /// Where payments are settled; without it only their signatures are checked.
     pub settle: Option<Devnet>,
     /// How long an authorization may be valid, in seconds.
@@ -42,12 +52,17 @@ pub struct MerchantConfig {
 impl MerchantConfig {
     /// A merchant without goods, who does not settle.
     pub fn new(chain: ChainId, pay_to: Address) -> Self {
-        Self { chain, pay_to, prices: BTreeMap::new(), settle: None, max_timeout_s: 60 }
+        Self { chain, pay_to, goods: BTreeMap::new(), settle: None, max_timeout_s: 60 }
     }
 
-    /// Sells what is at `path` for `atoms` smallest units.
-    pub fn sell(mut self, path: &str, atoms: u128) -> Self {
-        self.prices.insert(path.to_owned(), atoms);
+    /// Sells what is at `path` for `atoms` smallest units, in version 2.
+    pub fn sell(self, path: &str, atoms: u128) -> Self {
+        self.sell_in(Version::V2, path, atoms)
+    }
+
+    /// The same in a version of one's choice.
+    pub fn sell_in(mut self, version: Version, path: &str, atoms: u128) -> Self {
+        self.goods.insert(path.to_owned(), Ware { price: U256::from(atoms), version });
         self
     }
 
@@ -83,7 +98,7 @@ struct Shop {
     url: String,
     network: &'static Network,
     pay_to: Address,
-    prices: BTreeMap<String, U256>,
+    goods: BTreeMap<String, Ware>,
     settle: Option<Devnet>,
     max_timeout_s: u64,
     book: Book,
@@ -92,7 +107,7 @@ struct Shop {
 impl Merchant {
     /// Opens on a free port of the loopback interface.
     pub async fn serve(config: MerchantConfig) -> Result<Self, MerchantError> {
-        let MerchantConfig { chain, pay_to, prices, settle, max_timeout_s } = config;
+        let MerchantConfig { chain, pay_to, goods, settle, max_timeout_s } = config;
         let network = networks::by_chain(chain).ok_or(MerchantError::UnknownChain(chain))?;
         if let Some(other) = settle.as_ref().map(|devnet| devnet.network().chain)
             && other != chain
@@ -101,9 +116,8 @@ impl Merchant {
         }
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let url = format!("http://{}", listener.local_addr()?);
-        let prices = prices.into_iter().map(|(path, atoms)| (path, U256::from(atoms))).collect();
         let book = Book::default();
-        let shop = Arc::new(Shop { url, network, pay_to, prices, settle, max_timeout_s, book });
+        let shop = Arc::new(Shop { url, network, pay_to, goods, settle, max_timeout_s, book });
         let (close, closed) = oneshot::channel();
         let served = axum::serve(listener, paywall::router(Arc::clone(&shop)))
             .with_graceful_shutdown(async move {

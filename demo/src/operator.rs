@@ -18,6 +18,8 @@ pub struct Outcome {
     /// The secret that the reply names.
     pub secret: Option<String>,
     pub prompts: Vec<Prompt>,
+    /// The file that the command made.
+    pub file: String,
 }
 
 /// An operator at one link.
@@ -55,7 +57,7 @@ impl Operator {
         self.next = self.next.saturating_add(1);
         let asking = self.asking;
         self.link.send(&ToEngine::Run { id, order: Box::new(order), asking }).await?;
-        let (mut secret, mut prompts) = (None, Vec::new());
+        let (mut secret, mut prompts, mut file) = (None, Vec::new(), String::new());
         loop {
             match self.link.receive().await? {
                 Received::Secret { secret: Secret(bytes), .. } => {
@@ -66,8 +68,9 @@ impl Operator {
                     prompts.push(prompt);
                 }
                 Received::Message(ToClient::Done { reply, .. }) => {
-                    return Ok(Outcome { reply: *reply, secret, prompts });
+                    return Ok(Outcome { reply: *reply, secret, prompts, file });
                 }
+                Received::Message(ToClient::Part { text, .. }) => file.push_str(&text),
                 Received::Message(ToClient::Progress { .. }) => {}
                 Received::Message(
                     ToClient::Hello { .. } | ToClient::Refused { .. } | ToClient::Welcome,

@@ -11,6 +11,9 @@ mod coin;
 #[path = "kit/merchant.rs"]
 mod merchant;
 #[cfg(test)]
+#[path = "kit/merchant_v1.rs"]
+mod merchant_v1;
+#[cfg(test)]
 #[path = "kit/multicall.rs"]
 mod multicall;
 #[cfg(test)]

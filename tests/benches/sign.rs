@@ -116,6 +116,7 @@ async fn engine(path: &Path) -> Engine {
         disk: Arc::new(SystemDisk),
         faults: Arc::new(NoFaults),
         chains: Default::default(),
+        explorers: Default::default(),
         signer: None,
     });
     Engine::open(options).await.expect("an engine")

@@ -1,5 +1,7 @@
 //! Doubles of the engine's ports.
 
+pub mod funds;
+
 use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};

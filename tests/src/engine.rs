@@ -10,7 +10,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use axum::http::Request;
 use bursar_chain::clock::manual::ManualClock;
-use bursar_chain::ports::Chain;
+use bursar_chain::ports::{Chain, Explorer};
 use bursar_core::answers::Answer;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
@@ -54,6 +54,7 @@ pub struct Setup {
     pub chains: BTreeMap<ChainId, Arc<dyn Chain>>,
     /// The folder's `settings.toml`.
     pub settings: &'static str,
+    pub explorers: BTreeMap<ChainId, Arc<dyn Explorer>>,
 }
 
 /// For tests that ask more often than an agent may.
@@ -69,6 +70,7 @@ impl Default for Setup {
             clock: Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S))),
             chains: BTreeMap::new(),
             settings: "",
+            explorers: BTreeMap::new(),
         }
     }
 }
@@ -120,7 +122,8 @@ impl TestEngine {
             random: Arc::clone(&random) as _,
             disk: Arc::clone(&disk) as _,
             faults: setup.faults,
-            chains: setup.chains,
+            chains: setup.chains.into_iter().collect(),
+            explorers: setup.explorers.into_iter().collect(),
             signer: setup.signer,
         });
         let engine = Engine::open(options).await.unwrap_or_else(|fault| panic!("{fault}"));
@@ -179,6 +182,13 @@ impl TestEngine {
 
     pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         self.send("POST", path, body.to_string().into_bytes()).await
+    }
+
+    /// The answer of a reading endpoint, which must be one.
+    pub async fn post_read(&self, path: &str, agent: &Agent) -> Value {
+        let (status, told) = self.post(path, &agent.read(self.now_s())).await;
+        assert_eq!(status, 200, "{told}");
+        told
     }
 
     pub async fn get(&self, path: &str) -> (u16, Value) {

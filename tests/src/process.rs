@@ -16,6 +16,20 @@ use crate::operator::{Operator, PASSWORD};
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// Lets this process, and those it starts from now on, have as many files open and some more.
+pub fn allow_open_files(count: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let wanted = count + 256;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|current| current < wanted) {
+        assert!(
+            maximum.is_none_or(|most| most >= wanted),
+            "this needs {wanted} open files: raise ulimit -Hn"
+        );
+        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).expect("raised");
+    }
+}
+
 /// A running `bursar-test-engine`: the product's engine with a small key derivation, the clock moved by a
 /// file, and the test's fault.
 #[derive(Debug)]
@@ -37,6 +51,8 @@ pub struct Start {
     pub rpc: Option<String>,
     /// Further environment; it wins over what the other fields say.
     pub env: Vec<(String, String)>,
+    /// Where strace writes every connection that the process opens, as it sees them from outside.
+    pub trace: Option<PathBuf>,
     /// The mode bits that its files do not get, in octal; else those of the test.
     pub umask: Option<&'static str>,
     /// A file to which everything is logged, and everything it says on standard error.
@@ -76,9 +92,16 @@ impl EngineProcess {
     }
 
     fn command(folder: &Path, start: &Start) -> Command {
-        let mut command = match start.umask {
-            None => Command::new(Self::program()),
-            Some(mask) => {
+        let mut command = match (start.umask, &start.trace) {
+            (None, None) => Command::new(Self::program()),
+            (_any, Some(file)) => {
+                // The tracer stands aside, so that the engine is our own child.
+                let mut strace = Command::new("strace");
+                strace.args(["-D", "-f", "-qq", "-e", "trace=connect,sendto,sendmsg,sendmmsg"]);
+                strace.arg("-o").arg(file).arg(Self::program());
+                strace
+            }
+            (Some(mask), None) => {
                 let mut shell = Command::new("sh");
                 let script = "umask \"$1\" && shift && exec \"$@\"";
                 shell.args(["-c", script, "sh", mask]).arg(Self::program());

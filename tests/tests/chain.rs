@@ -2,8 +2,23 @@
 //! socket, a merchant, and the merchant's settlement on a local chain. One binary, so that it links once.
 
 #[cfg(test)]
+#[path = "chain/balances.rs"]
+mod balances;
+#[cfg(test)]
 #[path = "chain/domains.rs"]
 mod domains;
+#[cfg(test)]
+#[path = "chain/explorers.rs"]
+mod explorers;
+#[cfg(test)]
+#[path = "chain/hostile_symbols.rs"]
+mod hostile_symbols;
+#[cfg(test)]
+#[path = "chain/lookups.rs"]
+mod lookups;
+#[cfg(test)]
+#[path = "chain/outbound.rs"]
+mod outbound;
 #[cfg(test)]
 #[path = "chain/outcomes.rs"]
 mod outcomes;
@@ -11,8 +26,20 @@ mod outcomes;
 #[path = "chain/programs.rs"]
 mod programs;
 #[cfg(test)]
+#[path = "chain/relay.rs"]
+mod relay;
+#[cfg(test)]
 #[path = "chain/restarts.rs"]
 mod restarts;
+#[cfg(test)]
+#[path = "chain/rude_explorers.rs"]
+mod rude_explorers;
+#[cfg(test)]
+#[path = "chain/sdk.rs"]
+mod sdk;
+#[cfg(test)]
+#[path = "chain/settlements.rs"]
+mod settlements;
 #[cfg(test)]
 #[path = "chain/stage.rs"]
 mod stage;

@@ -1,6 +1,7 @@
 //! One command that is sent, answered and done. Owns what is refused before it starts; the conversation,
 //! the questions and the report lie below. Never stops an engine and never repeats what was carried out.
 
+mod export;
 mod hints;
 mod interrupt;
 mod json;
@@ -21,7 +22,7 @@ use bursar_core::grammar::{Order, SeedOrder};
 
 pub use interrupt::{Interrupt, ctrl_c};
 pub use options::{Options, Streams, out_is_terminal};
-pub use report::{Failure, fail, succeed};
+pub use report::{Failure, fail, succeed, tell};
 pub use terminal::{ControllingTerminal, Terminal};
 
 use crate::link::Link;
@@ -30,12 +31,14 @@ use report::Outcome;
 use talk::Talk;
 
 /// Runs one command over a link that is ready for it, and gives the exit code.
-pub async fn run(link: Link, order: Order, options: &Options, streams: Streams<'_>) -> u8 {
+pub async fn run(link: Link, mut order: Order, options: &Options, streams: Streams<'_>) -> u8 {
     let Streams { out, err, stdin, terminal, interrupt } = streams;
-    let outcome = match refuse_unshowable(&order, options) {
-        Ok(()) => {
+    let prepared = refuse_unshowable(&order, options)
+        .and_then(|()| Ok(export::prepare(&mut order, options.data.as_deref())?));
+    let outcome = match prepared {
+        Ok(export) => {
             let prompter = Prompter::new(options, err, terminal, interrupt, stdin);
-            Talk::new(link, prompter).about(&order).await.unwrap_or_else(Outcome::from)
+            Talk::new(link, prompter, export).about(&order).await.unwrap_or_else(Outcome::from)
         }
         Err(failure) => Outcome::from(failure),
     };
@@ -44,12 +47,17 @@ pub async fn run(link: Link, order: Order, options: &Options, streams: Streams<'
 
 /// A new seed's words are shown once: where they could not be shown, none is made.
 fn refuse_unshowable(order: &Order, options: &Options) -> Result<(), Failure> {
-    let makes_words = matches!(order, Order::Seed(SeedOrder::Create { .. }));
-    if !makes_words || options.may_show_phrase() {
-        return Ok(());
-    }
-    let message = "The words of a new seed are shown once, and here they would go to a file or a program: \
-                   add --reveal to have them there. Nothing was created.";
+    let message = match order {
+        _shown if options.may_show_phrase() => return Ok(()),
+        Order::Seed(SeedOrder::Create { .. }) => {
+            "The words of a new seed are shown once, and here they would go to a file or a program: \
+             add --reveal to have them there. Nothing was created."
+        }
+        Order::Seed(SeedOrder::Words { .. }) => {
+            "The words of the seed would go to a file or a program: add --reveal to have them there."
+        }
+        _without_words => return Ok(()),
+    };
     Err(Failure {
         fault: Fault::because(Code::ConfirmationNeeded, message),
         hint: Some("--reveal".to_owned()),

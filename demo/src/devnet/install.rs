@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::kit::Kit;
+pub use super::kit::Kit;
 pub use super::missing::MissingChain;
 use super::surroundings::Surroundings;
 
@@ -26,6 +26,13 @@ pub fn anvil_binary() -> Result<PathBuf, MissingChain> {
 /// Installs nothing and runs nothing.
 pub fn find_anvil() -> Result<PathBuf, MissingChain> {
     find(&Surroundings::read())
+}
+
+/// For tests: the folder of a kit, after installing it if need be.
+pub fn packages(kit: &Kit) -> Result<PathBuf, MissingChain> {
+    let around = Surroundings::read();
+    kit.install(&around)?;
+    Ok(kit.folder(&around))
 }
 
 /// For tests: the path of anvil. Without one the test fails with the line that installs what is missing,

@@ -15,12 +15,15 @@ const OLDEST_NODE: u32 = 18;
 
 /// Packages that are installed together.
 #[derive(Debug)]
-pub(super) struct Kit {
-    pub(super) package: &'static str,
-    pub(super) manifest: &'static str,
-    pub(super) lock: &'static str,
+pub struct Kit {
+    /// What is said to be missing if it cannot be installed.
+    pub package: &'static str,
+    /// The text of `package.json`.
+    pub manifest: &'static str,
+    /// The text of `package-lock.json`.
+    pub lock: &'static str,
     /// A file of the kit, relative to its folder, that proves the installation.
-    pub(super) proof: &'static str,
+    pub proof: &'static str,
 }
 
 impl Kit {

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Shop, digest};
+use super::{Shop, Version, Ware, digest};
 use crate::devnet::Authorization;
 
 /// What is left of an authorization when it arrives must suffice for a block or two.
@@ -20,8 +20,8 @@ pub(super) enum Refusal {
     NotJson,
     #[error("invalid_payload: {0}")]
     Malformed(String),
-    #[error("invalid_x402_version: {0} is not 2")]
-    Version(u64),
+    #[error("invalid_x402_version: {found} is not {wanted}")]
+    Version { found: u64, wanted: u64 },
     #[error("unsupported_scheme: {0} is not exact")]
     Scheme(Value),
     #[error("invalid_network: {found} is not {wanted}")]
@@ -55,8 +55,15 @@ pub(super) struct Payment {
 #[serde(rename_all = "camelCase")]
 struct Written {
     x402_version: u64,
-    accepted: Value,
     payload: Payload,
+    /// What version 2 repeats of the offer.
+    #[serde(default)]
+    accepted: Value,
+    /// Version 1 names these two alone.
+    #[serde(default)]
+    scheme: Value,
+    #[serde(default)]
+    network: Value,
 }
 
 #[derive(Deserialize)]
@@ -86,18 +93,23 @@ pub(super) fn decode(header: &[u8]) -> Result<Value, Refusal> {
 /// Checks all that can be checked without a chain and without memory.
 pub(super) fn check(
     shop: &Shop,
-    price: U256,
+    (path, ware): (&str, Ware),
     payload: Value,
     now_s: u64,
 ) -> Result<Payment, Refusal> {
     let written: Written =
         serde_json::from_value(payload).map_err(|error| Refusal::Malformed(error.to_string()))?;
-    if written.x402_version != 2 {
-        return Err(Refusal::Version(written.x402_version));
+    let (found, wanted) = (written.x402_version, ware.version.number());
+    if found != wanted {
+        return Err(Refusal::Version { found, wanted });
     }
-    check_accepted(&shop.requirement(price), &written.accepted)?;
+    let offered = shop.requirement(path, ware);
+    match ware.version {
+        Version::V1 => check_named(&offered, &written.scheme, &written.network)?,
+        Version::V2 => check_accepted(&offered, &written.accepted)?,
+    }
     let terms = written.payload.authorization.parse()?;
-    check_terms(shop, price, &terms, now_s)?;
+    check_terms(shop, ware.price, &terms, now_s)?;
     let signature = written.payload.signature;
     let digest = digest::digest(shop.network, &terms);
     if digest::signer(&digest, &signature) != Some(terms.from) {
@@ -108,15 +120,20 @@ pub(super) fn check(
 
 /// The payer must name our offer as we wrote it. The two usual mistakes get words of their own.
 fn check_accepted(offered: &Value, accepted: &Value) -> Result<(), Refusal> {
-    let field = |object: &Value, name: &str| object.get(name).cloned().unwrap_or_default();
-    if field(accepted, "scheme") != field(offered, "scheme") {
-        return Err(Refusal::Scheme(field(accepted, "scheme")));
+    let field = |name: &str| accepted.get(name).unwrap_or(&Value::Null);
+    check_named(offered, field("scheme"), field("network"))?;
+    if accepted == offered { Ok(()) } else { Err(Refusal::Accepted) }
+}
+
+fn check_named(offered: &Value, scheme: &Value, network: &Value) -> Result<(), Refusal> {
+    if *scheme != offered["scheme"] {
+        return Err(Refusal::Scheme(scheme.clone()));
     }
-    let (found, wanted) = (field(accepted, "network"), field(offered, "network"));
-    if found != wanted {
+    if *network != offered["network"] {
+        let (found, wanted) = (network.clone(), offered["network"].clone());
         return Err(Refusal::Network { found, wanted });
     }
-    if accepted == offered { Ok(()) } else { Err(Refusal::Accepted) }
+    Ok(())
 }
 
 fn check_terms(shop: &Shop, price: U256, terms: &Authorization, now_s: u64) -> Result<(), Refusal> {

@@ -1,9 +1,9 @@
-//! The HTTP side: 402 with an offer, or the goods with a receipt.
+//! The HTTP side: 402 with an offer, or the goods with a receipt, in the headers of the ware's version.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::B256;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -13,14 +13,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::Shop;
 use super::book::{Outcome, Received};
 use super::payment::{self, Payment, Refusal};
+use super::{Shop, Version, Ware};
 use crate::devnet::Authorization;
 
 const OFFER: &str = "payment-required";
-const PAYMENT: &str = "payment-signature";
-const RECEIPT: &str = "payment-response";
 
 /// Said wherever a payment is taken without a chain: nobody should believe that money moved.
 const VERIFIED_ONLY: &str = "only the signature was verified; no money moved";
@@ -31,43 +29,45 @@ pub(super) fn router(shop: Arc<Shop>) -> Router {
 
 async fn answer(State(shop): State<Arc<Shop>>, request: Request<Body>) -> Response {
     let path = request.uri().path().to_owned();
-    let Some(price) = shop.prices.get(&path).copied() else {
+    let Some(ware) = shop.goods.get(&path).copied() else {
         return reply(StatusCode::NOT_FOUND, &json!({ "error": "nothing is sold here" }));
     };
     if request.method() != Method::GET {
         return reply(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": "GET only" }));
     }
-    let Some(payment) = header_of(request.headers()) else {
-        return shop.ask(&path, price, "Payment required", &json!({}));
+    let Some(payment) = payment_in(request.headers(), ware.version) else {
+        return shop.ask(&path, ware, "Payment required", &json!({}));
     };
     // A task of its own: a payer who hangs up does not stop a settlement halfway.
-    let sale = tokio::spawn(async move { shop.sell(&path, price, &payment).await });
+    let sale = tokio::spawn(async move { shop.sell(&path, ware, &payment).await });
     sale.await.unwrap_or_else(|_died| {
         reply(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": "the sale broke off" }))
     })
 }
 
 /// The payment header; two of them count as a broken one.
-fn header_of(headers: &HeaderMap) -> Option<Vec<u8>> {
-    let all: Vec<&[u8]> = headers.get_all(PAYMENT).iter().map(|value| value.as_bytes()).collect();
+fn payment_in(headers: &HeaderMap, version: Version) -> Option<Vec<u8>> {
+    let all = headers.get_all(version.payment_header());
+    let all: Vec<&[u8]> = all.iter().map(|value| value.as_bytes()).collect();
     if all.is_empty() { None } else { Some(all.join(&b',')) }
 }
 
 impl Shop {
     /// Takes a payment in, books it, and answers.
-    async fn sell(&self, path: &str, price: U256, header: &[u8]) -> Response {
+    async fn sell(&self, path: &str, ware: Ware, header: &[u8]) -> Response {
         let payload = payment::decode(header);
-        let checked = payload.clone().and_then(|json| payment::check(self, price, json, now_s()));
+        let checked =
+            payload.clone().and_then(|json| payment::check(self, (path, ware), json, now_s()));
         let outcome = match checked {
             Ok(payment) => self.take(payment).await,
             Err(refusal) => Outcome::Refused { reason: refusal.to_string() },
         };
         let response = match &outcome {
             Outcome::Settled { terms, transaction } => {
-                self.hand_out(path, terms, Some(*transaction))
+                self.hand_out(path, ware.version, terms, Some(*transaction))
             }
-            Outcome::VerifiedOnly { terms } => self.hand_out(path, terms, None),
-            Outcome::Refused { reason } => self.turn_away(path, price, reason),
+            Outcome::VerifiedOnly { terms } => self.hand_out(path, ware.version, terms, None),
+            Outcome::Refused { reason } => self.turn_away(path, ware, reason),
         };
         let path = path.to_owned();
         self.book.record(Received { path, payload: payload.ok(), outcome });
@@ -92,10 +92,16 @@ impl Shop {
         }
     }
 
-    fn hand_out(&self, path: &str, terms: &Authorization, transaction: Option<B256>) -> Response {
+    fn hand_out(
+        &self,
+        path: &str,
+        version: Version,
+        terms: &Authorization,
+        transaction: Option<B256>,
+    ) -> Response {
         let hash = transaction.map(|hash| hash.to_string());
         let payer = terms.from.to_checksum(None);
-        let network = self.network.caip2();
+        let network = version.name_of(self.network);
         let mut receipt = json!({
             "success": true, "transaction": hash.as_deref().unwrap_or_default(),
             "network": network, "payer": payer,
@@ -108,25 +114,32 @@ impl Shop {
             receipt["extra"] = json!({ "settled": false, "note": VERIFIED_ONLY });
             goods["note"] = json!(VERIFIED_ONLY);
         }
-        let headers =
-            [(RECEIPT, packed(&receipt)), (header::CACHE_CONTROL.as_str(), "private".into())];
+        let receipt = (version.receipt_header(), packed(&receipt));
+        let headers = [receipt, (header::CACHE_CONTROL.as_str(), "private".into())];
         (headers, reply(StatusCode::OK, &goods)).into_response()
     }
 
     /// 402 with the offer once more, a receipt that says no, and the reason.
-    fn turn_away(&self, path: &str, price: U256, reason: &str) -> Response {
+    fn turn_away(&self, path: &str, ware: Ware, reason: &str) -> Response {
         let receipt = json!({
-            "success": false, "transaction": "", "network": self.network.caip2(),
+            "success": false, "transaction": "", "network": ware.version.name_of(self.network),
             "errorReason": reason,
         });
-        let again = self.ask(path, price, reason, &json!({ "error": reason }));
-        ([(RECEIPT, packed(&receipt))], again).into_response()
+        let again = self.ask(path, ware, reason, &json!({ "error": reason }));
+        ([(ware.version.receipt_header(), packed(&receipt))], again).into_response()
     }
 
-    fn ask(&self, path: &str, price: U256, error: &str, body: &Value) -> Response {
-        let offer = packed(&self.challenge(path, price, error));
-        let headers = [(OFFER, offer), (header::CACHE_CONTROL.as_str(), "no-store".into())];
-        (headers, reply(StatusCode::PAYMENT_REQUIRED, body)).into_response()
+    /// The challenge is the body in version 1, and a header beside any body in version 2.
+    fn ask(&self, path: &str, ware: Ware, error: &str, body: &Value) -> Response {
+        let challenge = self.challenge(path, ware, error);
+        let fresh = [(header::CACHE_CONTROL, "no-store")];
+        match ware.version {
+            Version::V1 => (fresh, reply(StatusCode::PAYMENT_REQUIRED, &challenge)).into_response(),
+            Version::V2 => {
+                let offer = [(OFFER, packed(&challenge))];
+                (offer, fresh, reply(StatusCode::PAYMENT_REQUIRED, body)).into_response()
+            }
+        }
     }
 }
 

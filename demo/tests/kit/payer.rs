@@ -71,6 +71,19 @@ impl Payer {
     ) -> String {
         pack(&payload(accepted, terms, &self.sign(network, terms)))
     }
+
+    /// The same in version 1, which repeats nothing of the offer but the network's name.
+    pub(crate) fn header_v1(
+        &self,
+        network: &Network,
+        named: &Value,
+        terms: &Authorization,
+    ) -> String {
+        let signed = payload(&Value::Null, terms, &self.sign(network, terms));
+        pack(&json!({
+            "x402Version": 1, "scheme": "exact", "network": named, "payload": signed["payload"],
+        }))
+    }
 }
 
 /// The x402 payload of an authorization.

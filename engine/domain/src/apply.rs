@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bursar_core::card::HoldReason;
-use bursar_core::ids::{AgentId, RequestId};
+use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::Usd;
 use bursar_core::time::Utc;
 use bursar_x402::authorization::Authorization;
@@ -151,6 +151,16 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             let known = Arc::make_mut(&mut state.settling).remove(id)?;
             return Some(Touched::Settlement(follow(state, Arc::new(known.checked(found)))));
         }
+        Event::AgentDeleted { agent } => {
+            Arc::make_mut(&mut state.retired).insert(agent.clone());
+            Arc::make_mut(&mut state.agents).remove(agent);
+        }
+        Event::AddressRenamed { from, to } => rename_address(state, from, to),
+        Event::AddressDeleted { label } => {
+            if let Some(wallet) = &mut state.wallet {
+                Arc::make_mut(wallet).addresses.remove(&label.key());
+            }
+        }
         Event::PaymentSigned { id, signature } => {
             let request = Arc::make_mut(state.authorized.get_mut(id)?);
             if let Status::Authorized { signature: slot, .. } = &mut request.status {
@@ -174,6 +184,23 @@ fn add_address(state: &mut State, added: &AddressAdded, at: Utc) {
             created: at,
         };
         Arc::make_mut(wallet).addresses.insert(added.label.key(), Arc::new(address));
+    }
+}
+
+fn rename_address(state: &mut State, from: &Name, to: &Name) {
+    if let Some(wallet) = &mut state.wallet {
+        let addresses = &mut Arc::make_mut(wallet).addresses;
+        if let Some(mut address) = addresses.remove(&from.key()) {
+            Arc::make_mut(&mut address).label = to.clone();
+            addresses.insert(to.key(), address);
+        }
+    }
+    for agent in Arc::make_mut(&mut state.agents).values_mut() {
+        if agent.commission.as_ref().is_some_and(|given| given.label.key() == from.key())
+            && let Some(given) = &mut Arc::make_mut(agent).commission
+        {
+            given.label = to.clone();
+        }
     }
 }
 

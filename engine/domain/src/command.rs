@@ -71,6 +71,16 @@ pub enum Action {
     Renew {
         agent: AgentId,
     },
+    DeleteAgent {
+        agent: AgentId,
+    },
+    RenameAddress {
+        from: Name,
+        to: Name,
+    },
+    DeleteAddress {
+        label: Name,
+    },
     SetNetwork {
         chain: ChainId,
         enabled: bool,

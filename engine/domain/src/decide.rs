@@ -6,6 +6,8 @@ mod policies;
 mod settlements;
 mod wallets;
 
+pub(crate) use payments::{expired, is_off};
+
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 
@@ -81,6 +83,9 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Suspend { agent } => agents::suspend(state, agent),
         Action::Resume { agent } => agents::resume(state, command, agent),
         Action::Renew { agent } => agents::renew(state, command, agent),
+        Action::DeleteAgent { agent } => agents::delete(state, command, agent),
+        Action::RenameAddress { from, to } => wallets::rename_address(state, command, from, to),
+        Action::DeleteAddress { label } => wallets::delete_address(state, command, label),
         Action::SetNetwork { chain, enabled } => {
             if *enabled {
                 needs_open_wallet(command)?;

@@ -126,6 +126,18 @@ pub enum Event {
         id: RequestId,
         signature: Signature65,
     },
+    /// Its records stay.
+    AgentDeleted {
+        agent: AgentId,
+    },
+    /// The agents that pay from it go on.
+    AddressRenamed {
+        from: Name,
+        to: Name,
+    },
+    AddressDeleted {
+        label: Name,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

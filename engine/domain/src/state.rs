@@ -29,6 +29,8 @@ pub struct State {
     pub policies: Arc<BTreeMap<String, Arc<PolicyRecord>>>,
     pub policy_versions: u64,
     pub agents: Arc<BTreeMap<AgentId, Arc<Agent>>>,
+    /// Codes of agents that were deleted: their history is theirs, so nobody else gets them.
+    pub retired: Arc<BTreeSet<AgentId>>,
     /// What the operator said of networks; the others stand as the edition has them.
     pub networks: Arc<BTreeMap<ChainId, bool>>,
     /// Networks that the edition has on.
@@ -66,6 +68,7 @@ impl State {
             policies: Arc::clone(&self.policies),
             policy_versions: self.policy_versions,
             agents: Arc::clone(&self.agents),
+            retired: Arc::clone(&self.retired),
             networks: Arc::clone(&self.networks),
             networks_on: Arc::clone(&self.networks_on),
             frozen: self.frozen,
@@ -103,10 +106,5 @@ impl State {
 
     pub fn status(&self, agent: &Agent, moment: &Moment) -> AgentStatus {
         agent.status(self.policy_of(agent), self.spent(agent, moment))
-    }
-
-    /// How many requests of an agent wait.
-    pub fn held_by(&self, agent: &AgentId) -> usize {
-        self.held.values().filter(|request| request.agent == *agent).count()
     }
 }

@@ -23,6 +23,10 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
         | Event::AgentSuspended { .. }
         | Event::Frozen
         | Event::NetworkSet { enabled: false, .. } => true,
+        // Only of what waits for nothing: a request without its agent could not be decided.
+        Event::AgentDeleted { agent } => {
+            before.held.values().all(|request| request.agent != *agent)
+        }
         Event::AllowanceRenewed { agent, start } => {
             let given = before.agents.get(agent).and_then(|agent| agent.commission.as_ref());
             given.is_some_and(|given| {
@@ -58,6 +62,9 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
         | Event::NetworkSet { enabled: true, .. }
         | Event::Thawed
         | Event::JournalAccepted
+        // Labels tell the operator where money is and goes.
+        | Event::AddressRenamed { .. }
+        | Event::AddressDeleted { .. }
         | Event::SettlementReported { .. }
         | Event::PaymentAuthorized { .. }
         | Event::PaymentHeld { .. }

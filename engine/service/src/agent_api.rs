@@ -2,13 +2,22 @@
 
 mod admit;
 pub mod auth;
+mod balances;
 mod body;
 mod callback;
+mod calls;
+pub mod failed_auth;
 mod guard;
+pub mod host;
+mod http1;
+pub mod lan;
 mod lanes_off;
+pub mod listen;
 mod mandate;
 pub mod message;
+pub mod openapi;
 mod plain;
+mod rate;
 mod receipt;
 pub mod reply;
 mod sign;
@@ -21,22 +30,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::Path;
+use axum::extract::rejection::PathRejection;
 use axum::http::Response;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::ids::AgentId;
+use bursar_core::settings::LanBearer;
 use bursar_core::time::Utc;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::chain_time::HintedClock;
 use crate::core::handle::Handle;
+use crate::funds::Funds;
 use crate::lanes::payments::Execution;
 use crate::ports::Ports;
 use crate::vault::Vault;
-use guard::Rate;
+use failed_auth::FailedAuth;
+use host::HostRule;
+use http1::Reception;
+pub use lan::Exposure;
+use lan::LanBearers;
+use rate::Rate;
 use reply::Answer;
 
 /// What the endpoints share.
@@ -47,12 +64,16 @@ pub struct Api {
     pub(crate) ports: Ports,
     pub(crate) execution: Execution,
     pub(crate) chain_time: HintedClock,
+    pub(crate) funds: Arc<Funds>,
     /// How agents name themselves: `agent_id`, or `agent_code` in the payments-only edition.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
-    pub(crate) hosts: Vec<String>,
     /// Whether settled payments are looked up on the chain.
     pub(crate) look: bool,
+    exposure: Exposure,
+    pub lan: LanBearers,
+    pub failed_auth: FailedAuth,
+    host_rule: HostRule,
     rate: Rate,
     counters: Counters,
     started: Utc,
@@ -102,7 +123,10 @@ impl Counters {
 pub struct ServerConfig {
     pub agent_field: &'static str,
     pub folder: PathBuf,
+    /// Names that agents may call the server by, besides those that its exposure brings along.
     pub hosts: Vec<String>,
+    pub exposure: Exposure,
+    pub lan_bearer: LanBearer,
     pub rate_per_minute: u32,
     /// The setting `payments.verify_settlements`.
     pub verify_settlements: bool,
@@ -115,24 +139,36 @@ impl Api {
         ports: Ports,
         execution: Execution,
         chain_time: HintedClock,
+        funds: Arc<Funds>,
         config: ServerConfig,
     ) -> Self {
         let now = core.now();
+        let system = rustix::system::uname();
+        let machine = system.nodename().to_string_lossy();
         Self {
+            exposure: config.exposure,
+            lan: LanBearers::new(config.lan_bearer, Arc::clone(&ports.clock)),
+            failed_auth: FailedAuth::new(Arc::clone(&ports.clock)),
+            host_rule: HostRule::new(config.exposure, &config.hosts, &machine),
             rate: Rate::new(config.rate_per_minute, Arc::clone(&ports.clock)),
             core,
             vault,
             ports,
             execution,
             chain_time,
+            funds,
             agent_field: config.agent_field,
             folder: config.folder,
-            hosts: config.hosts,
             look: config.verify_settlements,
             counters: Counters::default(),
             started: now.utc,
             started_offset_s: now.offset_s,
         }
+    }
+
+    /// Agents whose bearer tokens came from other machines since the server started.
+    pub fn lan_bearers(&self) -> Vec<AgentId> {
+        self.lan.agents()
     }
 }
 
@@ -150,11 +186,13 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/agent/partner", only(get(texts::partner), "GET"))
         .route("/agent/1claw", only(get(texts::partner), "GET"))
         .route("/agent/{*other}", only(get(texts::skill), "GET"))
+        .route("/openapi.json", only(get(openapi::openapi), "GET"))
         .route("/sign/helper", only(get(texts::helper), "GET"))
         .route("/callback", only(post(callback::callback), "POST"))
         .route("/receipt/{id}", only(get(receipt::receipt), "GET"))
         .route("/receipt/", only(get(receipt::missing_id), "GET"))
         .route("/mandate", only(post(mandate::mandate), "POST"))
+        .route("/balances", only(post(balances::balances), "POST"))
         .route("/trade", only(post(lanes_off::trade), "POST"))
         .route("/trade/status/{id}", only(get(lanes_off::status), "GET"))
         .route("/trade/status/", only(get(missing_id), "GET"))
@@ -171,6 +209,14 @@ fn only(methods: MethodRouter<Arc<Api>>, allowed: &'static str) -> MethodRouter<
     methods.fallback(move || async move { Answer::wrong_method(allowed).into_http() })
 }
 
+/// An id in a path, before anybody has looked at it.
+type PathId = Result<Path<String>, PathRejection>;
+
+/// What is no text once its percent signs are read is no id either.
+fn text_of(id: PathId) -> String {
+    id.map_or(String::new(), |Path(id)| id)
+}
+
 async fn not_found() -> Response<Body> {
     Answer::from(Fault::new(Code::NotFound)).into_http()
 }
@@ -183,42 +229,28 @@ async fn missing_id() -> Response<Body> {
 #[derive(Debug)]
 pub struct Server {
     pub address: SocketAddr,
-    stop: CancellationToken,
-    tasks: TaskTracker,
+    pub api: Arc<Api>,
+    reception: Reception,
 }
 
 impl Server {
+    /// Whether other machines can call it.
+    pub fn is_open_to_network(&self) -> bool {
+        self.api.exposure == Exposure::Lan
+    }
+
     /// Serves on listeners that are bound already.
     pub fn start(api: Arc<Api>, address: SocketAddr, listeners: Vec<TcpListener>) -> Self {
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let reception = Reception::new(router(Arc::clone(&api)));
         for listener in listeners {
-            let service =
-                router(Arc::clone(&api)).into_make_service_with_connect_info::<SocketAddr>();
-            let stopped = stop.clone();
-            tasks.spawn(async move {
-                use axum::serve::ListenerExt;
-                // Answers are one small write: waiting to fill a packet only delays them.
-                let listener = listener.tap_io(|stream| {
-                    if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%error, "no TCP_NODELAY");
-                    }
-                });
-                let served = axum::serve(listener, service)
-                    .with_graceful_shutdown(async move { stopped.cancelled().await })
-                    .await;
-                if let Err(error) = served {
-                    tracing::error!(%error, "the agent server ended");
-                }
-            });
+            reception.tasks.spawn(reception.clone().receive(listener));
         }
-        tasks.close();
-        Self { address, stop, tasks }
+        Self { address, api, reception }
     }
 
     /// Takes no more calls and waits for those in progress.
     pub async fn stop(&self, patience: std::time::Duration) {
-        self.stop.cancel();
-        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
+        if !self.reception.close(patience).await {
             tracing::warn!("calls were still in progress when the server stopped");
         }
     }

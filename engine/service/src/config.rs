@@ -1,6 +1,10 @@
 //! Settings: built-in default < `settings.toml` < environment < argument. What loosens security is not
 //! here: it lives in the journal, where an edit of a file cannot reach it.
 
+mod edit;
+mod file;
+mod live;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,9 +12,15 @@ use std::path::Path;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::RATE_PER_MINUTE;
-use bursar_core::networks::{ChainId, NETWORKS, by_text};
-use serde::Deserialize;
+use bursar_core::networks::{ChainId, NETWORKS};
+use bursar_core::settings::keys::{Home, Key};
 use url::Url;
+
+pub(crate) use edit::Value;
+pub(crate) use live::Live;
+
+/// Reads a variable of the environment.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Everything that can be set without loosening anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,122 +34,137 @@ pub struct Config {
     pub verify_settlements: bool,
     /// Endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
+    /// Block explorers; a network without one has none here.
+    pub explorer: BTreeMap<ChainId, Url>,
+    /// Where each value comes from that is not the default.
+    sources: BTreeMap<Key, Source>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct File {
-    server: ServerTable,
-    payments: PaymentsTable,
-    networks: BTreeMap<String, NetworkTable>,
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    Default,
+    File,
+    Environment,
+    Argument,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct ServerTable {
-    listen: Option<String>,
-    rate_per_minute: Option<u32>,
-    autostart: Option<bool>,
+impl Source {
+    pub fn text(self) -> &'static str {
+        match self {
+            Source::Default => "default",
+            Source::File => "file",
+            Source::Environment => "environment",
+            Source::Argument => "argument",
+        }
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct PaymentsTable {
-    verify_settlements: Option<bool>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct NetworkTable {
-    rpc: Option<Vec<String>>,
+/// Which of the sources is wrong, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    File(String),
+    Outside(String),
 }
 
 impl Config {
     /// Reads `settings.toml`, if there is one, and the environment. `listen` is the argument.
     pub fn load(
         file: &Path,
-        environment: &dyn Fn(&str) -> Option<String>,
+        environment: Environment<'_>,
         listen: Option<&str>,
     ) -> Result<Self, Fault> {
-        let text = match std::fs::read_to_string(file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(wrong(file, &error)),
-        };
-        let table: File = toml::from_str(&text).map_err(|error| wrong(file, &error))?;
-        let mut config = Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], 9402)),
-            rate_per_minute: RATE_PER_MINUTE,
-            autostart: true,
-            verify_settlements: true,
-            rpc: BTreeMap::new(),
-        };
-        for row in NETWORKS {
-            let urls: Vec<Url> = row.rpc.iter().filter_map(|url| url.parse().ok()).collect();
-            config.rpc.insert(row.chain, urls);
-        }
-        config.apply_file(&table).map_err(|error| wrong(file, &error))?;
-        config.apply_environment(environment)?;
+        let text = live::text_of(file)?;
+        Self::read(&text, environment, listen).map_err(|wrong| match wrong {
+            Wrong::File(why) => unusable(file, &why),
+            Wrong::Outside(why) => Fault::because(Code::BadInput, why),
+        })
+    }
+
+    /// The same of a file's text.
+    pub(crate) fn read(
+        text: &str,
+        environment: Environment<'_>,
+        listen: Option<&str>,
+    ) -> Result<Self, Wrong> {
+        let mut config = Self::defaults();
+        file::apply(&mut config, text).map_err(Wrong::File)?;
+        config.apply_environment(environment).map_err(Wrong::Outside)?;
         if let Some(listen) = listen {
-            config.listen = loopback(listen).map_err(|why| argument("--listen", &why))?;
+            let parsed = loopback(listen);
+            config.listen = parsed.map_err(|why| Wrong::Outside(format!("--listen: {why}.")))?;
+            config.sources.insert(Key::Listen, Source::Argument);
         }
         Ok(config)
     }
 
-    fn apply_file(&mut self, file: &File) -> Result<(), String> {
-        if let Some(listen) = &file.server.listen {
-            self.listen = loopback(listen).map_err(|why| format!("server.listen: {why}"))?;
+    fn defaults() -> Self {
+        let endpoints = |row: &bursar_core::networks::Network| {
+            (row.chain, row.rpc.iter().filter_map(|url| url.parse().ok()).collect())
+        };
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 9402)),
+            rate_per_minute: RATE_PER_MINUTE,
+            autostart: true,
+            verify_settlements: true,
+            rpc: NETWORKS.iter().map(endpoints).collect(),
+            explorer: BTreeMap::new(),
+            sources: BTreeMap::new(),
         }
-        if let Some(rate) = file.server.rate_per_minute {
-            self.rate_per_minute =
-                limited(rate).map_err(|why| format!("server.rate_per_minute: {why}"))?;
-        }
-        self.autostart = file.server.autostart.unwrap_or(self.autostart);
-        self.verify_settlements =
-            file.payments.verify_settlements.unwrap_or(self.verify_settlements);
-        for (name, table) in &file.networks {
-            let row = by_text(name)
-                .ok_or_else(|| format!("networks.{name} is not a network Bursar knows"))?;
-            if let Some(rpc) = &table.rpc {
-                let urls = urls(rpc.iter().map(String::as_str));
-                let urls = urls.map_err(|why| format!("networks.{name}.rpc: {why}"))?;
-                self.rpc.insert(row.chain, urls);
+    }
+
+    pub fn source(&self, key: Key) -> Source {
+        self.sources.get(&key).copied().unwrap_or(Source::Default)
+    }
+
+    fn apply_environment(&mut self, read: Environment<'_>) -> Result<(), String> {
+        for key in Key::all() {
+            let name = key.variable();
+            if let Some(text) = read(&name) {
+                self.apply_variable(key, &text).map_err(|why| format!("{name}: {why}."))?;
+                self.sources.insert(key, Source::Environment);
             }
         }
         Ok(())
     }
 
-    fn apply_environment(&mut self, read: &dyn Fn(&str) -> Option<String>) -> Result<(), Fault> {
-        if let Some(listen) = read("BURSAR_SERVER_LISTEN") {
-            self.listen =
-                loopback(&listen).map_err(|why| argument("BURSAR_SERVER_LISTEN", &why))?;
+    fn apply_variable(&mut self, key: Key, text: &str) -> Result<(), String> {
+        if key.row().home == Home::Journal {
+            return Err(journal_only(key));
         }
-        let rate = "BURSAR_SERVER_RATE_PER_MINUTE";
-        if let Some(text) = read(rate) {
-            let number =
-                text.parse().map_err(|_bad| argument(rate, "it must be a whole number"))?;
-            self.rate_per_minute = limited(number).map_err(|why| argument(rate, &why))?;
-        }
-        for (name, field) in [
-            ("BURSAR_SERVER_AUTOSTART", &mut self.autostart),
-            ("BURSAR_PAYMENTS_VERIFY_SETTLEMENTS", &mut self.verify_settlements),
-        ] {
-            match read(name).as_deref() {
-                None => {}
-                Some("true") => *field = true,
-                Some("false") => *field = false,
-                Some(_other) => return Err(argument(name, "write true or false")),
+        match key {
+            Key::Listen => self.listen = loopback(text)?,
+            Key::Rate => {
+                let number = text.parse().map_err(|_bad| "it must be a whole number")?;
+                self.rate_per_minute = limited(number)?;
             }
-        }
-        for row in NETWORKS {
-            let name = format!("BURSAR_NETWORKS_{}_RPC", row.chain);
-            if let Some(text) = read(&name) {
+            Key::Autostart => self.autostart = switch(text)?,
+            Key::VerifySettlements => self.verify_settlements = switch(text)?,
+            Key::NetworkRpc(chain) => {
                 let list = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-                self.rpc.insert(row.chain, urls(list).map_err(|why| argument(&name, &why))?);
+                self.rpc.insert(chain, urls(list)?);
             }
+            Key::NetworkExplorer(chain) => {
+                self.explorer.insert(chain, page(text)?);
+            }
+            Key::Hosts
+            | Key::LanBearer
+            | Key::NetworkEnabled(_)
+            | Key::MaxValidity
+            | Key::ConfirmTypingAbove => return Err(journal_only(key)),
         }
         Ok(())
     }
+}
+
+fn journal_only(key: Key) -> String {
+    format!(
+        "this may loosen a protection, so it is set with `bursar config set {key} <value>` only"
+    )
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_bad| "write true or false".to_owned())
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, String> {
@@ -148,40 +173,48 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
     if address.ip().is_loopback() {
         Ok(address)
     } else {
-        Err(format!("{text} is not a loopback address: the server is for this machine only"))
+        Err(format!(
+            "{text} is not a loopback address; `bursar server start --allow-lan` lets other machines in"
+        ))
     }
 }
 
 fn limited(rate: u32) -> Result<u32, String> {
     match rate {
-        0 => {
-            Err("0 would switch the limit off, which loosens security and is not for a file"
-                .to_owned())
-        }
+        0 => Err("0 switches the limit off, which loosens a protection, so it is set with `bursar config \
+                  set server.rate_per_minute 0` only"
+            .to_owned()),
         rate => Ok(rate),
     }
 }
 
 fn urls<'a>(list: impl Iterator<Item = &'a str>) -> Result<Vec<Url>, String> {
-    // An endpoint's path and query are its key: errors never repeat the text.
-    list.map(|text| Url::parse(text).map_err(|error| format!("an endpoint is no URL: {error}")))
-        .collect()
+    list.map(url).collect()
 }
 
-fn wrong(file: &Path, why: &dyn std::fmt::Display) -> Fault {
-    let why = why.to_string();
+/// An endpoint's path and query are its key: errors never repeat the text.
+fn url(text: &str) -> Result<Url, String> {
+    Url::parse(text).map_err(|error| format!("an endpoint is no URL: {error}"))
+}
+
+fn page(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("it is no URL: {error}"))?;
+    if matches!(url.scheme(), "https" | "http") {
+        Ok(url)
+    } else {
+        Err("it must begin with https://".to_owned())
+    }
+}
+
+fn unusable(file: &Path, why: &str) -> Fault {
     Fault::because(
         Code::BadInput,
         format!(
             "{} cannot be used: {}. Correct it, or move it away.",
             file.display(),
-            why.trim_end()
+            why.trim_end().trim_end_matches('.')
         ),
     )
-}
-
-fn argument(name: &str, why: &str) -> Fault {
-    Fault::because(Code::BadInput, format!("{name}: {why}."))
 }
 
 #[cfg(test)]
@@ -218,14 +251,33 @@ mod tests {
     }
 
     #[test]
+    fn an_explorer_is_asked_only_where_one_is_set() {
+        let base = ChainId(8453);
+        let host = |config: Config| config.explorer.get(&base).and_then(Url::port);
+        let file = "[networks.base]\nexplorer = \"http://127.0.0.1:9/api/v2\"";
+        let env = [("BURSAR_NETWORKS_8453_EXPLORER", "http://127.0.0.1:8/api/v2?apikey=K")];
+        assert_eq!(load("", &[], None).unwrap().explorer.len(), 0);
+        assert_eq!(host(load(file, &[], None).unwrap()), Some(9));
+        assert_eq!(host(load(file, &env, None).unwrap()), Some(8));
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_the_way_out() {
         for (text, word) in [
             ("[server]\nlistn = 1", "listn"),
             ("[server]\nlisten = \"0.0.0.0:9402\"", "loopback"),
             ("[server]\nrate_per_minute = 0", "loosens"),
             ("[networks.nowhere]\nrpc = []", "nowhere"),
-            ("[networks.base]\nenabled = true", "enabled"),
+            ("[networks.base]\nenabled = true", "config set networks.8453.enabled"),
+            ("[server]\nhosts = [\"a\"]", "config set server.hosts"),
+            ("[server]\nlan_bearer = \"refuse\"", "config set server.lan_bearer"),
+            ("[server]\nallow_lan = true", "server start --allow-lan"),
+            ("[payments]\nmax_validity = 60", "config set payments.max_validity"),
+            ("confirm_typing_above = \"1\"", "config set confirm_typing_above"),
+            ("[networks.base]\nexplorer = \"ftp://x\"", "https"),
+            ("[networks.base]\nrpc = []\n[networks.8453]\nrpc = []", "twice"),
             ("[networks.base]\nrpc = [\"nonsense key=SECRET\"]", "URL"),
+            ("[networks.base]\nexplorer = \"nonsense key=SECRET\"", "URL"),
             ("not toml", "settings.toml"),
         ] {
             let fault = load(text, &[], None).unwrap_err();
@@ -233,5 +285,53 @@ mod tests {
             assert!(fault.message.contains("settings.toml"), "{fault}");
             assert!(!fault.message.contains("SECRET") || text == "x", "{fault}");
         }
+    }
+
+    #[test]
+    fn what_loosens_is_no_variable_either() {
+        for name in [
+            "BURSAR_SERVER_HOSTS",
+            "BURSAR_SERVER_LAN_BEARER",
+            "BURSAR_NETWORKS_8453_ENABLED",
+            "BURSAR_PAYMENTS_MAX_VALIDITY",
+            "BURSAR_CONFIRM_TYPING_ABOVE",
+        ] {
+            let fault = load("", &[(name, "1")], None).unwrap_err();
+            assert!(fault.message.contains(name), "{fault}");
+            assert!(fault.message.contains("bursar config set "), "{fault}");
+        }
+        let fault = load("", &[("BURSAR_SERVER_RATE_PER_MINUTE", "0")], None).unwrap_err();
+        assert!(fault.message.contains("config set server.rate_per_minute 0"), "{fault}");
+    }
+
+    #[test]
+    fn every_value_knows_where_it_comes_from() {
+        let file =
+            "[server]\nautostart = false\nlisten = \"127.0.0.1:1\"\n[networks.base]\nrpc = []";
+        let env = [("BURSAR_PAYMENTS_VERIFY_SETTLEMENTS", "false")];
+        let config = load(file, &env, Some("127.0.0.1:2")).unwrap();
+        let base = ChainId(8453);
+        for (key, source) in [
+            (Key::Autostart, Source::File),
+            (Key::Listen, Source::Argument),
+            (Key::VerifySettlements, Source::Environment),
+            (Key::NetworkRpc(base), Source::File),
+            (Key::NetworkRpc(ChainId(1)), Source::Default),
+            (Key::Rate, Source::Default),
+        ] {
+            assert_eq!(config.source(key), source, "{key}");
+        }
+    }
+
+    #[test]
+    fn the_table_tells_the_real_defaults() {
+        let config = Config::defaults();
+        assert_eq!(Key::Listen.row().default, config.listen.to_string());
+        assert_eq!(Key::Rate.row().default, config.rate_per_minute.to_string());
+        assert_eq!(Key::Autostart.row().default, config.autostart.to_string());
+        assert_eq!(Key::VerifySettlements.row().default, config.verify_settlements.to_string());
+        let settings = bursar_core::settings::Settings::default();
+        assert_eq!(Key::MaxValidity.row().default, settings.max_validity_s.to_string());
+        assert_eq!(Key::LanBearer.row().default, settings.lan_bearer.text());
     }
 }

@@ -215,9 +215,13 @@ impl Core {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let must_be_durable = !events.is_empty();
-        let stops_somebody = events
-            .iter()
-            .any(|event| matches!(event, Event::Frozen | Event::AgentSuspended { .. }));
+        let stops = |event: &Event| {
+            matches!(
+                event,
+                Event::Frozen | Event::AgentSuspended { .. } | Event::AgentDeleted { .. }
+            )
+        };
+        let stops_somebody = events.iter().any(stops);
         let mut touched = Vec::new();
         for event in events {
             if let Some(Touched::Request(request)) = self.record(event, moment)? {

@@ -1,32 +1,31 @@
 //! Puts the engine together: folder, settings, journal, core, vault, and the doors.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bursar_chain::clock::SystemClock;
-use bursar_chain::ports::{Chain, Clock};
-use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::DRAIN_MS;
-use bursar_core::networks::ChainId;
 use bursar_domain::Action;
 use bursar_domain::allowance::Renewal;
 use bursar_domain::requests::Status;
 use secrecy::SecretString;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::agent_api::{Api, Server, ServerConfig};
+use crate::agent_api::listen::bind;
+use crate::agent_api::{Api, Exposure, Server, ServerConfig};
 use crate::chain_time::HintedClock;
-use crate::config::Config;
+use crate::config::{Config, Live};
 use crate::control::{ControlServer, serve_attached};
 use crate::core::Core;
 use crate::core::handle::Handle;
 use crate::edition::Edition;
+use crate::endpoints;
+use crate::funds::Funds;
 use crate::journal::{RedbStore, Store};
 use crate::lanes::payments::{self, Execution};
 use crate::operator;
@@ -72,13 +71,14 @@ impl Options {
 pub(crate) struct Shared {
     pub(crate) folder: DataFolder,
     pub(crate) edition: Edition,
-    pub(crate) config: Config,
+    pub(crate) settings: Live,
     pub(crate) mode: Mode,
     pub(crate) ports: Ports,
     pub(crate) core: Handle,
     pub(crate) vault: Arc<Vault>,
     pub(crate) execution: Execution,
     pub(crate) chain_time: HintedClock,
+    pub(crate) funds: Arc<Funds>,
     /// Work that must finish before the process ends.
     pub(crate) tasks: TaskTracker,
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,
@@ -99,11 +99,10 @@ impl Engine {
     /// Reads settings and journal and starts the core. Nothing listens yet.
     pub async fn open(options: Options) -> Result<Self, Fault> {
         let Options { folder, lock, edition, mode, listen, ports, store } = options;
-        let environment = |name: &str| std::env::var(name).ok();
-        let config = Config::load(&folder.file("settings.toml"), &environment, listen.as_deref())?;
+        let settings = Live::open(folder.file("settings.toml"), listen)?;
         let ports = match ports {
             Some(ports) => ports,
-            None => system_ports(&config)?,
+            None => system_ports(&settings.get())?,
         };
         let gate = Arc::new(Gate::default());
         let (opening, opening_gate) = (edition.clone(), Arc::clone(&gate));
@@ -132,16 +131,18 @@ impl Engine {
         };
         let faults = Arc::clone(&ports.faults);
         let execution = Execution { signer, core: core.clone(), tasks: tasks.clone(), faults };
+        let funds = Arc::new(Funds::new(&ports));
         let shared = Arc::new(Shared {
             folder,
             edition,
-            config,
+            settings,
             mode,
             ports,
             core,
             vault,
             execution,
             chain_time,
+            funds,
             tasks,
             server: tokio::sync::Mutex::new(None),
             wallet_changes: tokio::sync::Mutex::new(()),
@@ -161,7 +162,7 @@ impl Engine {
 
     /// Whether the settings want the agent server to start with the engine.
     pub fn autostart(&self) -> bool {
-        self.shared.config.autostart
+        self.shared.settings.get().autostart
     }
 
     pub fn vault(&self) -> &Arc<Vault> {
@@ -231,14 +232,30 @@ impl Shared {
             self.ports.clone(),
             self.execution.clone(),
             self.chain_time.clone(),
-            ServerConfig {
-                agent_field: self.edition.agent_field,
-                folder: self.folder.path().to_owned(),
-                hosts: Vec::new(),
-                rate_per_minute: self.config.rate_per_minute,
-                verify_settlements: self.config.verify_settlements,
-            },
+            Arc::clone(&self.funds),
+            self.server_config(),
         )
+    }
+
+    /// What the settings of file and journal say of the agent server. A running one keeps what it was
+    /// started with.
+    fn server_config(&self) -> ServerConfig {
+        let (config, settings) = (self.settings.get(), self.core.view().state.settings.clone());
+        ServerConfig {
+            agent_field: self.edition.agent_field,
+            folder: self.folder.path().to_owned(),
+            hosts: settings.hosts.clone(),
+            exposure: self.exposure(),
+            lan_bearer: settings.lan_bearer,
+            rate_per_minute: if settings.rate_limit_off { 0 } else { config.rate_per_minute },
+            verify_settlements: config.verify_settlements,
+        }
+    }
+
+    /// To whom the operator has opened the agent server.
+    fn exposure(&self) -> Exposure {
+        let lan = self.core.view().state.settings.allow_lan;
+        if lan { Exposure::Lan } else { Exposure::Loopback }
     }
 
     pub(crate) async fn start_server(&self) -> Result<SocketAddr, Fault> {
@@ -246,7 +263,7 @@ impl Shared {
         if let Some(running) = server.as_ref() {
             return Ok(running.address);
         }
-        let (address, listeners) = bind(self.config.listen).await?;
+        let (address, listeners) = bind(self.settings.get().listen, self.exposure()).await?;
         *server = Some(Server::start(Arc::new(self.api()), address, listeners));
         tracing::info!(%address, "agent server started");
         Ok(address)
@@ -283,51 +300,21 @@ pub(crate) async fn blocking<T: Send + 'static>(
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
 }
 
-/// Binds the address, and its sibling of the other loopback family where the port is fixed: an agent
-/// that says `localhost` may come by either.
-async fn bind(listen: SocketAddr) -> Result<(SocketAddr, Vec<TcpListener>), Fault> {
-    let failed = |error: std::io::Error| {
-        Fault::because(
-            Code::InUse,
-            format!(
-                "The agent server cannot listen on {listen}: {error}. Set server.listen to another port."
-            ),
-        )
-    };
-    let listener = TcpListener::bind(listen).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    let mut listeners = vec![listener];
-    if listen.port() != 0 && listen.ip() == std::net::Ipv4Addr::LOCALHOST {
-        let sibling = SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, listen.port()));
-        match TcpListener::bind(sibling).await {
-            Ok(listener) => listeners.push(listener),
-            Err(error) => tracing::debug!(%error, "not on IPv6 loopback"),
-        }
-    }
-    Ok((address, listeners))
-}
-
 fn system_ports(config: &Config) -> Result<Ports, Fault> {
     let clock: Arc<dyn Clock> = Arc::new(
         SystemClock::new().map_err(|error| Fault::because(Code::DataFolder, error.to_string()))?,
     );
-    let mut chains: BTreeMap<ChainId, Arc<dyn Chain>> = BTreeMap::new();
-    for (chain, endpoints) in &config.rpc {
-        if endpoints.is_empty() {
-            continue;
-        }
-        let rpc = RpcChain::new(RpcConfig::new(*chain, endpoints.clone()), Arc::clone(&clock))
-            .map_err(|error| {
-                Fault::because(Code::BadInput, format!("networks.{chain}.rpc: {error}."))
-            })?;
-        chains.insert(*chain, Arc::new(rpc));
-    }
+    let each = config.rpc.keys().map(|id| Ok((*id, endpoints::chain(config, *id, &clock)?)));
+    let each = each.collect::<Result<Vec<_>, Fault>>()?;
+    let explorers = config.explorer.keys().map(|id| Ok((*id, endpoints::explorer(config, *id)?)));
+    let explorers = explorers.collect::<Result<Vec<_>, Fault>>()?;
     Ok(Ports {
         clock,
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),
         faults: Arc::new(NoFaults),
-        chains,
+        chains: each.into_iter().filter_map(|(id, chain)| Some((id, chain?))).collect(),
+        explorers: explorers.into_iter().filter_map(|(id, one)| Some((id, one?))).collect(),
         signer: None,
     })
 }

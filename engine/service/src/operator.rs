@@ -4,7 +4,11 @@
 mod addresses;
 mod agents;
 mod audit;
+mod balances;
+mod config;
 mod describe;
+pub mod doctor;
+mod history;
 mod policies;
 mod requests;
 mod server;
@@ -16,7 +20,7 @@ use bursar_core::answers::{Answer, Reply, SecretField, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
-use bursar_core::wire::SecretPrompt;
+use bursar_core::wire::{Asking, SecretPrompt};
 use bursar_domain::Action;
 use secrecy::{ExposeSecret, SecretString};
 use unicode_normalization::UnicodeNormalization;
@@ -83,17 +87,22 @@ async fn dispatch(
     match order {
         Order::Wallet(order) => wallet::run(engine, order, dialogue).await,
         Order::Seed(order) => addresses::seed(engine, order, dialogue).await,
-        Order::Address(order) => addresses::address(engine, order).await,
+        Order::Address(order) => addresses::address(engine, order, dialogue).await,
+        Order::Balances(order) => balances::run(engine, order).await,
         Order::Policy(order) => policies::run(engine, order).await,
         Order::Agent(order) => agents::run(engine, order, dialogue).await,
         Order::Server(order) => server::server(engine, order).await,
         Order::Requests(order) => requests::list(engine, &order),
         Order::Approve(order) => requests::approve(engine, &order, dialogue).await,
         Order::Deny(order) => requests::deny(engine, &order).await,
+        Order::History(order) => history::run(engine, order, dialogue).await,
+        Order::Receipt(order) => history::receipt(engine, &order).await,
+        Order::Config(order) => config::run(engine, order).await,
         Order::Network(order) => server::network(engine, order).await,
         Order::Freeze => server::freeze(engine).await,
         Order::Thaw => server::thaw(engine, dialogue).await,
         Order::Status => server::status(engine).await,
+        Order::Doctor => doctor::run(engine, dialogue).await,
         Order::Audit(order) => audit::run(engine, order, dialogue).await,
     }
 }
@@ -119,6 +128,18 @@ fn needs_trust(engine: &Shared) -> Result<(), Fault> {
     match &engine.core.view().untrusted {
         None => Ok(()),
         Some(_why) => Err(Fault::new(Code::JournalUntrusted)),
+    }
+}
+
+/// Asks for a yes before something that cannot be taken back.
+async fn agree(dialogue: &mut Dialogue, lines: Vec<String>, question: &str) -> Result<(), Fault> {
+    match dialogue.asking() {
+        Asking::Agreed => Ok(()),
+        Asking::Interactive => dialogue.confirm(lines, question).await,
+        Asking::Silent => Err(Fault::because(
+            Code::ConfirmationNeeded,
+            "This cannot be taken back and nobody can be asked here: add --yes.",
+        )),
     }
 }
 

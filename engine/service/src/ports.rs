@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use bursar_chain::ports::{BoxFuture, Chain, Clock};
+use bursar_chain::ports::{BoxFuture, Chain, Clock, Explorer};
 use bursar_core::networks::ChainId;
 use bursar_x402::signature::Signature65;
 
@@ -84,6 +84,52 @@ impl Disk for SystemDisk {
     }
 }
 
+/// One chain for each network that has an endpoint.
+pub type Chains = PerNetwork<dyn Chain>;
+
+/// One explorer for each network that has one set.
+pub type Explorers = PerNetwork<dyn Explorer>;
+
+/// A counterparty for each network that has one. Cheap to clone; a change is seen by every copy.
+#[derive(Debug)]
+pub struct PerNetwork<T: ?Sized> {
+    // A lock, not a message: every question to a chain looks in, and it is never held across a wait.
+    each: Arc<RwLock<BTreeMap<ChainId, Arc<T>>>>,
+}
+
+impl<T: ?Sized> Clone for PerNetwork<T> {
+    fn clone(&self) -> Self {
+        Self { each: Arc::clone(&self.each) }
+    }
+}
+
+impl<T: ?Sized> Default for PerNetwork<T> {
+    fn default() -> Self {
+        Self { each: Arc::default() }
+    }
+}
+
+impl<T: ?Sized> PerNetwork<T> {
+    pub fn get(&self, chain: &ChainId) -> Option<Arc<T>> {
+        self.each.read().unwrap_or_else(PoisonError::into_inner).get(chain).cloned()
+    }
+
+    /// Takes other endpoints into use, or none. Questions in progress end where they began.
+    pub fn set(&self, chain: ChainId, to: Option<Arc<T>>) {
+        let mut each = self.each.write().unwrap_or_else(PoisonError::into_inner);
+        match to {
+            Some(to) => drop(each.insert(chain, to)),
+            None => drop(each.remove(&chain)),
+        }
+    }
+}
+
+impl<T: ?Sized> FromIterator<(ChainId, Arc<T>)> for PerNetwork<T> {
+    fn from_iter<I: IntoIterator<Item = (ChainId, Arc<T>)>>(chains: I) -> Self {
+        Self { each: Arc::new(RwLock::new(chains.into_iter().collect())) }
+    }
+}
+
 /// Everything that the engine reaches outside, in one place: the list of its counterparties.
 #[derive(Debug, Clone)]
 pub struct Ports {
@@ -91,8 +137,8 @@ pub struct Ports {
     pub random: Arc<dyn Random>,
     pub disk: Arc<dyn Disk>,
     pub faults: Arc<dyn Faults>,
-    /// One for each network that has an endpoint.
-    pub chains: BTreeMap<ChainId, Arc<dyn Chain>>,
+    pub chains: Chains,
+    pub explorers: Explorers,
     /// Signs instead of the vault; tests only.
     pub signer: Option<Arc<dyn Signer>>,
 }

@@ -228,6 +228,31 @@ impl Vault {
         self.gate.add_agent(id.clone(), secret.clone());
     }
 
+    /// Forgets the secret of an agent whose deletion is on disk. In a locked wallet the next unlock does it.
+    pub fn forget_agent(&self, id: &AgentId) -> Result<(), Fault> {
+        self.gate.forget_agent(id);
+        if !self.is_unlocked() {
+            return Ok(());
+        }
+        self.change(|wallet| {
+            wallet.remove_agent_secret(id);
+            Ok(())
+        })
+    }
+
+    /// The words of a seed, to be shown to the operator again.
+    pub fn seed_phrase(&self, id: SeedId) -> Result<Zeroizing<String>, Fault> {
+        self.with(|wallet| {
+            let seed = wallet.seeds().get(&id).ok_or_else(|| {
+                Fault::because(
+                    Code::NothingFound,
+                    format!("There is no seed {id}: see `seed list`."),
+                )
+            })?;
+            seed.phrase().map_err(|error| Fault::new(Code::InternalError).with_detail(error))
+        })
+    }
+
     /// An agent's shared secret, to be shown to the operator again.
     pub fn agent_secret(&self, id: &AgentId) -> Result<Option<Zeroizing<[u8; 32]>>, Fault> {
         self.with(|wallet| {

@@ -1,8 +1,12 @@
-//! Access to EVM chains and to the clock of this machine: the two ports through which the engine learns
-//! what the world is like, and their real implementations. Only [`rpc`] names a provider, only [`clock`]
-//! reads the wall clock, and nothing here holds a key or decides about money.
+//! Access to EVM chains, to their explorers and to the clock of this machine: the ports through which the
+//! engine learns what the world is like, and their real implementations. Only `outbound` opens
+//! connections, only [`clock`] reads the wall clock, and nothing here holds a key or decides about money.
 
+pub mod abi;
 pub mod clock;
+pub mod explorer_http;
+pub mod multicall;
+mod outbound;
 pub mod ports;
 pub mod rpc;
 pub mod zone;

@@ -1,5 +1,5 @@
-//! The shapes of the outside world that the engine knows: [`Clock`] and [`Chain`]. Traits and plain
-//! values only; nothing here reads a clock or opens a connection.
+//! The shapes of the outside world that the engine knows: [`Clock`], [`Chain`] and [`Explorer`]. Traits
+//! and plain values only; nothing here reads a clock or opens a connection.
 
 use std::fmt::{self, Debug};
 use std::pin::Pin;
@@ -56,6 +56,36 @@ pub trait Chain: Send + Sync + Debug {
     /// Broadcasts a signed transaction and gives its hash. **An error is no proof that it was not sent**:
     /// a node may take the bytes and lose the answer, and the next one then refuses them as known.
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256>;
+}
+
+/// One network's explorer, which knows of tokens that are in no table of ours. What it says is a stranger's
+/// word, and what its tokens say of themselves a stranger's stranger's: for showing, never for deciding.
+pub trait Explorer: Send + Sync + Debug {
+    /// The ERC-20 tokens of an account, at most [`TOKENS_MAX`](crate::explorer_http::TOKENS_MAX). An
+    /// account that the explorer has never seen has none.
+    fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenHeld>, ExplorerFault>>;
+}
+
+/// What an explorer says that an account holds of one token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenHeld {
+    pub address: Address,
+    /// What the token calls itself: of bounded length, otherwise as it came.
+    pub symbol: String,
+    /// `None` where it says nothing usable; its amount can then only be told in smallest units.
+    pub decimals: Option<u8>,
+    pub amount: U256,
+}
+
+/// Why an explorer gave no usable answer. Without a word of its own.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExplorerFault {
+    #[error("{endpoint} did not answer: {reason}")]
+    Unreachable { endpoint: EndpointLabel, reason: String },
+    #[error("{endpoint} answered with HTTP status {status}")]
+    Status { endpoint: EndpointLabel, status: u16 },
+    #[error("{endpoint} gave an unusable answer: {reason}")]
+    Malformed { endpoint: EndpointLabel, reason: &'static str },
 }
 
 /// The state of the chain that a question is about.
@@ -180,6 +210,6 @@ mod tests {
 
     #[test]
     fn the_ports_can_be_trait_objects() {
-        fn _uses(_clock: &dyn Clock, _chain: &dyn Chain) {}
+        fn _uses(_clock: &dyn Clock, _chain: &dyn Chain, _explorer: &dyn Explorer) {}
     }
 }

@@ -1,5 +1,5 @@
 //! The real [`Chain`]: JSON-RPC over HTTP to several endpoints, asked in their order until one answers.
-//! The only place that names a provider. It never believes an endpoint that has not said which chain it
+//! It never believes an endpoint that has not said which chain it
 //! serves, never follows a redirect, and never shows a URL.
 
 mod breaker;
@@ -7,7 +7,6 @@ mod config;
 mod endpoint;
 mod envelope;
 mod exchange;
-mod http;
 mod identity;
 mod quantity;
 mod receipt;
@@ -21,11 +20,11 @@ use std::sync::atomic::AtomicU64;
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
-use reqwest::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::outbound::Client;
 use crate::ports::{BlockTag, Chain, ChainReply, Clock, Receipt};
 use endpoint::Endpoint;
 use envelope::{Call, Kind};
@@ -59,7 +58,7 @@ impl RpcChain {
         let endpoints = each
             .map(|(text, place)| Endpoint::new(place, text, config.limits))
             .collect::<Result<_, _>>()?;
-        let client = http::client(&config.limits)?;
+        let client = Client::new(config.limits.attempt_timeout_ms).map_err(ConfigError::Client)?;
         Ok(Self { config, endpoints, client, clock, next_id: AtomicU64::new(1) })
     }
 

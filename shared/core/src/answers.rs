@@ -1,11 +1,21 @@
 //! What commands answer with: one value for `--json`, for the console and for text. Amounts are strings in
 //! dollars; a secret is never in here, it travels in a frame of its own ([`Reply::secret`]).
 
+mod balances;
+mod doctor;
+mod history;
+mod settings;
+
 use serde::{Deserialize, Serialize};
 
 use crate::card::Card;
 use crate::fault::Fault;
 use crate::policy::Policy;
+
+pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+pub use doctor::{CheckAnswer, CheckResult};
+pub use history::{ExportAnswer, HistoryAnswer, HistoryRow};
+pub use settings::SettingAnswer;
 
 /// Something the operator should know although the command succeeded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,20 +48,51 @@ pub enum SecretField {
 pub enum Answer {
     Wallet(WalletAnswer),
     Seed(SeedAnswer),
-    Seeds { seeds: Vec<SeedAnswer> },
+    Seeds {
+        seeds: Vec<SeedAnswer>,
+    },
     Address(AddressAnswer),
-    Addresses { addresses: Vec<AddressAnswer> },
+    Addresses {
+        addresses: Vec<AddressAnswer>,
+    },
+    Balances {
+        addresses: Vec<HoldingsAnswer>,
+    },
     Policy(PolicyAnswer),
-    Policies { policies: Vec<PolicyAnswer> },
-    Deleted { name: String },
+    Policies {
+        policies: Vec<PolicyAnswer>,
+    },
+    Rehearsal(RehearsalAnswer),
+    Deleted {
+        name: String,
+    },
     Agent(AgentAnswer),
-    Agents { agents: Vec<AgentAnswer> },
+    Agents {
+        agents: Vec<AgentAnswer>,
+    },
     Credentials(CredentialsAnswer),
     Server(ServerAnswer),
-    Requests { requests: Vec<RequestAnswer> },
+    Requests {
+        requests: Vec<RequestAnswer>,
+    },
     Decided(DecidedAnswer),
-    Networks { networks: Vec<NetworkAnswer> },
-    Frozen { frozen: bool },
+    History(HistoryAnswer),
+    Exported(ExportAnswer),
+    /// In AP2's form, as the agent server gives it.
+    Receipt(serde_json::Value),
+    Setting(SettingAnswer),
+    Settings {
+        settings: Vec<SettingAnswer>,
+    },
+    Doctor {
+        checks: Vec<CheckAnswer>,
+    },
+    Networks {
+        networks: Vec<NetworkAnswer>,
+    },
+    Frozen {
+        frozen: bool,
+    },
     Status(StatusAnswer),
     Audit(AuditAnswer),
 }
@@ -100,6 +141,21 @@ pub struct PolicyAnswer {
     pub payments: PaymentPolicyAnswer,
     pub trading: TradingPolicyAnswer,
     pub lending: LendingPolicyAnswer,
+}
+
+/// What `policy test` found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RehearsalAnswer {
+    pub policy: String,
+    /// Dollars.
+    pub amount: String,
+    pub network: String,
+    pub domain: Option<String>,
+    /// `act`, `hold` or `refuse`.
+    pub verdict: String,
+    /// The code that the agent would see, or the reason for the hold; none if the policy acts.
+    pub code: Option<String>,
+    pub reason: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -212,7 +268,10 @@ pub struct CredentialsAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerAnswer {
     pub running: bool,
+    /// Where programs of this machine call it.
     pub url: Option<String>,
+    /// Other machines of the network can call it too.
+    pub open_to_network: bool,
     pub locked: bool,
 }
 

@@ -3,6 +3,9 @@
 
 mod address;
 mod agent;
+mod balances;
+mod config;
+mod history;
 mod policy;
 mod requests;
 mod server;
@@ -13,6 +16,11 @@ use serde::{Deserialize, Serialize};
 
 pub use address::AddressOrder;
 pub use agent::{AgentOrder, AuthMode};
+pub use balances::BalancesOrder;
+pub use config::ConfigOrder;
+pub use history::{
+    HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, HistoryStatus, ReceiptOrder, Since,
+};
 pub use policy::{PolicyOptions, PolicyOrder};
 pub use requests::{Approve, Deny, RequestsOrder};
 pub use server::{AuditOrder, NetworkOrder, ServerOrder};
@@ -31,6 +39,8 @@ pub enum Order {
     /// Addresses that agents pay from.
     #[command(subcommand)]
     Address(AddressOrder),
+    /// What the addresses hold; needs a running engine.
+    Balances(BalancesOrder),
     /// Policies: what an agent may do without asking, and at all.
     #[command(subcommand)]
     Policy(PolicyOrder),
@@ -48,7 +58,14 @@ pub enum Order {
     /// Deny a waiting request.
     #[command(alias = "reject")]
     Deny(Deny),
-    /// Networks: list, enable, disable.
+    /// Past requests, newest first, and their export.
+    History(HistoryOrder),
+    /// The receipt of one request.
+    Receipt(ReceiptOrder),
+    /// Settings: look at them, change them.
+    #[command(subcommand)]
+    Config(ConfigOrder),
+    /// Networks: list, enable, disable, choose endpoints.
     #[command(subcommand)]
     Network(NetworkOrder),
     /// Stop every agent at once; survives restarts until `thaw`.
@@ -57,6 +74,8 @@ pub enum Order {
     Thaw,
     /// Wallet, server, agents and requests at a glance.
     Status,
+    /// Look at everything that the wallet needs; changes nothing.
+    Doctor,
     /// The journal's chain and seals.
     #[command(subcommand)]
     Audit(AuditOrder),
@@ -97,16 +116,22 @@ impl Order {
             Order::Wallet(order) => order.name(),
             Order::Seed(order) => order.name(),
             Order::Address(order) => order.name(),
+            Order::Balances(_) => "balances",
             Order::Policy(order) => order.name(),
             Order::Agent(order) => order.name(),
             Order::Server(order) => order.name(),
             Order::Requests(_) => "requests",
             Order::Approve(_) => "approve",
             Order::Deny(_) => "deny",
+            Order::History(HistoryOrder { export: Some(_), .. }) => "history.export",
+            Order::History(_) => "history",
+            Order::Receipt(_) => "receipt",
+            Order::Config(order) => order.name(),
             Order::Network(order) => order.name(),
             Order::Freeze => "freeze",
             Order::Thaw => "thaw",
             Order::Status => "status",
+            Order::Doctor => "doctor",
             Order::Audit(order) => order.name(),
         }
     }
@@ -114,7 +139,14 @@ impl Order {
     /// Whether the command is about a running engine's work and makes no sense without one. Every other
     /// command becomes the engine for itself when none runs.
     pub fn needs_running_engine(&self) -> bool {
-        matches!(self, Order::Approve(_) | Order::Deny(_) | Order::Server(ServerOrder::Stop))
+        matches!(
+            self,
+            Order::Approve(_)
+                | Order::Deny(_)
+                | Order::Server(ServerOrder::Stop)
+                | Order::Balances(_)
+                | Order::Address(AddressOrder::Balance { .. })
+        )
     }
 }
 
@@ -138,6 +170,9 @@ mod tests {
             "pending",
             "approve 0123abcd --yes",
             "reject 0123abcd too dear",
+            "balances",
+            "balances --address research --network base",
+            "address balance research --network 8453",
         ] {
             Order::parse_line(line).unwrap_or_else(|error| panic!("{line}: {error}"));
         }

@@ -3,6 +3,10 @@
 
 /// One HTTP body: the original's bound, which agents may rely on.
 pub const BODY_BYTES: usize = 1 << 20;
+/// A body of more counts as large.
+pub const SMALL_BODY_BYTES: u64 = 64 << 10;
+/// Large bodies in memory at once: all connections with one each would take a gigabyte.
+pub const LARGE_BODIES: usize = 64;
 /// The payment-required header after base64: no honest offer comes near it.
 pub const PAYMENT_HEADER_BYTES: usize = 64 << 10;
 /// Nesting of a request body; the canonical-JSON vectors accept 127 and refuse 128.
@@ -86,12 +90,30 @@ pub const SIGNER_WAIT_MS: u64 = 5_000;
 /// How long a stopping engine waits for calls in progress.
 pub const DRAIN_MS: u64 = 10_000;
 
+/// How long looking up what one address holds may take: the patience of an agent's HTTP client.
+pub const FUNDS_WAIT_MS: u64 = 10_000;
+/// How long an address's balances are told without asking again: about a block, and asking in a loop then
+/// costs our nodes one question in that time.
+pub const FUNDS_FRESH_MS: u64 = 2_000;
+/// Addresses and networks whose latest balances are remembered.
+pub const FUNDS_KEPT: usize = 1024;
+/// Addresses whose balances one command looks up: its answer, on every network there is, fits into a frame.
+pub const FUNDS_ADDRESSES: usize = 50;
+/// Tokens of explorers in that answer.
+pub const FUNDS_FOREIGN_TOKENS: usize = 500;
+
 /// One frame of the control channel.
 pub const FRAME_BYTES: usize = 1 << 20;
 /// Nesting of a JSON frame.
 pub const FRAME_DEPTH: usize = 32;
 /// How long a client may take to prove that it knows the token.
 pub const HANDSHAKE_MS: u64 = 5_000;
+/// Rows of the history in one answer: more would not fit a frame. An export has no such bound.
+pub const HISTORY_ROWS: usize = 500;
+/// Text in one piece of an export.
+pub const PART_BYTES: usize = 64 << 10;
+/// How long an export waits for a program that takes no more pieces: it keeps the journal from reusing space.
+pub const PART_WAIT_MS: u64 = 60_000;
 /// Consoles and commands attached at once.
 pub const CONTROL_SESSIONS: usize = 64;
 
@@ -99,6 +121,67 @@ pub const CONTROL_SESSIONS: usize = 64;
 pub const RATE_PER_MINUTE: u32 = 300;
 /// Addresses that the rate limit keeps count of.
 pub const RATE_KEYS: usize = 65_536;
+/// Failed proofs a minute for one agent from one address: a program that lost its secret asks less often,
+/// whoever guesses asks more often.
+pub const FAILED_AUTH_PER_MINUTE: u32 = 30;
+/// Bearer agents that came from another machine and are remembered: more than anybody registers.
+pub const LAN_BEARER_AGENTS: usize = 1024;
+/// One of them is warned of once in as long: a warning for every payment would be read by nobody.
+pub const LAN_BEARER_WARN_MS: u64 = 60_000;
+
+/// A request's line and headers: an agent's take less than one.
+pub const HEAD_BYTES: usize = 16 << 10;
+/// Header lines of one request.
+pub const HEAD_LINES: usize = 64;
+/// Method, target and version: a target carries one id at most.
+pub const REQUEST_LINE_BYTES: usize = 4 << 10;
+/// Digits of an announced length: more than any number of bytes that is refused for its size.
+pub const LENGTH_DIGITS: usize = 16;
+/// Hex digits of a chunk's length, for the same reason.
+pub const CHUNK_DIGITS: usize = 8;
+/// What is made ready for one read of a connection.
+pub const READ_BYTES: usize = 4 << 10;
+/// What a connection that waits may keep of the buffers that a large request made it grow.
+pub const KEPT_BYTES: usize = 64 << 10;
+/// One answer: ours are small, and the largest is a document.
+pub const REPLY_BYTES: usize = 1 << 20;
+
+/// A request's head, from its first byte: a local client sends it in one piece.
+pub const HEAD_MS: u64 = 5_000;
+/// A request's body.
+pub const BODY_MS: u64 = 10_000;
+/// How long a body may come at any pace.
+pub const BODY_GRACE_MS: u64 = 1_000;
+/// The pace of a body after that, on average: slower is holding a connection, not sending.
+pub const BODY_BYTES_PER_S: u64 = 1 << 10;
+/// A connection between two requests.
+pub const IDLE_MS: u64 = 30_000;
+/// A peer that does not read its answer.
+pub const WRITE_MS: u64 = 10_000;
+/// An agent's call in all, the wait for a signer and the arrival of the body included.
+pub const HANDLER_MS: u64 = 30_000;
+/// How long what still arrives is read away after the last answer: a socket that is closed with unread
+/// data takes the answer with it.
+pub const LINGER_MS: u64 = 2_000;
+/// How much is read away: a few bodies that were refused for their size.
+pub const LINGER_BYTES: usize = 4 << 20;
+
+/// Connections of the agent server: a thousand agents that keep one each, and some.
+pub const CONNECTIONS: usize = 1_100;
+/// Connections of one remote peer.
+pub const CONNECTIONS_PER_PEER: usize = 32;
+/// Connections that only this machine's programs may have.
+pub const CONNECTIONS_FOR_LOOPBACK: usize = 8;
+/// Callers that are being told at once that there is no room; more are hung up on.
+pub const TURNED_AWAY: usize = 64;
+/// Connections that may wait to be accepted.
+pub const LISTEN_BACKLOG: u32 = 1024;
+/// Pause after a connection could not be accepted: without descriptors, trying again at once only burns
+/// the processor.
+pub const ACCEPT_PAUSE_MS: u64 = 100;
+/// Open files that an engine needs: its connections, those that are turned away, control sessions,
+/// journal, endpoints, and room to spare.
+pub const OPEN_FILES: u64 = 2_048;
 
 /// Shortest password of a wallet.
 pub const PASSWORD_CHARS: usize = 8;

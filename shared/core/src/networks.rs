@@ -30,6 +30,17 @@ pub struct Stablecoin {
     pub domain_separator: B256,
 }
 
+/// A token that is what its symbol says, besides the dollar token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Token {
+    pub symbol: &'static str,
+    pub address: Address,
+    pub decimals: u8,
+}
+
+/// Decimals of every network's native coin, as JSON-RPC counts it.
+pub const NATIVE_DECIMALS: u8 = 18;
+
 /// One chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
@@ -41,6 +52,10 @@ pub struct Network {
     /// Symbol of the coin that pays gas.
     pub native: &'static str,
     pub stablecoin: Stablecoin,
+    /// Further tokens whose balances are always looked up.
+    pub tokens: &'static [Token],
+    /// Its explorer answers HTTP 500 for an address that it has never seen.
+    pub explorer_500_unseen: bool,
     /// Public endpoints, in the order in which they are tried; empty: the operator must choose one.
     pub rpc: &'static [&'static str],
     /// Enabled in the full edition until the operator says otherwise.
@@ -75,6 +90,12 @@ pub static NETWORKS: &[Network] = &[
                 "0x7a3d7400b27830f4f91c2c16a082486d67c1befecaec2f53b33f1f35d5b62036"
             ),
         },
+        tokens: &[Token {
+            symbol: "WETH",
+            address: address!("0x0Bd7D308f8E1639FAb988df18A8011f41EAcAD73"),
+            decimals: 18,
+        }],
+        explorer_500_unseen: true,
         rpc: &["https://rpc.mainnet.chain.robinhood.com"],
         on_by_default: true,
     },
@@ -93,6 +114,8 @@ pub static NETWORKS: &[Network] = &[
                 "0xb1debe91e09d82163fd9cddaab89359061c0671664e1611258a3c3de7c2d950b"
             ),
         },
+        tokens: &[],
+        explorer_500_unseen: false,
         rpc: &["https://rpc.testnet.chain.robinhood.com"],
         on_by_default: false,
     },
@@ -111,6 +134,12 @@ pub static NETWORKS: &[Network] = &[
                 "0x02fa7265e7c5d81118673727957699e4d68f74cd74b7db77da710fe8a2c7834f"
             ),
         },
+        tokens: &[Token {
+            symbol: "WETH",
+            address: address!("0x4200000000000000000000000000000000000006"),
+            decimals: 18,
+        }],
+        explorer_500_unseen: false,
         rpc: &["https://mainnet.base.org"],
         on_by_default: true,
     },
@@ -129,6 +158,8 @@ pub static NETWORKS: &[Network] = &[
                 "0x71f17a3b2ff373b803d70a5a07c046c1a2bc8e89c09ef722fcb047abe94c9818"
             ),
         },
+        tokens: &[],
+        explorer_500_unseen: false,
         rpc: &["https://sepolia.base.org"],
         on_by_default: false,
     },
@@ -147,6 +178,8 @@ pub static NETWORKS: &[Network] = &[
                 "0xe182bdd83730d37cc41c779b38c22661c4c347f647925627d97926ee54dd4044"
             ),
         },
+        tokens: &[],
+        explorer_500_unseen: false,
         rpc: &["https://skale-base.skalenodes.com/v1/base"],
         on_by_default: false,
     },
@@ -165,6 +198,8 @@ pub static NETWORKS: &[Network] = &[
                 "0x9c66d10c4bfde137b77b28f21e155cb5aa5acec7c1ae89d30a5467e11a74fc86"
             ),
         },
+        tokens: &[],
+        explorer_500_unseen: false,
         rpc: &["https://base-sepolia-testnet.skalenodes.com/v1/jubilant-horrible-ancha"],
         on_by_default: false,
     },
@@ -183,6 +218,8 @@ pub static NETWORKS: &[Network] = &[
                 "0x06c37168a7db5138defc7866392bb87a741f9b3d104deb5094588ce041cae335"
             ),
         },
+        tokens: &[],
+        explorer_500_unseen: false,
         rpc: &[],
         on_by_default: false,
     },
@@ -201,6 +238,8 @@ pub static NETWORKS: &[Network] = &[
                 "0xb90e5057db141a932946e64d09ccb7ffc9b00bd79fec26f698d29af0c83320a6"
             ),
         },
+        tokens: &[],
+        explorer_500_unseen: false,
         rpc: &[],
         on_by_default: false,
     },
@@ -223,41 +262,4 @@ pub fn by_text(text: &str) -> Option<&'static Network> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use alloy_primitives::{U256, keccak256};
-
-    #[test]
-    fn every_row_hashes_to_its_domain_separator() {
-        let domain = keccak256(
-            "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)",
-        );
-        for row in NETWORKS {
-            let coin = row.stablecoin;
-            let words = [
-                domain.0,
-                keccak256(coin.domain_name).0,
-                keccak256(coin.domain_version).0,
-                U256::from(row.chain.0).to_be_bytes(),
-                coin.address.into_word().0,
-            ];
-            assert_eq!(keccak256(words.concat()), coin.domain_separator, "{}", row.title);
-        }
-    }
-
-    #[test]
-    fn a_network_is_found_by_every_name_it_has_and_by_no_other() {
-        for row in NETWORKS {
-            assert_eq!(by_text(&row.caip2()), Some(row));
-            assert_eq!(by_text(&row.chain.to_string()), Some(row));
-            for name in row.v1_names {
-                assert_eq!(by_text(&name.to_uppercase()), Some(row));
-            }
-        }
-        for unknown in
-            ["", "eip155:", "eip155:08453", "mainnet", "eip155:99999", "solana:8453", "+1"]
-        {
-            assert_eq!(by_text(unknown), None, "{unknown}");
-        }
-    }
-}
+mod tests;

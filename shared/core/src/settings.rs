@@ -1,6 +1,8 @@
 //! Settings whose change may loosen what protects the operator. They live in the journal, where an edit of a
 //! file cannot reach them; all others are in `settings.toml`.
 
+pub mod keys;
+
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{MAX_HOSTS, MAX_VALIDITY_S};

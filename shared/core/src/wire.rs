@@ -79,12 +79,33 @@ pub enum Asking {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "frame", rename_all = "snake_case")]
 pub enum ToClient {
-    Hello { protocol: u32, version: String, nonce: String, proof: String },
-    Refused { fault: Fault },
+    Hello {
+        protocol: u32,
+        version: String,
+        nonce: String,
+        proof: String,
+    },
+    Refused {
+        fault: Fault,
+    },
     Welcome,
-    Progress { id: u64, text: String },
-    Prompt { id: u64, prompt: Prompt },
-    Done { id: u64, reply: Box<Reply> },
+    Progress {
+        id: u64,
+        text: String,
+    },
+    /// The next piece of a file that the command makes: the program writes it, with its user's rights.
+    Part {
+        id: u64,
+        text: String,
+    },
+    Prompt {
+        id: u64,
+        prompt: Prompt,
+    },
+    Done {
+        id: u64,
+        reply: Box<Reply>,
+    },
 }
 
 /// What the engine asks the operator in the middle of a command.

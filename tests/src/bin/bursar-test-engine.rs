@@ -6,7 +6,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bursar_chain::ports::{Chain, Clock};
+use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
+use bursar_chain::ports::{Chain, Clock, Explorer};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::fault::Fault;
 use bursar_core::networks::ChainId;
@@ -46,7 +47,8 @@ async fn run() -> Result<(), Fault> {
     };
     let mut options = Options::new(folder, lock, test_edition(), Mode::Full);
     options.ports = Some(Ports {
-        chains: chains(&clock),
+        chains: chains(&clock).into_iter().collect(),
+        explorers: explorers().into_iter().collect(),
         clock,
         random: Arc::new(SystemRandom),
         disk: Arc::new(SystemDisk),
@@ -91,4 +93,10 @@ fn chains(clock: &Arc<dyn Clock>) -> BTreeMap<ChainId, Arc<dyn Chain>> {
     let config = RpcConfig::new(base, [url]);
     let chain = RpcChain::new(config, Arc::clone(clock)).expect("an endpoint");
     BTreeMap::from([(base, Arc::new(chain) as Arc<dyn Chain>)])
+}
+
+fn explorers() -> BTreeMap<ChainId, Arc<dyn Explorer>> {
+    let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_EXPLORER") else { return BTreeMap::new() };
+    let explorer = ExplorerHttp::new(&url, ExplorerLimits::default()).expect("an explorer");
+    BTreeMap::from([(ChainId(8453), Arc::new(explorer) as Arc<dyn Explorer>)])
 }

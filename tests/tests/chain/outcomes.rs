@@ -32,10 +32,13 @@ async fn a_payment_below_the_threshold_settles_and_asks_nobody() {
 async fn a_held_payment_settles_once_the_operator_approves() {
     let Some(chain) = local_chain(BASE).await else { return };
     let mut stage = Stage::set(chain, Start::default()).await;
-    for case in &CASES {
-        let agent = stage.hire(&case.name(), case.auth).await;
+    for (case, path) in
+        CASES.iter().flat_map(|case| ["/large", "/v1/large"].map(|path| (case, path)))
+    {
+        let agent =
+            stage.hire(&format!("{}{}", case.name(), path.replace('/', "-")), case.auth).await;
         let before = stage.balances().await;
-        let mut buyer = stage.send(case, &agent, "/large");
+        let mut buyer = stage.send(case, &agent, path);
         let request = stage.held_one().await;
         let card = request.card.expect("a card");
         assert_eq!(card.hold, HoldReason::AboveThreshold);
@@ -131,8 +134,7 @@ async fn a_payment_after_the_clock_went_back_is_signed() {
     let body = stage.ask_for(&agent, "/small").await;
     let (status, answer) = stage.ask(&body).await;
     assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
-    let header = answer["header_value"].as_str().expect("a header");
-    assert_eq!(stage.pay(&stage.url("/small"), header).await.0, 200);
+    assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
     stage.settled(SMALL).await;
     stage.assert_moved(before, SMALL).await;
 }

@@ -34,25 +34,10 @@ impl Case {
     /// Starts the program on its way to buy what is at `url`, by the wallet at `wallet`.
     pub(crate) fn send(&self, agent: &Agent, wallet: &str, url: &str) -> Buyer {
         let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../demo/agents");
-        let child = Command::new(self.program)
-            .arg(scripts.join(self.script))
-            .args(["--poll", "0.05", "--timeout", &PATIENCE.as_secs().to_string(), url])
-            .env("WALLET_URL", wallet)
-            .env("WALLET_AGENT_ID", &agent.id)
-            .env("WALLET_AGENT_TOKEN", &agent.token)
-            .env("WALLET_AUTH_MODE", self.auth)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap_or_else(|error| {
-                panic!(
-                    "{} is missing ({error}): apt-get install -y python3 nodejs npm",
-                    self.program
-                )
-            });
-        Buyer { child }
+        let mut command = Command::new(self.program);
+        command.arg(scripts.join(self.script)).args(["--poll", "0.05", "--timeout"]);
+        command.arg(PATIENCE.as_secs().to_string()).arg(url);
+        Buyer::start(command, agent, wallet)
     }
 }
 
@@ -71,6 +56,27 @@ pub(crate) struct Told {
 }
 
 impl Buyer {
+    /// Starts any program that takes its agent from the environment.
+    pub(crate) fn start(mut command: Command, agent: &Agent, wallet: &str) -> Self {
+        let child = command
+            .env("WALLET_URL", wallet)
+            .env("WALLET_AGENT_ID", &agent.id)
+            .env("WALLET_AGENT_TOKEN", &agent.token)
+            .env("WALLET_AUTH_MODE", if agent.bearer { "bearer" } else { "hmac" })
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| {
+                let program = command.as_std().get_program();
+                panic!(
+                    "{program:?} is missing ({error}): apt-get install -y python3 nodejs npm curl"
+                )
+            });
+        Self { child }
+    }
+
     /// Whether it has not come back yet.
     pub(crate) fn is_away(&mut self) -> bool {
         self.child.try_wait().expect("a child of ours").is_none()

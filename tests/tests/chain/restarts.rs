@@ -44,8 +44,7 @@ async fn a_held_request_survives_a_restart_and_settles() {
         stage.operator.must(&format!("approve {id}")).await;
         let (status, answer) = stage.poll(&id).await;
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
-        let header = answer["header_value"].as_str().expect("a header");
-        assert_eq!(stage.pay(&stage.url("/large"), header).await.0, 200);
+        assert_eq!(stage.deliver(&stage.url("/large"), &answer).await.0, 200);
         stage.settled(LARGE).await;
         stage.assert_moved(before, LARGE).await;
     }
@@ -55,16 +54,18 @@ async fn a_held_request_survives_a_restart_and_settles() {
 async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
     let Some(chain) = local_chain(BASE).await else { return };
     let mut stage = Stage::set(chain, Start::default()).await;
-    for auth in ["hmac", "bearer"] {
-        let agent = stage.hire(auth, auth).await;
+    let cases =
+        ["/small", "/v1/small"].into_iter().flat_map(|path| [(path, "hmac"), (path, "bearer")]);
+    for (path, auth) in cases {
+        let agent = stage.hire(&format!("{auth}{}", path.replace('/', "-")), auth).await;
         let before = stage.balances().await;
-        let body = stage.ask_for(&agent, "/small").await;
+        let body = stage.ask_for(&agent, path).await;
         let (status, answer) = stage.ask(&body).await;
         // At once: the record of the signature may still wait for its commit.
         stage.engine.kill();
         assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
         let header = answer["header_value"].as_str().expect("a header");
-        assert_eq!(stage.pay(&stage.url("/small"), header).await.0, 200);
+        assert_eq!(stage.deliver(&stage.url(path), &answer).await.0, 200);
         let (terms, _transaction) = stage.settled(SMALL).await;
 
         stage.start_again().await;
@@ -72,10 +73,10 @@ async fn after_kill_9_the_same_body_gets_the_same_header_and_pays_once() {
         assert_eq!(stage.ask(&body).await, (200, answer.clone()), "{auth}");
 
         // Neither this merchant takes it again, nor the chain from one who has forgotten it.
-        assert_eq!(stage.pay(&stage.url("/small"), header).await.0, 402);
+        assert_eq!(stage.deliver(&stage.url(path), &answer).await.0, 402);
         let forgetful = open_shop(&stage.chain).await;
-        let url = format!("{}/small", forgetful.url());
-        assert_eq!(stage.pay(&url, header).await.0, 402);
+        let url = format!("{}{path}", forgetful.url());
+        assert_eq!(stage.deliver(&url, &answer).await.0, 402);
         let refused = forgetful.payments().pop().expect("a payment").outcome;
         let Outcome::Refused { reason } = refused else { panic!("{refused:?}") };
         assert!(reason.contains("authorization is used"), "{reason}");
@@ -151,8 +152,7 @@ async fn a_call_in_progress_is_answered_before_sigterm_ends_the_engine() {
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer");
     assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
     let answer: Value = serde_json::from_str(body).expect("JSON");
-    let header = answer["header_value"].as_str().expect("a header");
-    assert_eq!(stage.pay(&stage.url("/small"), header).await.0, 200);
+    assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
     stage.settled(SMALL).await;
     stage.assert_moved(before, SMALL).await;
     // And the next engine knows of it.

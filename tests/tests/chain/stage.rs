@@ -1,6 +1,7 @@
 //! The scene of every test here: a local chain, a merchant who settles on it, and an engine as a process
 //! with its operator at the control socket. Each test sets up its own, so that none depends on another.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, U256};
@@ -9,7 +10,7 @@ use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
 use bursar_demo::devnet::install::chain_or_skip;
 use bursar_demo::devnet::{Authorization, Devnet};
-use bursar_demo::merchant::{Merchant, MerchantConfig, Outcome};
+use bursar_demo::merchant::{Merchant, MerchantConfig, Outcome, Version};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::{BASE, PAY_TO, opened};
 use bursar_tests::operator::{Expect, Operator};
@@ -55,7 +56,9 @@ pub(crate) fn merchant_address() -> Address {
 pub(crate) async fn open_shop(chain: &Devnet) -> Merchant {
     let mut goods = MerchantConfig::new(BASE, merchant_address())
         .sell("/small", SMALL)
+        .sell_in(Version::V1, "/v1/small", SMALL)
         .sell("/large", LARGE)
+        .sell_in(Version::V1, "/v1/large", LARGE)
         .settle_on(chain.clone());
     for n in 0..10 {
         goods = goods.sell(&format!("/{n}"), NUMBERED + n);
@@ -94,8 +97,13 @@ pub(crate) struct Stage {
     pub(crate) operator: Operator,
     /// The address that agents pay from.
     pub(crate) payer: Address,
-    start: Start,
+    /// What the next engine is started with.
+    pub(crate) start: Start,
     client: reqwest::Client,
+    /// How far the engine's clock is ahead.
+    ahead_ms: i64,
+    /// The latest timestamp of an agent: no two asks are of one second, or they would be one payment.
+    stamp: AtomicI64,
     /// Kept, so that the folder lives as long as the engine.
     _home: TempDir,
 }
@@ -116,7 +124,19 @@ impl Stage {
         let merchant = open_shop(&chain).await;
         let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
         let client = client.expect("a client");
-        Self { chain, merchant, engine, operator, payer, start, client, _home: home }
+        let (ahead_ms, stamp) = (0, AtomicI64::new(0));
+        Self {
+            chain,
+            merchant,
+            engine,
+            operator,
+            payer,
+            start,
+            client,
+            ahead_ms,
+            stamp,
+            _home: home,
+        }
     }
 
     /// Starts an engine on the same folder, once the one before is gone. Its wallet is locked.
@@ -145,30 +165,90 @@ impl Stage {
         format!("{}{path}", self.merchant.url())
     }
 
-    /// The merchant's payment-required header for `path`.
-    pub(crate) async fn offer(&self, path: &str) -> String {
-        let answer = self.client.get(self.url(path)).send().await.expect("the merchant answers");
-        assert_eq!(answer.status(), 402);
-        answer.headers()["payment-required"].to_str().expect("text").to_owned()
-    }
-
     /// A body that asks for a payment of what is at `path`, to be sent more than once.
     pub(crate) async fn ask_for(&self, agent: &Agent, path: &str) -> Value {
+        let url = self.url(path);
+        let told = self.client.get(&url).send().await.expect("the merchant answers");
+        assert_eq!(told.status(), 402);
+        match told.headers().get("payment-required").cloned() {
+            Some(offer) => agent.ask(self.stamp(), offer.to_str().expect("text"), Some(&url)),
+            None => agent.ask_data(self.stamp(), &told.json().await.expect("JSON"), Some(&url)),
+        }
+    }
+
+    /// A second in which no agent has signed yet.
+    pub(crate) fn stamp(&self) -> i64 {
         let now = jiff::Timestamp::now().as_second();
-        agent.ask(now, &self.offer(path).await, Some(&self.url(path)))
+        let next = |last: i64| Some(now.max(last + 1));
+        let last = self.stamp.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        now.max(last.expect("always some") + 1)
     }
 
     pub(crate) async fn ask(&self, body: &Value) -> (u16, Value) {
         answer(self.client.post(format!("{}/sign", self.engine.url)).json(body)).await
     }
 
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        answer(self.client.post(format!("{}{path}", self.engine.url)).json(body)).await
+    }
+
     pub(crate) async fn poll(&self, id: &str) -> (u16, Value) {
         answer(self.client.get(format!("{}/sign/status/{id}", self.engine.url))).await
     }
 
-    /// Gets `url` with a payment header.
-    pub(crate) async fn pay(&self, url: &str, header: &str) -> (u16, Value) {
-        answer(self.client.get(url).header("PAYMENT-SIGNATURE", header)).await
+    /// An agent's report of what became of a payment.
+    pub(crate) async fn report(
+        &self,
+        agent: &Agent,
+        id: &str,
+        event: &str,
+        tx_hash: &str,
+    ) -> (u16, Value) {
+        let body = agent.report(self.stamp(), id, event, Some(tx_hash));
+        answer(self.client.post(format!("{}/callback", self.engine.url)).json(&body)).await
+    }
+
+    pub(crate) async fn receipt(&self, id: &str) -> Value {
+        let told = self.client.get(format!("{}/receipt/{id}", self.engine.url));
+        let (status, receipt) = answer(told).await;
+        assert_eq!(status, 200, "{receipt}");
+        receipt
+    }
+
+    /// Half a second passes for the engine: what it does after a pause is done soon.
+    pub(crate) async fn pass(&mut self) {
+        self.go_ahead(500);
+        sleep(PAUSE).await;
+    }
+
+    /// So much time passes for the engine. After five minutes it takes no hmac proof of the real time.
+    pub(crate) fn go_ahead(&mut self, ms: i64) {
+        self.ahead_ms += ms;
+        self.engine.skew(self.ahead_ms);
+    }
+
+    /// The receipt, once the engine's own look at the chain has come to that.
+    pub(crate) async fn looked_up(&mut self, id: &str, verdict: &str) -> Value {
+        let end = Instant::now() + PATIENCE;
+        // More than its pause before a first look, and no more: a busy machine needs real time.
+        let mut passes = 6;
+        loop {
+            let receipt = self.receipt(id).await;
+            match receipt["settlement"]["verification"]["status"].as_str() {
+                Some(found) if found == verdict => return receipt,
+                Some("pending") if passes > 0 => self.pass().await,
+                Some("pending") if Instant::now() < end => sleep(PAUSE).await,
+                _other => panic!("not {verdict}: {receipt}"),
+            }
+            passes = (passes - 1).max(0);
+        }
+    }
+
+    /// Gets `url` with the payment in a wallet's answer.
+    pub(crate) async fn deliver(&self, url: &str, signed: &Value) -> (u16, Value) {
+        let text = |name: &str| signed[name].as_str().unwrap_or_else(|| panic!("{signed}"));
+        let paying = self.client.get(url).header(text("header_name"), text("header_value"));
+        answer(paying).await
     }
 
     /// What waits for the operator, once that is so many.

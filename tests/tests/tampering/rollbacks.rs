@@ -59,7 +59,7 @@ async fn a_wallet_older_than_the_journal_opens_and_names_the_agents_without_a_se
     for agent in agents {
         let lost = agent.agent_id == late.id;
         assert_eq!(agent.problem.is_some(), lost, "{agent:?}");
-        let way_out = "agent instructions <name> --regenerate";
+        let way_out = "agent instructions <agent> --regenerate";
         assert!(agent.problem.is_none_or(|problem| problem.contains(way_out)));
     }
     let now = stage.engine().now_s();

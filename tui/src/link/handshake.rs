@@ -83,6 +83,7 @@ fn unexpected(message: ToClient) -> Fault {
         ToClient::Hello { .. }
         | ToClient::Welcome
         | ToClient::Progress { .. }
+        | ToClient::Part { .. }
         | ToClient::Prompt { .. }
         | ToClient::Done { .. } => super::strange(),
     }

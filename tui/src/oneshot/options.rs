@@ -1,6 +1,7 @@
 //! How a command is run, and what it reads and writes.
 
 use std::io::{self, IsTerminal, Read, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bursar_core::wire::Asking;
@@ -26,6 +27,8 @@ pub struct Options {
     pub seed: SecretSource,
     /// Show a seed phrase wherever the result goes.
     pub reveal: bool,
+    /// The wallet's own folder: nothing is exported into it.
+    pub data: Option<PathBuf>,
     /// Whether the result goes to a terminal.
     pub out_is_terminal: bool,
     /// Whether the engine was there before this command and stays after it.
@@ -44,6 +47,7 @@ impl Default for Options {
             password: SecretSource::Terminal,
             seed: SecretSource::Terminal,
             reveal: false,
+            data: None,
             out_is_terminal: false,
             engine_running: false,
         }

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use bursar_core::answers::{Answer, SecretField, StatusAnswer, Warning};
+use bursar_core::answers::{Answer, CheckResult, SecretField, StatusAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use serde_json::Value;
@@ -101,6 +101,18 @@ pub(super) fn finish(
     written_or(written, exit_code(&answer, options), err)
 }
 
+/// Ends a command that has its answer without an engine.
+pub fn tell(
+    command: &str,
+    answer: Answer,
+    options: &Options,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
+    let outcome = Outcome { result: Ok(answer), warnings: Vec::new(), handed: None };
+    finish(command, outcome, options, out, err)
+}
+
 /// Ends a command that came to no engine. `command` is unknown where the arguments were not understood.
 pub fn fail(
     command: Option<&str>,
@@ -192,7 +204,7 @@ fn extra<'a>(answer: &Answer, handed: Option<&'a Handed>) -> Option<Extra<'a>> {
         }
         (_, Some(SecretField::Token)) | (Answer::Credentials(_), None) => {
             let reason =
-                "only its hash is kept: agent instructions <name> --regenerate issues a new one";
+                "only its hash is kept: agent instructions <agent> --regenerate issues a new one";
             Some(Extra { field: "token", secret: text.ok_or(reason) })
         }
         (_, None) => None,
@@ -202,6 +214,9 @@ fn extra<'a>(answer: &Answer, handed: Option<&'a Handed>) -> Option<Extra<'a>> {
 fn exit_code(answer: &Answer, options: &Options) -> u8 {
     match answer {
         Answer::Status(status) => status_exit(status, options),
+        Answer::Doctor { checks } => {
+            u8::from(checks.iter().any(|check| check.result == CheckResult::Fail))
+        }
         _done => 0,
     }
 }

@@ -9,6 +9,7 @@ use bursar_core::fault::Fault;
 use bursar_core::grammar::{Order, ServerOrder, WalletOrder};
 use bursar_core::wire::{Asking, ToClient, ToEngine};
 
+use super::export::Export;
 use super::prompt::{Answered, Prompter, Stop};
 use super::report::{Failure, Handed, Outcome};
 use crate::link::{Link, Received, Secret};
@@ -24,13 +25,15 @@ pub(super) const SILENCE_MS: u64 = 120_000;
 pub(super) struct Talk<'a> {
     link: Link,
     prompter: Prompter<'a>,
+    /// The file that the command makes.
+    export: Option<Export>,
     /// The operator has answered a question: from here on the command may have been carried out.
     decided: bool,
 }
 
 impl<'a> Talk<'a> {
-    pub(super) fn new(link: Link, prompter: Prompter<'a>) -> Self {
-        Self { link, prompter, decided: false }
+    pub(super) fn new(link: Link, prompter: Prompter<'a>, export: Option<Export>) -> Self {
+        Self { link, prompter, export, decided: false }
     }
 
     pub(super) async fn about(mut self, order: &Order) -> Result<Outcome, Failure> {
@@ -47,6 +50,11 @@ impl<'a> Talk<'a> {
             match received.map_err(|_elapsed| silent())?? {
                 Received::Secret { id: ID, secret: given } => secret = Some(given),
                 Received::Message(ToClient::Progress { id: ID, text }) => self.prompter.tell(&text),
+                Received::Message(ToClient::Part { id: ID, text }) => {
+                    if let Some(export) = &mut self.export {
+                        export.write(&text)?;
+                    }
+                }
                 Received::Message(ToClient::Prompt { id: ID, prompt }) => {
                     match self.prompter.answer(prompt).await {
                         Ok(answered) => self.give(answered).await?,
@@ -67,8 +75,14 @@ impl<'a> Talk<'a> {
         }
     }
 
-    fn outcome(&self, order: &Order, reply: Reply, secret: Option<Secret>) -> Outcome {
-        let Reply { result, mut warnings, secret: field } = reply;
+    fn outcome(&mut self, order: &Order, reply: Reply, secret: Option<Secret>) -> Outcome {
+        let Reply { mut result, mut warnings, secret: field } = reply;
+        // Only a whole file is a success, and only a success makes the file whole.
+        if let (Ok(_sent), Some(export)) = (&result, self.export.take())
+            && let Err(fault) = export.finish()
+        {
+            result = Err(fault);
+        }
         if result.is_ok() && !self.prompter.options.engine_running {
             warnings.extend(ends_with_this_command(order));
         }
@@ -97,6 +111,7 @@ impl<'a> Talk<'a> {
                 "Cancelled. The request stays held, unless it was decided already: look with \
                  `bursar requests --all`."
             }
+            Order::History(_) | Order::Receipt(_) => "Cancelled. No file was written.",
             _other if asked && !self.decided => "Cancelled. Nothing was done.",
             _other => {
                 "Cancelled. Whether the command was carried out is not known: look with \
@@ -115,7 +130,7 @@ impl<'a> Talk<'a> {
 /// What a command that was its own engine has started is over when it ends.
 fn ends_with_this_command(order: &Order) -> Option<Warning> {
     let message = match order {
-        Order::Server(ServerOrder::Start) => {
+        Order::Server(ServerOrder::Start { .. }) => {
             "No engine runs, so the server ends with this command: `bursar engine` keeps it."
         }
         Order::Wallet(WalletOrder::Open) => {

@@ -2,7 +2,9 @@
 
 mod conversation;
 mod envelopes;
+mod exports;
 mod fixtures;
+mod more_fixtures;
 mod passwords;
 mod prompts;
 mod secrets;

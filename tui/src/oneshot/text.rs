@@ -2,9 +2,13 @@
 //! anything: what it prints is what the engine answered.
 
 mod agent;
+mod balances;
+mod doctor;
 mod engine;
+mod history;
 mod policy;
 mod request;
+mod settings;
 mod wallet;
 
 use bursar_core::answers::Answer;
@@ -32,8 +36,10 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Seeds { seeds } => wallet::seeds(to, seeds),
         Answer::Address(address) => wallet::address(to, address),
         Answer::Addresses { addresses } => wallet::addresses(to, addresses),
+        Answer::Balances { addresses } => balances::balances(to, addresses),
         Answer::Policy(policy) => policy::policy(to, policy),
         Answer::Policies { policies } => policy::policies(to, policies),
+        Answer::Rehearsal(told) => policy::rehearsal(to, told),
         Answer::Deleted { name } => to.line(&format!("Deleted {name}.")),
         Answer::Agent(agent) => agent::agent(to, agent),
         Answer::Agents { agents } => agent::agents(to, agents),
@@ -41,6 +47,12 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Server(server) => engine::server(to, server, context),
         Answer::Requests { requests } => request::requests(to, requests),
         Answer::Decided(decided) => request::decided(to, decided),
+        Answer::History(history) => history::history(to, history),
+        Answer::Exported(exported) => history::exported(to, exported),
+        Answer::Receipt(receipt) => history::receipt(to, receipt),
+        Answer::Setting(setting) => settings::setting(to, setting, context),
+        Answer::Settings { settings } => settings::settings(to, settings),
+        Answer::Doctor { checks } => doctor::checks(to, checks),
         Answer::Networks { networks } => engine::networks(to, networks),
         Answer::Frozen { frozen } => engine::frozen(to, *frozen),
         Answer::Status(status) => engine::status(to, status, context),

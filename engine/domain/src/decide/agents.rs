@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, Name};
 
-use super::{Decision, needs_open_wallet};
+use super::{Decision, needs_open_wallet, payments};
 use crate::agents::{Agent, Credential};
 use crate::allowance::{Renewal, WindowStart};
 use crate::command::Command;
@@ -22,7 +22,8 @@ pub(super) fn register(
 ) -> Result<Decision, Refusal> {
     needs_open_wallet(command)?;
     // A name that reads like another agent's code would make commands ambiguous.
-    let taken = state.find_agent(name).is_some() || state.agents.contains_key(id);
+    let used = state.agents.contains_key(id) || state.retired.contains(id);
+    let taken = used || state.find_agent(name).is_some();
     if taken {
         return Err(Refusal::because(
             Code::NameTaken,
@@ -89,6 +90,31 @@ pub(super) fn suspend(state: &State, agent: &AgentId) -> Result<Decision, Refusa
     let agent = known(state, agent)?;
     let event = Event::AgentSuspended { agent: agent.id.clone() };
     Ok(Decision::done(if agent.suspended { Vec::new() } else { vec![event] }))
+}
+
+/// Takes power away, so it needs no open wallet.
+pub(super) fn delete(
+    state: &State,
+    command: &Command,
+    agent: &AgentId,
+) -> Result<Decision, Refusal> {
+    let agent = known(state, agent)?;
+    let (mut events, mut waiting) = (Vec::new(), 0usize);
+    for request in state.held.values().filter(|request| request.agent == agent.id) {
+        // A hold whose time is over only waits to be told so.
+        match payments::expired(request, &command.moment) {
+            Some(ended) => events.push(ended),
+            None => waiting = waiting.saturating_add(1),
+        }
+    }
+    if waiting > 0 {
+        let message = format!(
+            "{waiting} of its requests wait for you: decide them first, or suspend the agent."
+        );
+        return Err(Refusal::because(Code::InUse, message));
+    }
+    events.push(Event::AgentDeleted { agent: agent.id.clone() });
+    Ok(Decision::done(events))
 }
 
 pub(super) fn resume(

@@ -56,6 +56,8 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         .ok_or(Refusal::new(Code::AgentNotCommissioned))?
         .address;
     let (mut events, spent) = renewed(agent, commission, &command.moment);
+    let queue = Queue::now(state, agent, &command.moment);
+    events.extend(queue.over.iter().map(|id| Event::PaymentExpired { id: *id }));
     let asked = Box::new(Asked {
         id: ask.id,
         agent: agent.id.clone(),
@@ -73,9 +75,9 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         clock_off: is_off(&command.moment),
         max_validity_s: state.settings.max_validity_s,
         spent,
-        reserved: agent.reserved,
-        held_by_agent: state.held_by(&agent.id),
-        held_in_all: state.held.len(),
+        reserved: queue.reserved,
+        held_by_agent: queue.by_agent,
+        held_in_all: queue.in_all,
     });
     let reply = Reply::Request(ask.id);
     match verdict {
@@ -190,8 +192,36 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
     Decision { events: Vec::new(), effects, reply: Reply::Done }
 }
 
+/// The queue as it is at this moment: what is over holds nothing back, also before time was kept.
+struct Queue {
+    over: Vec<RequestId>,
+    /// Held back by the waiting requests of the agent.
+    reserved: Usd,
+    by_agent: usize,
+    in_all: usize,
+}
+
+impl Queue {
+    fn now(state: &State, agent: &Agent, moment: &Moment) -> Self {
+        let mut queue = Self { over: Vec::new(), reserved: agent.reserved, by_agent: 0, in_all: 0 };
+        for request in state.held.values() {
+            let own = request.agent == agent.id;
+            if expired(request, moment).is_some() {
+                queue.over.push(request.id);
+                if own {
+                    queue.reserved = queue.reserved.left_after(request.ask.usd);
+                }
+            } else {
+                queue.in_all = queue.in_all.saturating_add(1);
+                queue.by_agent = queue.by_agent.saturating_add(usize::from(own));
+            }
+        }
+        queue
+    }
+}
+
 /// Whether the clock is far off the newest block, where one was seen lately.
-fn is_off(moment: &Moment) -> bool {
+pub(crate) fn is_off(moment: &Moment) -> bool {
     let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
     apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
 }
@@ -269,7 +299,7 @@ fn held(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {
     Err(Refusal::new(if decided { Code::AlreadyDecided } else { Code::RequestNotFound }))
 }
 
-fn expired(request: &Request, moment: &Moment) -> Option<Event> {
+pub(crate) fn expired(request: &Request, moment: &Moment) -> Option<Event> {
     match &request.status {
         Status::Held { deadline, .. } if deadline.has_passed(moment) => {
             Some(Event::PaymentExpired { id: request.id })

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::ids::{Name, SeedId};
 
-use super::{Decision, needs_open_wallet};
+use super::{Decision, needs_open_wallet, payments};
 use crate::command::Command;
 use crate::event::{AddressAdded, Event};
 use crate::refusal::Refusal;
 use crate::state::State;
-use crate::wallets::{Backing, Wallet};
+use crate::wallets::{Backing, PayingAddress, Wallet};
 
 pub(super) fn create(state: &State, name: &Name, wallet_id: [u8; 16]) -> Result<Decision, Refusal> {
     if state.wallet.is_some() {
@@ -56,6 +56,65 @@ pub(super) fn add_address(
         ));
     }
     Ok(Decision::done(vec![Event::AddressAdded(Box::new(added.clone()))]))
+}
+
+pub(super) fn rename_address(
+    state: &State,
+    command: &Command,
+    from: &Name,
+    to: &Name,
+) -> Result<Decision, Refusal> {
+    needs_open_wallet(command)?;
+    let known = address(state, from)?;
+    let taken = wallet(state)?.address(to).filter(|other| other.label.key() != known.label.key());
+    if taken.is_some() {
+        return Err(Refusal::because(
+            Code::NameTaken,
+            format!("An address is labelled {to} already."),
+        ));
+    }
+    if known.label == *to {
+        return Ok(Decision::done(Vec::new()));
+    }
+    let (from, to) = (known.label.clone(), to.clone());
+    Ok(Decision::done(vec![Event::AddressRenamed { from, to }]))
+}
+
+pub(super) fn delete_address(
+    state: &State,
+    command: &Command,
+    label: &Name,
+) -> Result<Decision, Refusal> {
+    needs_open_wallet(command)?;
+    let known = address(state, label)?;
+    let user = state.agents.values().find(|agent| {
+        agent.commission.as_ref().is_some_and(|given| given.label.key() == known.label.key())
+    });
+    if let Some(agent) = user {
+        return Err(Refusal::because(
+            Code::InUse,
+            format!(
+                "Agent {} ({}) pays from it: give it another with `agent edit --address` first.",
+                agent.id, agent.name
+            ),
+        ));
+    }
+    // Its approval would still be signed by this address.
+    let mut held = state.held.values().filter(|request| request.from == known.address);
+    if held.any(|request| payments::expired(request, &command.moment).is_none()) {
+        let message = "A request that would be paid from it waits for you: decide it first.";
+        return Err(Refusal::because(Code::InUse, message));
+    }
+    Ok(Decision::done(vec![Event::AddressDeleted { label: known.label.clone() }]))
+}
+
+fn address<'a>(state: &'a State, label: &Name) -> Result<&'a Arc<PayingAddress>, Refusal> {
+    wallet(state)?.address(label).ok_or_else(|| {
+        Refusal::because(
+            Code::NothingFound,
+            format!("There is no address {label}: see `address list`."),
+        )
+    })
 }
 
 fn wallet(state: &State) -> Result<&Arc<Wallet>, Refusal> {

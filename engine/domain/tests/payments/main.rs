@@ -5,6 +5,7 @@
 
 mod approvals;
 mod asks;
+mod endings;
 mod loosening;
 mod repeats;
 mod settings;

@@ -76,6 +76,21 @@ fn what_has_no_price_is_held_and_never_signed() {
 }
 
 #[test]
+fn requests_whose_time_is_over_hold_nothing_back_before_time_is_kept() {
+    let mut world = ordinary();
+    // Twenty wait, which is as many as may, and hold nearly the whole day back.
+    let waiting: Vec<_> = (0..20).map(|_ask| world.holds(payment(4_900_000))).collect();
+    assert_eq!(world.refuses(payment(4_900_000)).code, Code::ExceedsDailyLimit);
+    world.clock.pass(bursar_core::limits::HOLD_MS);
+    let next = world.holds(payment(4_900_000));
+    assert_eq!(world.reserved(), Usd(4_900_000));
+    for id in waiting {
+        assert!(matches!(world.status(id), bursar_domain::Status::Expired { .. }));
+    }
+    assert!(world.deny(next).is_ok());
+}
+
+#[test]
 fn t_14_a_clock_far_off_the_newest_block_asks_the_operator() {
     let mut world = ordinary();
     for (apart, held) in [(600_000, false), (600_001, true), (-600_000, false), (-600_001, true)] {

@@ -14,7 +14,7 @@ use bursar_domain::agents::{Agent, AgentStatus};
 use bursar_domain::idempotency::Identity;
 
 use super::Api;
-use super::auth::{Proven, ProvenBy, authenticate, identity};
+use super::auth::{Proof, Proven, ProvenBy, authenticate, identity};
 use super::body;
 use super::message::Endpoint;
 use crate::core::View;
@@ -106,6 +106,10 @@ pub(super) fn admit(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
 pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Result<Caller, Fault> {
     let (view, moment) = (api.core.view(), api.core.now());
     let signature = incoming.body.get("signature").and_then(Value::as_str);
+    let by_bearer = matches!(signature.and_then(Proof::parse), Some(Proof::Bearer { .. }));
+    if let Some(peer) = incoming.peer {
+        api.lan.judge(peer.ip(), by_bearer)?;
+    }
     let proven = authenticate(
         &view,
         api.vault.gate(),
@@ -114,6 +118,20 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
         api.agent_field,
         &incoming.body,
         signature,
-    )?;
-    Ok(Caller { view, moment, proven })
+    );
+    match (proven, incoming.peer) {
+        (Ok(proven), peer) => {
+            if let Some(peer) = peer {
+                api.lan.note(peer.ip(), by_bearer, &proven.agent.id);
+            }
+            Ok(Caller { view, moment, proven })
+        }
+        // Only a failure is counted, so that nobody can shut an agent out by failing in its name.
+        (Err(fault), Some(peer)) if fault.code == Code::AuthFailed => {
+            let named = incoming.body.get(api.agent_field).and_then(Value::as_str).unwrap_or("");
+            let told = api.failed_auth.allows(named, peer.ip());
+            Err(if told { fault } else { Fault::new(Code::RateLimitExceeded) })
+        }
+        (Err(fault), _) => Err(fault),
+    }
 }

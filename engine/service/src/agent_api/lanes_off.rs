@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Path, Request as HttpRequest, State};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::Response;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::json::{Object, Value};
 
-use super::Api;
 use super::admit::{Incoming, admit};
 use super::message::Endpoint;
 use super::reply::Answer;
+use super::{Api, PathId, text_of};
 
 /// What only the operator decides, by the names of the original, of its policies as agents read them, and of
 /// the contracts behind: an agent that sends one of these misunderstands its place.
@@ -68,8 +68,8 @@ pub(super) async fn venues(State(api): State<Arc<Api>>, request: HttpRequest) ->
 }
 
 /// `GET /trade/status/{id}` and `GET /position/status/{id}`: there is no request yet that they could know.
-pub(super) async fn status(Path(id): Path<String>) -> Response<Body> {
-    let code = match id.parse::<RequestId>() {
+pub(super) async fn status(id: PathId) -> Response<Body> {
+    let code = match text_of(id).parse::<RequestId>() {
         Ok(_unknown) => Code::RequestNotFound,
         Err(_no_uuid) => Code::InvalidRequestId,
     };

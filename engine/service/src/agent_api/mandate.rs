@@ -8,6 +8,7 @@ use axum::http::Response;
 use bursar_core::fault::Fault;
 use bursar_core::hosts::HostEntry;
 use bursar_core::json::{Object, Value};
+use bursar_core::networks::{NETWORKS, Network};
 use bursar_domain::wallets::PayingAddress;
 
 use super::Api;
@@ -86,12 +87,18 @@ fn domains(entries: &[HostEntry]) -> Value {
     Value::from(entries.iter().map(|entry| Value::from(entry.as_str())).collect::<Vec<_>>())
 }
 
-/// Where the agent may pay, in CAIP-2.
-fn networks(caller: &Caller) -> Value {
+/// Where the agent may pay.
+pub(super) fn usable(caller: &Caller) -> Vec<&'static Network> {
     let state = &caller.view.state;
     let policy = state.policy_of(caller.agent());
-    let usable = bursar_core::networks::NETWORKS.iter().filter(|row| {
+    let usable = NETWORKS.iter().filter(|row| {
         state.network_enabled(row.chain) && policy.is_some_and(|p| p.networks.allows(row.chain))
     });
+    usable.collect()
+}
+
+/// The same in CAIP-2.
+fn networks(caller: &Caller) -> Value {
+    let usable = usable(caller).into_iter();
     Value::from(usable.map(|row| Value::from(row.caip2())).collect::<Vec<_>>())
 }

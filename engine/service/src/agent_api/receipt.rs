@@ -4,23 +4,23 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Response, header};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::json::{Object, Value};
 
-use super::Api;
 use super::reply::{Answer, page};
+use super::{Api, PathId, text_of};
 use crate::receipts;
 
 pub(super) async fn receipt(
     State(api): State<Arc<Api>>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    id: PathId,
 ) -> Response<Body> {
-    match find(&api, &id).await {
+    match find(&api, &text_of(id)).await {
         Ok(receipt) if wants_page(&headers) => page(200, &html(&receipt)),
         Ok(receipt) => Answer::new(200, receipt).into_http(),
         Err(fault) => Answer::from(fault).into_http(),

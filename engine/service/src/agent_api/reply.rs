@@ -29,6 +29,9 @@ impl Answer {
 
     /// A refusal in the original's form.
     pub fn refusal(fault: &Fault) -> Self {
+        if fault.code == Code::RateLimitExceeded {
+            return Self::too_many();
+        }
         let body = Object::new()
             .with("status", "error")
             .with("error", fault.message.as_str())
@@ -65,8 +68,14 @@ impl Answer {
     }
 
     pub fn into_http(self) -> Response<Body> {
+        let code = self.body.get("code").and_then(|code| code.as_str());
+        let code = code.and_then(|text| Code::ALL.iter().find(|code| code.text() == text));
         let mut response = response(self.status, self.body.to_compact(), "application/json");
         response.headers_mut().extend(self.headers);
+        if let Some(code) = code {
+            // For the log alone: what is sent has been written already.
+            response.extensions_mut().insert(*code);
+        }
         response
     }
 }

@@ -159,7 +159,7 @@ impl Api {
         if let Some(node) = self.ports.chains.get(&chain)
             && self.chain_time.is_due(chain)
         {
-            let (clock, node) = (self.chain_time.clone(), Arc::clone(node));
+            let (clock, node) = (self.chain_time.clone(), Arc::clone(&node));
             // Nobody waits for it, and an engine that stops leaves it behind.
             tokio::spawn(async move { clock.ask(chain, &*node).await });
         }

@@ -49,6 +49,11 @@ impl Dialogue {
         let _gone = self.send(&frame).await;
     }
 
+    /// Hands over the next piece of a file.
+    pub async fn part(&self, text: String) -> Result<(), Fault> {
+        self.send(&ToClient::Part { id: self.id, text }).await
+    }
+
     /// Asks for a secret. The client answers from a file where it was given one, so this is also asked
     /// when nobody is there.
     pub async fn secret(&mut self, what: SecretPrompt) -> Result<SecretString, Fault> {

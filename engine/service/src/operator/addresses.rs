@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_core::answers::{Answer, SecretField, SeedAnswer};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{AddressOrder, SeedOrder, Words};
+use bursar_core::grammar::{AddressOrder, BalancesOrder, SeedOrder, Words};
 use bursar_core::ids::{Name, SeedId};
 use bursar_core::wire::SecretPrompt;
 use bursar_domain::Action;
@@ -28,6 +28,18 @@ pub(super) async fn seed(
         SeedOrder::List => {
             let seeds = known.seeds.iter().map(|(id, seed)| describe::seed(*id, seed)).collect();
             Ok(Answer::Seeds { seeds }.into())
+        }
+        SeedOrder::Words { seed: id } => {
+            let known = known.seeds.get(&id).copied().ok_or_else(|| no_seed(id))?;
+            super::prove_operator(engine, dialogue).await?;
+            let vault = Arc::clone(&engine.vault);
+            let phrase = blocking(move || vault.seed_phrase(id)).await??;
+            dialogue.hand_out(Zeroizing::new(phrase.as_bytes().to_vec())).await?;
+            Ok(Done {
+                answer: Answer::Seed(describe::seed(id, &known)),
+                warnings: Vec::new(),
+                secret: Some(SecretField::Phrase),
+            })
         }
         SeedOrder::Create { words } => {
             let count = match words {
@@ -73,12 +85,25 @@ async fn add(engine: &Arc<Shared>, made: Seed) -> Result<SeedAnswer, Fault> {
     added.map(|seed| describe::seed(id, &seed)).ok_or(Fault::new(Code::InternalError))
 }
 
-pub(super) async fn address(engine: &Arc<Shared>, order: AddressOrder) -> Result<Done, Fault> {
+pub(super) async fn address(
+    engine: &Arc<Shared>,
+    order: AddressOrder,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
     match order {
         AddressOrder::List => {
             let known = wallet(engine)?;
             let addresses = known.addresses.values().map(|address| describe::address(address));
             Ok(Answer::Addresses { addresses: addresses.collect() }.into())
+        }
+        AddressOrder::Rename { label, to } => {
+            act(engine, Action::RenameAddress { from: label, to: to.clone() }).await?;
+            show(engine, &to)
+        }
+        AddressOrder::Delete { label } => delete(engine, &label, dialogue).await,
+        AddressOrder::Balance { label, network } => {
+            let order = BalancesOrder { address: Some(label), network };
+            super::balances::run(engine, order).await
         }
         AddressOrder::Create { label, index, description, seed } => {
             create(engine, &label, index, description, seed).await
@@ -114,9 +139,37 @@ async fn create(
     act(engine, Action::AddAddress(Box::new(added))).await?;
     let vault = Arc::clone(&engine.vault);
     blocking(move || vault.use_address(id, &path)).await??;
+    show(engine, label)
+}
+
+fn show(engine: &Shared, label: &Name) -> Result<Done, Fault> {
     let known = wallet(engine)?;
-    let made = known.address(label).ok_or(Fault::new(Code::InternalError))?;
-    Ok(Answer::Address(describe::address(made)).into())
+    let known = known.address(label).ok_or(Fault::new(Code::InternalError))?;
+    Ok(Answer::Address(describe::address(known)).into())
+}
+
+/// The address goes on to exist, with what lies there: its seed and path lead to it again.
+async fn delete(
+    engine: &Arc<Shared>,
+    label: &Name,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    let known = wallet(engine)?.address(label).cloned();
+    if let Some(known) = &known {
+        let Backing::Seed(seed) = known.backing;
+        let lines = vec![
+            format!("{} ({})", known.address.to_checksum(None), known.label),
+            format!(
+                "What lies there stays there; `address create <label> {}` with the seed {seed} \
+                     leads to it again.",
+                known.index
+            ),
+        ];
+        super::agree(dialogue, lines, "Forget it?").await?;
+    }
+    act(engine, Action::DeleteAddress { label: label.clone() }).await?;
+    let name = known.map_or_else(|| label.clone(), |known| known.label.clone());
+    Ok(Answer::Deleted { name: name.as_str().to_owned() }.into())
 }
 
 /// The only seed, or the named one.
@@ -124,10 +177,7 @@ fn which_seed(wallet: &Wallet, named: Option<SeedId>) -> Result<SeedId, Fault> {
     let all: Vec<SeedId> = wallet.seeds.keys().copied().collect();
     match (named, all.as_slice()) {
         (Some(id), _) if wallet.seeds.contains_key(&id) => Ok(id),
-        (Some(id), _) => Err(Fault::because(
-            Code::NothingFound,
-            format!("There is no seed {id}: see `seed list`."),
-        )),
+        (Some(id), _) => Err(no_seed(id)),
         (None, [only]) => Ok(*only),
         (None, []) => Err(Fault::because(
             Code::NothingFound,
@@ -141,6 +191,10 @@ fn which_seed(wallet: &Wallet, named: Option<SeedId>) -> Result<SeedId, Fault> {
             ))
         }
     }
+}
+
+fn no_seed(id: SeedId) -> Fault {
+    Fault::because(Code::NothingFound, format!("There is no seed {id}: see `seed list`."))
 }
 
 fn wallet(engine: &Shared) -> Result<Arc<Wallet>, Fault> {

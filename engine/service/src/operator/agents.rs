@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, CredentialsAnswer, SecretField};
+use bursar_core::answers::{Answer, CredentialsAnswer, SecretField, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{AgentOrder, AuthMode};
@@ -19,7 +19,7 @@ use crate::engine::{Shared, blocking};
 pub(super) async fn run(
     engine: &Arc<Shared>,
     order: AgentOrder,
-    dialogue: &Dialogue,
+    dialogue: &mut Dialogue,
 ) -> Result<Done, Fault> {
     match order {
         AgentOrder::List => {
@@ -34,6 +34,14 @@ pub(super) async fn run(
             let id = find(engine, &agent)?.id.clone();
             act(engine, Action::Commission { agent: id.clone(), policy, label }).await?;
             show(engine, &id)
+        }
+        AgentOrder::Edit { agent, policy, address } => {
+            let agent = find(engine, &agent)?;
+            edit(engine, &agent, policy, address).await
+        }
+        AgentOrder::Delete { agent } => {
+            let agent = find(engine, &agent)?;
+            delete(engine, &agent, dialogue).await
         }
         AgentOrder::Instructions { agent, regenerate } => {
             let agent = find(engine, &agent)?;
@@ -64,6 +72,50 @@ pub(super) async fn run(
     }
 }
 
+/// What is not given stays.
+async fn edit(
+    engine: &Arc<Shared>,
+    agent: &Agent,
+    policy: Option<Name>,
+    address: Option<Name>,
+) -> Result<Done, Fault> {
+    let given = agent.commission.as_ref().ok_or_else(|| {
+        Fault::because(
+            Code::AgentNotCommissioned,
+            format!(
+                "It has no policy and no address yet: `agent commission {} <policy> <label>`.",
+                agent.id
+            ),
+        )
+    })?;
+    let policy = policy.unwrap_or_else(|| given.policy.clone());
+    let label = address.unwrap_or_else(|| given.label.clone());
+    act(engine, Action::Commission { agent: agent.id.clone(), policy, label }).await?;
+    show(engine, &agent.id)
+}
+
+async fn delete(
+    engine: &Arc<Shared>,
+    agent: &Agent,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    let lines = vec![
+        format!("agent {} ({})", agent.id, agent.name),
+        "Its credentials end at once. What it did stays in the history.".to_owned(),
+    ];
+    super::agree(dialogue, lines, "Delete it?").await?;
+    let _one_at_a_time = engine.wallet_changes.lock().await;
+    act(engine, Action::DeleteAgent { agent: agent.id.clone() }).await?;
+    // Slips of the others went stale with it.
+    wallet::reissue(engine).await;
+    let (vault, id) = (Arc::clone(&engine.vault), agent.id.clone());
+    let forgotten = blocking(move || vault.forget_agent(&id)).await?;
+    let answer = Answer::Deleted { name: agent.name.as_str().to_owned() };
+    // It is deleted all the same: no event names the secret any more, and the next unlock drops it.
+    let warning = |fault: Fault| Warning { code: "WALLET_FILE".to_owned(), message: fault.message };
+    Ok(Done { answer, warnings: forgotten.err().map(warning).into_iter().collect(), secret: None })
+}
+
 async fn register(
     engine: &Arc<Shared>,
     name: Name,
@@ -86,7 +138,7 @@ async fn register(
         ));
     }
     let mut id = AgentId::from_entropy(engine.random()?);
-    while view.state.agents.contains_key(&id) {
+    while view.state.agents.contains_key(&id) || view.state.retired.contains(&id) {
         id = AgentId::from_entropy(engine.random()?);
     }
     let New { secret, credential } = new_credential(engine, &id, auth).await?;
@@ -184,7 +236,7 @@ async fn credentials(engine: &Arc<Shared>, id: &AgentId) -> Result<Done, Fault> 
         name: agent.name.as_str().to_owned(),
         auth_mode: agent.credential.mode().text().to_owned(),
         // Where the server will be, if it is not there yet.
-        url: server.url.unwrap_or_else(|| format!("http://{}", engine.config.listen)),
+        url: server.url.unwrap_or_else(|| format!("http://{}", engine.settings.get().listen)),
     });
     Ok(Done { answer, warnings: Vec::new(), secret: Some(SecretField::Token) })
 }

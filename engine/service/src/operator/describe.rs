@@ -86,7 +86,7 @@ pub(super) fn agent(engine: &Shared, state: &State, agent: &Agent) -> AgentAnswe
             matches!(given.payments.start.renewal(&moment), Renewal::HeldBack(_))
         }),
         problem: lost.then(|| {
-            "the wallet file lacks its secret: `agent instructions <name> --regenerate` issues a new one"
+            "the wallet file lacks its secret: `agent instructions <agent> --regenerate` issues a new one"
                 .to_owned()
         }),
     }
@@ -95,7 +95,9 @@ pub(super) fn agent(engine: &Shared, state: &State, agent: &Agent) -> AgentAnswe
 pub(super) async fn server(engine: &Shared) -> ServerAnswer {
     let running = engine.server.lock().await;
     let url = running.as_ref().map(|server| format!("http://{}", server.address));
-    ServerAnswer { running: url.is_some(), url, locked: !engine.vault.is_unlocked() }
+    let open_to_network = running.as_ref().is_some_and(|server| server.is_open_to_network());
+    let locked = !engine.vault.is_unlocked();
+    ServerAnswer { running: url.is_some(), url, open_to_network, locked }
 }
 
 pub(super) fn network(state: &State, row: &Network) -> NetworkAnswer {
@@ -109,7 +111,8 @@ pub(super) fn network(state: &State, row: &Network) -> NetworkAnswer {
 }
 
 pub(super) fn request(state: &State, request: &Request, moment: &Moment) -> RequestAnswer {
-    let coin = request.ask.network().map(|network| network.stablecoin);
+    let known = request.ask.network().filter(|_known| !request.ask.unpriced);
+    let coin = known.map(|network| network.stablecoin);
     let amount = match coin {
         Some(coin) => {
             let amount = TokenAmount { atoms: request.ask.amount, decimals: coin.decimals };

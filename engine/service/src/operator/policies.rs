@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::Answer;
+use bursar_core::answers::{Answer, RehearsalAnswer};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::PolicyOrder;
+use bursar_core::hosts;
 use bursar_core::ids::Name;
+use bursar_core::money::Usd;
+use bursar_core::networks::{self, NETWORKS, Network};
 use bursar_core::policy::Policy;
 use bursar_domain::Action;
 use bursar_domain::agents::PolicyRecord;
+use bursar_domain::assess::payments::Verdict;
+use bursar_domain::assess::rehearsal;
 
 use super::{Done, act, describe};
 use crate::engine::Shared;
@@ -23,6 +28,10 @@ pub(super) async fn run(engine: &Arc<Shared>, order: PolicyOrder) -> Result<Done
             Ok(Answer::Policies { policies }.into())
         }
         PolicyOrder::Show { name } => show(engine, &name),
+        PolicyOrder::Test { name, amount, domain, network } => {
+            let record = find(engine, &name)?;
+            rehearse(engine, &record, amount, domain, network.as_deref())
+        }
         PolicyOrder::Create { name, options } => {
             let policy = Box::new(options.apply(&Policy::default()));
             act(engine, Action::CreatePolicy { name: name.clone(), policy }).await?;
@@ -38,6 +47,54 @@ pub(super) async fn run(engine: &Arc<Shared>, order: PolicyOrder) -> Result<Done
             Ok(Answer::Deleted { name: name.as_str().to_owned() }.into())
         }
     }
+}
+
+/// Asks the rules about a payment that nobody asked for.
+fn rehearse(
+    engine: &Shared,
+    record: &PolicyRecord,
+    amount: Usd,
+    domain: Option<String>,
+    network: Option<&str>,
+) -> Result<Done, Fault> {
+    let view = engine.core.view();
+    let allowed = |row: &&Network| {
+        view.state.network_enabled(row.chain) && record.policy.networks.allows(row.chain)
+    };
+    let row = match network {
+        Some(name) => networks::by_text(name).ok_or_else(|| {
+            let message = format!("{name} is not a network Bursar knows: see `network list`.");
+            Fault::because(Code::NothingFound, message)
+        })?,
+        None => NETWORKS.iter().find(allowed).ok_or(Fault::new(Code::NetworkDisabled))?,
+    };
+    let url = domain.as_ref().map(|domain| format!("https://{domain}/"));
+    if url.as_deref().is_some_and(|url| hosts::host_of(url).is_err()) {
+        let message = "--domain takes a domain like api.example.com.";
+        return Err(Fault::because(Code::BadInput, message));
+    }
+    let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
+    let verdict =
+        rehearsal::rehearse(&view.state, &record.policy, row, amount, url, &moment, trusted);
+    let (verdict, code, reason) = match verdict {
+        Verdict::Act => ("act", None, "it would be signed without asking".to_owned()),
+        Verdict::Hold(why) => {
+            ("hold", Some(why.text().to_owned()), format!("you would be asked: {}", why.sentence()))
+        }
+        Verdict::Refuse(refusal) => {
+            ("refuse", Some(refusal.code.text().to_owned()), refusal.sentence().to_owned())
+        }
+    };
+    Ok(Answer::Rehearsal(RehearsalAnswer {
+        policy: record.name.as_str().to_owned(),
+        amount: amount.to_string(),
+        network: row.title.to_owned(),
+        domain,
+        verdict: verdict.to_owned(),
+        code,
+        reason,
+    })
+    .into())
 }
 
 fn show(engine: &Shared, name: &Name) -> Result<Done, Fault> {

@@ -2,27 +2,67 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, StatusAnswer};
+use bursar_core::answers::{Answer, ServerAnswer, StatusAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{NetworkOrder, ServerOrder};
-use bursar_core::networks::{NETWORKS, by_text};
+use bursar_core::networks::{NETWORKS, Network, by_text};
+use bursar_core::settings::Setting;
+use bursar_core::settings::keys::Key;
 use bursar_domain::Action;
 
-use super::{Done, act, describe, wallet};
+use super::{Done, act, config, describe, wallet};
 use crate::control::Dialogue;
 use crate::engine::Shared;
 use crate::journal::hash_hex;
 
 pub(super) async fn server(engine: &Arc<Shared>, order: ServerOrder) -> Result<Done, Fault> {
     match order {
-        ServerOrder::Start => {
-            engine.start_server().await?;
-        }
+        ServerOrder::Start { allow_lan } => start(engine, allow_lan).await?,
         ServerOrder::Stop => engine.stop_server().await,
         ServerOrder::Status => {}
     }
-    Ok(Answer::Server(describe::server(engine).await).into())
+    let answer = describe::server(engine).await;
+    let warnings = network_warnings(engine, &answer).await;
+    Ok(Done { answer: Answer::Server(answer), warnings, secret: None })
+}
+
+/// What an operator must know who opened the server to the network: on plain HTTP others listen.
+async fn network_warnings(engine: &Arc<Shared>, answer: &ServerAnswer) -> Vec<Warning> {
+    if !answer.open_to_network {
+        return Vec::new();
+    }
+    let warning = |code: &str, message: String| Warning { code: code.to_owned(), message };
+    let mut warnings = vec![warning(
+        "OPEN_TO_NETWORK",
+        "Every machine of the network can call the agent server and read what passes: use hmac agents."
+            .to_owned(),
+    )];
+    if let Some(server) = engine.server.lock().await.as_ref() {
+        warnings.extend(server.api.lan_bearers().iter().map(|agent| {
+            let message = format!(
+                "The bearer token of agent {agent} came over the network, where others can read it: issue \
+                 another with `agent instructions {agent} --regenerate`, or `config set server.lan_bearer refuse`."
+            );
+            warning("LAN_BEARER", message)
+        }));
+    }
+    warnings
+}
+
+/// The setting holds from when the server is bound, so one that runs under the other is started anew.
+async fn start(engine: &Arc<Shared>, allow_lan: bool) -> Result<(), Fault> {
+    let was = engine.core.view().state.settings.allow_lan;
+    act(engine, Action::Set(Setting::AllowLan(allow_lan))).await?;
+    if was != allow_lan {
+        engine.stop_server().await;
+    }
+    let started = engine.start_server().await;
+    if started.is_err() && allow_lan && !was {
+        // Else the next engine would open to the network because of a command that failed.
+        act(engine, Action::Set(Setting::AllowLan(false))).await?;
+    }
+    started.map(|_address| ())
 }
 
 pub(super) async fn network(engine: &Arc<Shared>, order: NetworkOrder) -> Result<Done, Fault> {
@@ -30,15 +70,22 @@ pub(super) async fn network(engine: &Arc<Shared>, order: NetworkOrder) -> Result
         NetworkOrder::List => return Ok(networks(engine)),
         NetworkOrder::Enable { network } => (network, true),
         NetworkOrder::Disable { network } => (network, false),
+        NetworkOrder::Rpc { network, urls } => {
+            let chain = named(&network)?.chain;
+            return config::set(engine, Key::NetworkRpc(chain), &urls).await;
+        }
     };
-    let row = by_text(&name).ok_or_else(|| {
+    act(engine, Action::SetNetwork { chain: named(&name)?.chain, enabled }).await?;
+    Ok(networks(engine))
+}
+
+fn named(network: &str) -> Result<&'static Network, Fault> {
+    by_text(network).ok_or_else(|| {
         Fault::because(
             Code::NothingFound,
-            format!("{name} is not a network Bursar knows: see `network list`."),
+            format!("{network} is not a network Bursar knows: see `network list`."),
         )
-    })?;
-    act(engine, Action::SetNetwork { chain: row.chain, enabled }).await?;
-    Ok(networks(engine))
+    })
 }
 
 fn networks(engine: &Shared) -> Done {

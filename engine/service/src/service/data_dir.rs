@@ -17,18 +17,20 @@ pub struct DataFolder {
 impl DataFolder {
     /// `--data`, else `BURSAR_DATA_DIR`, else the platform's place for a user's data.
     pub fn resolve(flag: Option<PathBuf>) -> Result<Self, Fault> {
+        Self::open(&Self::place(flag)?)
+    }
+
+    /// The same without making or touching it.
+    pub fn place(flag: Option<PathBuf>) -> Result<PathBuf, Fault> {
         let named = flag.or_else(|| {
             std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from)
         });
-        let path = named
-            .or_else(|| dirs::data_local_dir().map(|dir| dir.join("bursar")))
-            .ok_or_else(|| {
-                Fault::because(
-                    Code::DataFolder,
-                    "This account has no place for data: name a folder with --data.",
-                )
-            })?;
-        Self::open(&path)
+        named.or_else(|| dirs::data_local_dir().map(|dir| dir.join("bursar"))).ok_or_else(|| {
+            Fault::because(
+                Code::DataFolder,
+                "This account has no place for data: name a folder with --data.",
+            )
+        })
     }
 
     /// Creates the folder with mode 0700 if it is missing, and checks it.

@@ -89,6 +89,12 @@ impl WalletFiles {
         Opening::prepare(self.place(&self.as_written(name)?)?, self.bounds)?.run(password)
     }
 
+    /// Whether the current save is a wallet, as far as that shows without its password.
+    pub fn look(&self, name: &Name) -> Result<(), WalletFileError> {
+        let place = self.place(&self.as_written(name)?)?;
+        opening::load(&place, &place.current(), &self.bounds).map(|_locked| ())
+    }
+
     /// Removes every copy: the current save, the previous one and what a crash left behind. The
     /// caller has dropped the open wallet, whose next save would bring the file back.
     pub fn delete(&self, name: &Name) -> Result<(), WalletFileError> {

@@ -104,6 +104,12 @@ impl Gate {
         }
     }
 
+    pub(super) fn forget_agent(&self, id: &AgentId) {
+        if let Some(keyring) = &mut self.write().keyring {
+            keyring.agents.remove(id);
+        }
+    }
+
     /// Whether an agent's secret is at hand, and the secret for the length of one call.
     pub fn with_agent_secret<T>(
         &self,

@@ -1,13 +1,13 @@
 //! One endpoint: what may be configured as one, how it is named, and how it stands (breaker, identity).
-//! Its URL leaves this file only towards the HTTP client.
+//! Its URL stays in its [`Target`].
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bursar_core::networks::ChainId;
 use tracing::{error, warn};
-use url::{Host, Url};
 
+use crate::outbound::{Target, TargetFault};
 use crate::ports::EndpointLabel;
 use crate::rpc::breaker::Breaker;
 use crate::rpc::config::{ConfigError, RpcLimits};
@@ -15,8 +15,7 @@ use crate::rpc::identity::{Check, Identity};
 use crate::rpc::setback::Health;
 
 pub(super) struct Endpoint {
-    url: Url,
-    label: EndpointLabel,
+    target: Target,
     limits: RpcLimits,
     /// A mutex and not an owner behind a channel: concurrent questions read and write a few words each,
     /// and never hold it across an await.
@@ -39,27 +38,21 @@ pub(super) enum Admission<'a> {
 
 impl Endpoint {
     pub(super) fn new(place: usize, text: &str, limits: RpcLimits) -> Result<Self, ConfigError> {
-        let url = Url::parse(text).map_err(|_shows_the_url| ConfigError::NotAUrl { place })?;
-        let label = EndpointLabel::of(&url);
-        match url.scheme() {
-            "https" => {}
-            "http" if is_loopback(&url) => {}
-            "http" => return Err(ConfigError::PlainHttp(label)),
-            _other => return Err(ConfigError::Scheme(label)),
-        }
-        // https://mainnet.base.org@evil.test reads like the one and goes to the other.
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(ConfigError::UserInfo(label));
-        }
-        Ok(Self { url, label, limits, standing: Mutex::default() })
+        let target = Target::parse(text).map_err(|fault| match fault {
+            TargetFault::NotAUrl => ConfigError::NotAUrl { place },
+            TargetFault::Scheme(label) => ConfigError::Scheme(label),
+            TargetFault::PlainHttp(label) => ConfigError::PlainHttp(label),
+            TargetFault::UserInfo(label) => ConfigError::UserInfo(label),
+        })?;
+        Ok(Self { target, limits, standing: Mutex::default() })
     }
 
-    pub(super) fn url(&self) -> &Url {
-        &self.url
+    pub(super) fn target(&self) -> &Target {
+        &self.target
     }
 
     pub(super) fn label(&self) -> &EndpointLabel {
-        &self.label
+        self.target.label()
     }
 
     pub(super) fn admit(&self, now_ms: u64) -> Admission<'_> {
@@ -91,20 +84,9 @@ impl Endpoint {
     pub(super) fn learn_identity(&self, answered: ChainId, expected: ChainId, now_ms: u64) -> bool {
         let ours = self.standing().identity.learn(answered, expected, now_ms, &self.limits);
         if !ours {
-            error!(endpoint = %self.label, %expected, %answered, "endpoint serves another chain");
+            error!(endpoint = %self.label(), %expected, %answered, "endpoint serves another chain");
         }
         ours
-    }
-
-    /// A stranger's text, fit for errors and logs: without what may be our API key (providers like to
-    /// quote it), without control characters, and of bounded length.
-    pub(super) fn scrub(&self, text: &str) -> String {
-        const CHARS_MAX: usize = 300;
-        let mut clean = text.to_owned();
-        for secret in secrets(&self.url) {
-            clean = clean.replace(&secret, "[key]");
-        }
-        clean.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(CHARS_MAX).collect()
     }
 
     fn standing(&self) -> MutexGuard<'_, Standing> {
@@ -115,7 +97,7 @@ impl Endpoint {
 /// Shows the label alone: the URL holds the API key.
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("label", &self.label).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("label", self.label()).finish_non_exhaustive()
     }
 }
 
@@ -137,7 +119,7 @@ impl Permit<'_> {
             Health::Ill => {
                 if standing.breaker.failed(now_ms, &self.endpoint.limits) {
                     standing.identity.doubt();
-                    warn!(endpoint = %self.endpoint.label, "endpoint left alone after failures");
+                    warn!(endpoint = %self.endpoint.label(), "endpoint left alone after failures");
                 }
             }
         }
@@ -150,24 +132,6 @@ impl Drop for Permit<'_> {
             self.endpoint.standing().breaker.abandoned();
         }
     }
-}
-
-/// Addresses that cannot leave this machine. `localhost` is pinned to them by the HTTP client.
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    }
-}
-
-/// The parts of a URL that may be a key: whatever is longer than the usual words of a path.
-fn secrets(url: &Url) -> Vec<String> {
-    const WORD_CHARS_MAX: usize = 7;
-    let segments = url.path_segments().into_iter().flatten().map(str::to_owned);
-    let values = url.query_pairs().map(|(_name, value)| value.into_owned());
-    segments.chain(values).filter(|part| part.len() > WORD_CHARS_MAX).collect()
 }
 
 #[cfg(test)]
@@ -210,11 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn a_strangers_text_loses_our_key_its_control_characters_and_its_length() {
+    fn an_endpoint_shows_its_label_alone() {
         let endpoint = endpoint("https://node.test/v3/0123456789abcdef?token=fedcba9876543210");
-        let said = "bad key 0123456789abcdef, fedcba9876543210\u{1b}[2J\r\n in v3";
-        assert_eq!(endpoint.scrub(said), "bad key [key], [key]\u{fffd}[2J\u{fffd}\u{fffd} in v3");
-        assert_eq!(endpoint.scrub(&"ä".repeat(1000)).chars().count(), 300);
         assert_eq!(
             format!("{endpoint:?}"),
             "Endpoint { label: EndpointLabel(https://node.test:443), .. }"

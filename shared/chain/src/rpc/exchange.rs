@@ -10,7 +10,7 @@ use crate::rpc::endpoint::Endpoint;
 use crate::rpc::envelope::{self, Call, Content, Kind};
 use crate::rpc::quantity::{Unusable, shape, u64_of};
 use crate::rpc::setback::Setback;
-use crate::rpc::{RpcChain, http, refusal};
+use crate::rpc::{RpcChain, refusal};
 
 impl RpcChain {
     /// Lets nothing else be asked of an endpoint that has not named our chain lately. Two questions at
@@ -43,9 +43,10 @@ impl RpcChain {
         let malformed = |why: Unusable| Setback::Malformed(why.0.to_owned());
         let question = envelope::question(id, call).map_err(malformed)?;
         let bytes_max = self.config.limits.reply_bytes_max;
-        let reply = http::post(&self.client, endpoint, question, bytes_max).await?;
+        let reply = self.client.post(endpoint.target(), question, bytes_max).await;
+        let reply = reply.map_err(Setback::Unreachable)?;
         let content = envelope::answer(&reply.body, id);
-        let judge = |error| refusal::judge(call.kind, error, |text| endpoint.scrub(text));
+        let judge = |error| refusal::judge(call.kind, error, |text| endpoint.target().scrub(text));
         if reply.status.is_success() {
             return match content.map_err(malformed)? {
                 Content::Result(raw) => decode(raw).map_err(malformed),

@@ -20,6 +20,17 @@ pub enum AddressOrder {
     },
     /// All addresses with their paths.
     List,
+    /// Give an address another label; agents that pay from it go on.
+    Rename { label: Name, to: Name },
+    /// Forget an address that no agent pays from; its money stays where it is.
+    Delete { label: Name },
+    /// What one address holds; needs a running engine.
+    Balance {
+        label: Name,
+        /// Only this network, also if it is disabled; else all that are enabled.
+        #[arg(long)]
+        network: Option<String>,
+    },
 }
 
 impl AddressOrder {
@@ -27,6 +38,9 @@ impl AddressOrder {
         match self {
             AddressOrder::Create { .. } => "address.create",
             AddressOrder::List => "address.list",
+            AddressOrder::Rename { .. } => "address.rename",
+            AddressOrder::Delete { .. } => "address.delete",
+            AddressOrder::Balance { .. } => "address.balance",
         }
     }
 }

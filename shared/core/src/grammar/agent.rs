@@ -51,6 +51,18 @@ pub enum AgentOrder {
         #[arg(long)]
         regenerate: bool,
     },
+    /// Give an agent another policy or address; today's spending stays.
+    #[command(group(clap::ArgGroup::new("change").required(true).multiple(true)))]
+    Edit {
+        agent: Name,
+        #[arg(long, group = "change")]
+        policy: Option<Name>,
+        /// Label of the paying address.
+        #[arg(long, value_name = "LABEL", group = "change")]
+        address: Option<Name>,
+    },
+    /// Delete an agent; what it did stays in the history.
+    Delete { agent: Name },
     /// Refuse everything an agent asks until `agent resume`.
     Suspend { agent: Name },
     /// Let a suspended agent work again.
@@ -65,6 +77,8 @@ impl AgentOrder {
         match self {
             AgentOrder::Register { .. } => "agent.register",
             AgentOrder::Commission { .. } => "agent.commission",
+            AgentOrder::Edit { .. } => "agent.edit",
+            AgentOrder::Delete { .. } => "agent.delete",
             AgentOrder::List => "agent.list",
             AgentOrder::Show { .. } => "agent.show",
             AgentOrder::Instructions { .. } => "agent.instructions",

@@ -33,6 +33,19 @@ pub enum PolicyOrder {
     Show { name: Name },
     /// Delete a policy that no agent uses.
     Delete { name: Name },
+    /// What would happen to a first payment of the day under a policy, now.
+    Test {
+        name: Name,
+        /// In dollars.
+        #[arg(value_name = "USD", value_parser = Usd::parse)]
+        amount: Usd,
+        /// The domain that is paid.
+        #[arg(long)]
+        domain: Option<String>,
+        /// The network [default: the first that is on and that the policy allows].
+        #[arg(long)]
+        network: Option<String>,
+    },
 }
 
 impl PolicyOrder {
@@ -43,6 +56,7 @@ impl PolicyOrder {
             PolicyOrder::List => "policy.list",
             PolicyOrder::Show { .. } => "policy.show",
             PolicyOrder::Delete { .. } => "policy.delete",
+            PolicyOrder::Test { .. } => "policy.test",
         }
     }
 }

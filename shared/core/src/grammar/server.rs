@@ -6,8 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerOrder {
-    /// Start the agent server of this engine.
-    Start,
+    /// Start the agent server of this engine, for programs on this machine.
+    Start {
+        /// Let other machines call it too; it stays so when the engine starts again, until a plain
+        /// `server start`.
+        #[arg(long)]
+        allow_lan: bool,
+    },
     /// Stop it; the engine goes on.
     Stop,
     /// Whether it runs, and where.
@@ -17,7 +22,7 @@ pub enum ServerOrder {
 impl ServerOrder {
     pub fn name(&self) -> &'static str {
         match self {
-            ServerOrder::Start => "server.start",
+            ServerOrder::Start { .. } => "server.start",
             ServerOrder::Stop => "server.stop",
             ServerOrder::Status => "server.status",
         }
@@ -33,6 +38,13 @@ pub enum NetworkOrder {
     Enable { network: String },
     /// Refuse everything on a network.
     Disable { network: String },
+    /// Choose the JSON-RPC endpoints of a network.
+    Rpc {
+        network: String,
+        /// URLs in the order in which they are tried, or `default`.
+        #[arg(required = true)]
+        urls: Vec<String>,
+    },
 }
 
 impl NetworkOrder {
@@ -41,6 +53,7 @@ impl NetworkOrder {
             NetworkOrder::List => "network.list",
             NetworkOrder::Enable { .. } => "network.enable",
             NetworkOrder::Disable { .. } => "network.disable",
+            NetworkOrder::Rpc { .. } => "network.rpc",
         }
     }
 }

@@ -3,7 +3,7 @@
 use clap::{Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::ids::Name;
+use crate::ids::{Name, SeedId};
 
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -54,6 +54,8 @@ pub enum SeedOrder {
     Import,
     /// The seeds of the wallet, without their words.
     List,
+    /// Show the words of a seed again; needs the password.
+    Words { seed: SeedId },
 }
 
 impl SeedOrder {
@@ -62,6 +64,7 @@ impl SeedOrder {
             SeedOrder::Create { .. } => "seed.create",
             SeedOrder::Import => "seed.import",
             SeedOrder::List => "seed.list",
+            SeedOrder::Words { .. } => "seed.words",
         }
     }
 }

@@ -3,6 +3,7 @@
 use bursar_core::answers::*;
 
 use super::fixtures::*;
+use super::more_fixtures::*;
 use super::*;
 
 fn json(line: &'static str) -> Scene {
@@ -16,12 +17,46 @@ async fn success_has_data_and_warnings() {
     let ran = json("address create research 0").answered(reply).await;
     assert_ran("json_success", "--json address create research 0", &ran);
 
+    let addresses = vec![holdings("USDC")];
+    let ran = json("balances").answered(ok(Answer::Balances { addresses })).await;
+    assert_ran("json_balances", "--json balances", &ran);
+
     let ran = json("status").answered(ok(Answer::Status(status()))).await;
     assert_ran("json_status", "--json status", &ran);
 
     let ran = json("server start").with(|options| options.engine_running = false);
     let ran = ran.answered(ok(Answer::Server(server()))).await;
     assert_ran("json_server_start_alone", "--json server start", &ran);
+}
+
+#[tokio::test]
+async fn what_is_unknown_says_why() {
+    let answer = HistoryAnswer { requests: vec![history_row(), unknown_row()], more: true };
+    let ran = json("history").answered(ok(Answer::History(answer))).await;
+    assert_ran("json_history", "--json history", &ran);
+    let ran = json("receipt 0123abcd").answered(ok(Answer::Receipt(receipt()))).await;
+    assert_ran("json_receipt", "--json receipt 0123abcd", &ran);
+}
+
+#[tokio::test]
+async fn settings_have_their_own_types() {
+    let ran = json("config list").answered(ok(Answer::Settings { settings: settings() })).await;
+    assert_ran("json_settings", "--json config list", &ran);
+    let one = setting("server.hosts", serde_json::json!(["wallet.lan"]), "journal");
+    let ran = json("config get server.hosts").answered(ok(Answer::Setting(one))).await;
+    assert_ran("json_setting", "--json config get server.hosts", &ran);
+}
+
+#[tokio::test]
+async fn a_report_that_found_something_is_an_answer() {
+    let ran = json("doctor").answered(ok(Answer::Doctor { checks: checks(true) })).await;
+    assert_ran("json_doctor", "--json doctor", &ran);
+}
+
+#[tokio::test]
+async fn a_rehearsal_has_its_verdict() {
+    let ran = json("policy test p 2").answered(ok(Answer::Rehearsal(rehearsal()))).await;
+    assert_ran("json_rehearsal", "--json policy test p 2", &ran);
 }
 
 #[tokio::test]

@@ -6,9 +6,9 @@ use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 
 pub(super) const HEAD: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-const PAYER: &str = "0x9858EfFD232B4033E47d90003D41EC34EcaEda94";
-const PAYEE: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
-const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+pub(super) const PAYER: &str = "0x9858EfFD232B4033E47d90003D41EC34EcaEda94";
+pub(super) const PAYEE: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+pub(super) const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 pub(super) const ID: &str = "0123abcd-4567-4890-8bcd-ef0123456789";
 pub(super) const PHRASE: &str =
     "legal winner thank year wave sausage worth useful legal winner thank yellow";
@@ -34,6 +34,67 @@ pub(super) fn address() -> AddressAnswer {
         path: "m/44'/60'/0'/0/0".into(),
         address: PAYER.into(),
     }
+}
+
+fn held(symbol: &str, token: Option<&str>, whole: &str, usd: Option<&str>) -> BalanceAnswer {
+    BalanceAnswer {
+        symbol: symbol.into(),
+        token_address: token.map(str::to_owned),
+        decimals: Some(6),
+        amount_atomic: bursar_core::money::parse_decimal(whole, 6)
+            .ok()
+            .map(|atoms| atoms.to_string()),
+        amount: Some(whole.into()),
+        amount_unknown_reason: None,
+        usd: usd.map(str::to_owned),
+        verified: true,
+    }
+}
+
+/// The same where nobody answered.
+fn silent(known: BalanceAnswer, why: &str) -> BalanceAnswer {
+    BalanceAnswer {
+        amount: None,
+        amount_atomic: None,
+        amount_unknown_reason: Some(why.into()),
+        usd: None,
+        ..known
+    }
+}
+
+/// One network that answers, with tokens of strangers; one where a token fails; one that is silent.
+pub(super) fn holdings(foreign: &str) -> HoldingsAnswer {
+    let on = |chain_id, name: &str, balances| NetworkHoldingsAnswer {
+        chain_id,
+        caip2: format!("eip155:{chain_id}"),
+        name: name.into(),
+        balances,
+        error: None,
+        incomplete: None,
+    };
+    let eth = || held("ETH", None, "0.25", None);
+    let usdc = || held("USDC", Some(USDC), "12.5", Some("12.50"));
+    let stranger = |symbol: &str| BalanceAnswer {
+        verified: false,
+        ..held(symbol, Some(PAYEE), "1000000", None)
+    };
+    let bare = BalanceAnswer {
+        decimals: None,
+        amount: None,
+        amount_unknown_reason: Some("The token does not say how many decimals it has.".into()),
+        ..stranger("ODD")
+    };
+    let silence = "No endpoint of the network gave a usable answer.";
+    let refusal = "The token's contract gave no usable balance.";
+    let mut networks = vec![
+        on(8453, "Base", vec![eth(), usdc(), stranger(foreign), bare]),
+        on(84532, "Base Sepolia", vec![eth(), silent(usdc(), refusal)]),
+        on(1, "Ethereum", vec![silent(eth(), silence), silent(usdc(), silence)]),
+    ];
+    networks[0].incomplete =
+        Some("The explorer named as many tokens as are read: others may be missing.".into());
+    networks[2].error = Some(silence.into());
+    HoldingsAnswer { label: "research".into(), address: PAYER.into(), networks }
 }
 
 pub(super) fn policy() -> PolicyAnswer {
@@ -88,7 +149,12 @@ pub(super) fn credentials() -> CredentialsAnswer {
 }
 
 pub(super) fn server() -> ServerAnswer {
-    ServerAnswer { running: true, url: Some("http://127.0.0.1:9402".into()), locked: false }
+    ServerAnswer {
+        running: true,
+        url: Some("http://127.0.0.1:9402".into()),
+        open_to_network: false,
+        locked: false,
+    }
 }
 
 pub(super) fn card(request_url: &str) -> Card {

@@ -3,6 +3,7 @@
 use bursar_core::answers::*;
 
 use super::fixtures::*;
+use super::more_fixtures::*;
 use super::*;
 
 async fn shown(name: &str, line: &'static str, answer: Answer) {
@@ -40,6 +41,19 @@ async fn addresses() {
         AddressAnswer { label: "b".into(), index: 11, description: String::new(), ..address() };
     let addresses = vec![address(), other];
     shown("addresses", "address list", Answer::Addresses { addresses }).await;
+}
+
+#[tokio::test]
+async fn balances() {
+    let answer = |addresses| Answer::Balances { addresses };
+    shown("balances", "balances", answer(vec![holdings("USDC")])).await;
+    let mut other = holdings("USDC");
+    other.label = "b".into();
+    other.networks.remove(0);
+    shown("balances_two", "balances", answer(vec![holdings("USDC"), other])).await;
+    shown("balances_none", "balances", answer(vec![])).await;
+    let nowhere = HoldingsAnswer { networks: vec![], ..holdings("") };
+    shown("balances_nowhere", "address balance research", answer(vec![nowhere])).await;
 }
 
 #[tokio::test]
@@ -87,11 +101,55 @@ async fn requests_and_decisions() {
 }
 
 #[tokio::test]
+async fn history_and_receipts() {
+    let none = HistoryAnswer { requests: vec![], more: false };
+    shown("history_none", "history --agent ABC123", Answer::History(none)).await;
+    let some = HistoryAnswer { requests: vec![history_row(), unknown_row()], more: false };
+    shown("history", "history", Answer::History(some.clone())).await;
+    let more = HistoryAnswer { requests: vec![history_row()], more: true };
+    shown("history_more", "history --limit 1", Answer::History(more)).await;
+    shown("receipt", "receipt 0123abcd", Answer::Receipt(receipt())).await;
+}
+
+#[tokio::test]
+async fn settings_and_where_they_come_from() {
+    let one = setting("server.listen", serde_json::json!("127.0.0.1:9402"), "default");
+    shown("setting", "config get server.listen", Answer::Setting(one.clone())).await;
+    let changed = SettingAnswer { source: "file".into(), ..one };
+    let mut reply = ok(Answer::Setting(changed));
+    let message = "The agent server keeps the value that it was started with.".to_owned();
+    reply.warnings.push(Warning { code: "RESTART_SERVER".into(), message });
+    let line = "config set server.listen 127.0.0.1:9402";
+    assert_ran("setting_set", line, &Scene::of(line).answered(reply).await);
+    shown("settings", "config list", Answer::Settings { settings: settings() }).await;
+}
+
+#[tokio::test]
+async fn the_doctors_report_and_its_exit_code() {
+    shown("doctor", "doctor", Answer::Doctor { checks: checks(false) }).await;
+    shown("doctor_failed", "doctor", Answer::Doctor { checks: checks(true) }).await;
+}
+
+#[tokio::test]
+async fn a_rehearsal_of_a_payment() {
+    shown("rehearsal_hold", "policy test p 2", Answer::Rehearsal(rehearsal())).await;
+    let acts = RehearsalAnswer {
+        verdict: "act".into(),
+        code: None,
+        reason: "it would be signed without asking".into(),
+        domain: Some("api.example.com".into()),
+        ..rehearsal()
+    };
+    let line = "policy test p 2 --domain api.example.com";
+    shown("rehearsal_act", line, Answer::Rehearsal(acts)).await;
+}
+
+#[tokio::test]
 async fn the_engine_itself() {
     shown("server", "server status", Answer::Server(server())).await;
     let locked = ServerAnswer { locked: true, ..server() };
     shown("server_locked", "server status", Answer::Server(locked.clone())).await;
-    let stopped = ServerAnswer { running: false, url: None, locked: false };
+    let stopped = ServerAnswer { running: false, url: None, open_to_network: false, locked: false };
     shown("server_stopped", "server stop", Answer::Server(stopped.clone())).await;
     shown_alone("server_start_alone", "server start", Answer::Server(server())).await;
     shown_alone("server_status_alone", "server status", Answer::Server(stopped.clone())).await;
@@ -110,7 +168,7 @@ async fn status_and_its_exit_code() {
     let locked = WalletAnswer { locked: true, seeds: 2, addresses: 1, ..wallet() };
     let locked = StatusAnswer { wallet: locked, frozen: true, ..status() };
     shown("status_locked", "status", Answer::Status(locked)).await;
-    let stopped = ServerAnswer { running: false, url: None, locked: false };
+    let stopped = ServerAnswer { running: false, url: None, open_to_network: false, locked: false };
     let stopped = StatusAnswer { server: stopped, requests: 0, ..status() };
     shown("status_not_serving", "status", Answer::Status(stopped.clone())).await;
     shown_alone("status_alone", "status", Answer::Status(stopped.clone())).await;

@@ -22,6 +22,9 @@ pub(super) fn server(to: &mut Sheet, server: &ServerAnswer, context: Context<'_>
 
 fn serving(server: &ServerAnswer) -> String {
     match &server.url {
+        Some(url) if server.running && server.open_to_network => {
+            format!("running at {url}, and open to the network")
+        }
         Some(url) if server.running => format!("running at {url}"),
         _no_address if server.running => "running".to_owned(),
         _no_address => "stopped".to_owned(),

@@ -1,8 +1,10 @@
 //! Policies: every field of one, the limits of many.
 
-use bursar_core::answers::{LendingPolicyAnswer, PolicyAnswer, TradingPolicyAnswer};
+use bursar_core::answers::{
+    LendingPolicyAnswer, PolicyAnswer, RehearsalAnswer, TradingPolicyAnswer,
+};
 
-use crate::oneshot::sheet::{Sheet, count, word};
+use crate::oneshot::sheet::{Sheet, count, foreign, word};
 
 pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     let used = match policy.agents {
@@ -30,8 +32,7 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     rows.extend(lending(&policy.lending));
     to.rows(&rows);
     if policy.agents == 0 {
-        let command =
-            format!("bursar agent commission <agent_code> {} <label>", word(&policy.name));
+        let command = format!("bursar agent commission <agent> {} <label>", word(&policy.name));
         to.next("Give it to an agent with", &command);
     }
 }
@@ -104,6 +105,18 @@ pub(super) fn policies(to: &mut Sheet, policies: &[PolicyAnswer]) {
     let head =
         ["POLICY", "VERSION", "AGENTS", "PAYMENTS", "DAY", "REQUEST", "AUTO", "TRADING", "LENDING"];
     to.table(head, &policies.iter().map(row).collect::<Vec<_>>());
+}
+
+pub(super) fn rehearsal(to: &mut Sheet, told: &RehearsalAnswer) {
+    let domain = told.domain.as_ref().map_or("any domain".to_owned(), |domain| foreign(domain));
+    let code = told.code.as_ref().map_or(String::new(), |code| format!(" ({code})"));
+    to.rows(&[
+        ("payment", format!("{} USD to {domain} on {}", told.amount, told.network)),
+        ("policy", told.policy.clone()),
+        ("verdict", format!("{}{code}", told.verdict)),
+        ("why", told.reason.clone()),
+    ]);
+    to.next("Change the policy with", &format!("bursar policy edit {}", word(&told.policy)));
 }
 
 fn switch(on: bool) -> String {

@@ -63,6 +63,6 @@ pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
 }
 
 /// The first eight digits: enough to name a request, while the whole id would let its reader poll it.
-fn short(id: &str) -> String {
+pub(super) fn short(id: &str) -> String {
     id.parse::<RequestId>().map_or_else(|_not_whole| id.chars().take(8).collect(), |id| id.short())
 }

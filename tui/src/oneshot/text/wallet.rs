@@ -39,14 +39,20 @@ pub(super) fn seed(to: &mut Sheet, seed: &SeedAnswer, context: Context<'_>) {
     let handed = context.handed.filter(|handed| handed.field == SecretField::Phrase);
     if let Some(phrase) = handed.and_then(|handed| handed.text.as_deref()) {
         to.blank();
-        to.line(
-            "Write these words down now, in this order, on paper. They are not shown again, and",
-        );
-        to.line("whoever has them has the money.");
+        if context.command == "seed.words" {
+            to.line("Whoever has these words has the money.");
+        } else {
+            to.line(
+                "Write these words down now, in this order, on paper. They are not shown again, and",
+            );
+            to.line("whoever has them has the money.");
+        }
         to.blank();
         to.words(phrase);
     }
-    to.next("Next", "bursar address create <label> 0");
+    if context.command != "seed.words" {
+        to.next("Next", "bursar address create <label> 0");
+    }
 }
 
 pub(super) fn seeds(to: &mut Sheet, seeds: &[SeedAnswer]) {
@@ -66,7 +72,7 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer) {
         ("backing", address.backing.clone()),
         ("description", address.description.clone()),
     ]);
-    let command = format!("bursar agent commission <agent_code> <policy> {}", word(&address.label));
+    let command = format!("bursar agent commission <agent> <policy> {}", word(&address.label));
     to.next("Let an agent pay from it with", &command);
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::Response;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -18,12 +18,13 @@ use bursar_x402::signature::Signature65;
 
 use crate::agent_api::Api;
 use crate::agent_api::reply::Answer;
+use crate::agent_api::{PathId, text_of};
 
 pub(in crate::agent_api) async fn status(
     State(api): State<Arc<Api>>,
-    Path(id): Path<String>,
+    id: PathId,
 ) -> Response<Body> {
-    match try_status(&api, &id).await {
+    match try_status(&api, &text_of(id)).await {
         Ok(answer) => answer,
         Err(fault) => Answer::from(fault),
     }

@@ -141,7 +141,11 @@ fn verdict(failure: WalletFileError, was_tried: bool, second: WalletFileError) -
 }
 
 /// Everything that can be judged without the password.
-fn load(place: &Place, file: &Path, bounds: &KdfBounds) -> Result<WalletText, WalletFileError> {
+pub(super) fn load(
+    place: &Place,
+    file: &Path,
+    bounds: &KdfBounds,
+) -> Result<WalletText, WalletFileError> {
     let text = WalletText::parse(&disk::read(file)?).map_err(|why| why.of(file))?;
     bounds.check(&text.lock.kdf).map_err(|source| WalletFileError::of_kdf(file, source))?;
     if text.lock.name != place.name() {

@@ -1,0 +1,62 @@
+//! What would happen to a payment that nobody asked for: the rules, on an agent that has spent nothing.
+
+use alloy_primitives::{Address, U256};
+use bursar_core::codes::Code;
+use bursar_core::money::{Atoms, Usd};
+use bursar_core::networks::Network;
+use bursar_core::policy::Policy;
+use bursar_core::time::Moment;
+use bursar_x402::Echo;
+use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
+
+use super::payments::{Question, Verdict, assess};
+use crate::decide::{expired, is_off};
+use crate::refusal::Refusal;
+use crate::requests::PaymentAsk;
+use crate::state::State;
+
+/// Somebody, who is neither payer nor token.
+const PAYEE: Address = Address::repeat_byte(0x11);
+
+/// Applies `policy` as it would be applied now.
+pub fn rehearse(
+    state: &State,
+    policy: &Policy,
+    network: &Network,
+    usd: Usd,
+    url: Option<String>,
+    moment: &Moment,
+    trusted: bool,
+) -> Verdict {
+    if state.frozen.is_some() {
+        return Verdict::Refuse(Refusal::new(Code::AgentsFrozen));
+    }
+    let ask = PaymentAsk {
+        chain: network.chain,
+        asset: network.stablecoin.address,
+        // Never signed: the rules ask only whether it is anything at all.
+        amount: Atoms(U256::from(usd.0)),
+        usd,
+        unpriced: false,
+        payee: PAYEE,
+        valid_seconds: MIN_VALIDITY_SECONDS,
+        request_url: url,
+        resource_url: None,
+        domain_contradicted: false,
+        echo: Echo::none(),
+    };
+    let waiting = state.held.values().filter(|request| expired(request, moment).is_none());
+    assess(&Question {
+        ask: &ask,
+        from: Address::ZERO,
+        policy,
+        network_enabled: state.network_enabled(network.chain),
+        trusted,
+        clock_off: is_off(moment),
+        max_validity_s: state.settings.max_validity_s,
+        spent: Usd::ZERO,
+        reserved: Usd::ZERO,
+        held_by_agent: 0,
+        held_in_all: waiting.count(),
+    })
+}

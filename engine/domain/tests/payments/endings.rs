@@ -1,0 +1,166 @@
+//! Agents and addresses that go: nothing may wait for them, and what they did stays. And the rehearsal of
+//! a payment that nobody asked for.
+
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::money::Usd;
+use bursar_core::settings::Setting;
+use bursar_domain::assess::payments::Verdict;
+use bursar_domain::assess::rehearsal::rehearse;
+use bursar_domain::tail::may_follow_a_seal;
+use bursar_domain::{Action, Entry, Event};
+
+use crate::support::{World, build};
+use build::{name, ordinary, payment};
+
+fn delete_agent() -> Action {
+    Action::DeleteAgent { agent: build::agent(0) }
+}
+
+fn delete(label: &str) -> Action {
+    Action::DeleteAddress { label: name(label) }
+}
+
+fn rename(from: &str, to: &str) -> Action {
+    Action::RenameAddress { from: name(from), to: name(to) }
+}
+
+#[test]
+fn an_agent_is_deleted_once_nothing_of_it_waits() {
+    let mut world = ordinary();
+    let signed = world.signs(payment(1000));
+    let id = world.holds(payment(2_000_000));
+    assert_eq!(world.refused(delete_agent()).code, Code::InUse);
+    world.deny(id).unwrap();
+    world.unlocked = false;
+    world.must(delete_agent());
+    assert!(world.state.agents.is_empty());
+    assert!(world.state.authorized.contains_key(&signed), "what was given can still be redeemed");
+    assert_eq!(world.refused(delete_agent()).code, Code::NothingFound);
+    // Its name is free, and whoever takes it is another.
+    world.unlocked = true;
+    let credential = bursar_domain::agents::Credential::Bearer { sha256: [3; 32] };
+    let id = build::agent(1);
+    world.must(Action::RegisterAgent { id, name: name("agent 0"), credential });
+}
+
+#[test]
+fn a_hold_whose_time_is_over_keeps_no_agent() {
+    let mut world = ordinary();
+    world.holds(payment(2_000_000));
+    world.clock.pass(bursar_core::limits::HOLD_MS);
+    world.unlocked = false;
+    assert_eq!(world.must(delete_agent()).events.len(), 2);
+    assert!(world.state.held.is_empty() && world.state.agents.is_empty());
+}
+
+#[test]
+fn what_a_deleted_agent_left_unsigned_stays_so() {
+    let mut world = ordinary();
+    world.signs(payment(1000));
+    world.must(delete_agent());
+    assert!(world.must(Action::Reissue).effects.is_empty());
+}
+
+#[test]
+fn a_label_moves_with_the_agents_that_pay_from_it() {
+    let mut world = ordinary();
+    assert_eq!(world.refused(rename("main", "SPARE")).code, Code::NameTaken);
+    assert_eq!(world.refused(rename("none", "new")).code, Code::NothingFound);
+    world.must(rename("MAIN", "new"));
+    assert_eq!(world.commission().label, name("new"));
+    let known = world.state.wallet.clone().unwrap();
+    assert_eq!(known.address(&name("new")).unwrap().address, build::address("main"));
+    assert!(known.address(&name("main")).is_none());
+    world.signs(payment(1000));
+    // Only its capitals.
+    world.must(rename("new", "New"));
+    assert_eq!(
+        world.state.wallet.clone().unwrap().address(&name("new")).unwrap().label,
+        name("New")
+    );
+    assert!(world.must(rename("new", "New")).events.is_empty());
+    world.unlocked = false;
+    assert_eq!(world.refused(rename("New", "other")).code, Code::WalletLocked);
+}
+
+#[test]
+fn an_address_goes_only_when_nothing_is_paid_from_it() {
+    let mut world = ordinary();
+    assert_eq!(world.refused(delete("main")).code, Code::InUse);
+    let id = world.holds(payment(2_000_000));
+    world.must(build::commission(0, crate::support::policy_name().as_str(), "spare"));
+    assert_eq!(world.refused(delete("main")).code, Code::InUse, "a request would be paid from it");
+    world.deny(id).unwrap();
+    world.unlocked = false;
+    assert_eq!(world.refused(delete("main")).code, Code::WalletLocked);
+    world.unlocked = true;
+    world.must(delete("main"));
+    assert_eq!(world.refused(delete("main")).code, Code::NothingFound);
+    // The same address may come back, under any label.
+    world.must(build::add_address("main", 0));
+}
+
+#[test]
+fn only_an_idle_agents_deletion_may_follow_a_seal() {
+    let mut world = ordinary();
+    let entry =
+        |world: &World, event| Entry { seq: world.state.seq + 1, at: world.now().utc, event };
+    let may =
+        |world: &World, event| may_follow_a_seal(&world.state, &entry(world, event), &world.now());
+    let gone = || Event::AgentDeleted { agent: build::agent(0) };
+    assert!(may(&world, gone()));
+    world.holds(payment(2_000_000));
+    assert!(!may(&world, gone()), "its request could never be decided");
+    assert!(!may(&world, Event::AddressRenamed { from: name("main"), to: name("x") }));
+    assert!(!may(&world, Event::AddressDeleted { label: name("spare") }));
+}
+
+#[test]
+fn a_rehearsal_says_what_the_rules_say_and_changes_nothing() {
+    let mut world = ordinary();
+    let told = |world: &World, micros, trusted| {
+        let policy = build::policy();
+        rehearse(&world.state, &policy, build::base(), Usd(micros), None, &world.now(), trusted)
+    };
+    assert_eq!(told(&world, 1000, true), Verdict::Act);
+    assert_eq!(told(&world, 1000, false), Verdict::Hold(HoldReason::JournalUntrusted));
+    assert_eq!(told(&world, 2_000_000, true), Verdict::Hold(HoldReason::AboveThreshold));
+    let refused = |verdict| match verdict {
+        Verdict::Refuse(refusal) => refusal.code,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(told(&world, 1_000_000_000, true)), Code::ExceedsPerRequestMax);
+    assert_eq!(refused(told(&world, 0, true)), Code::InvalidX402Format);
+    // The same as for a real payment.
+    for micros in [1, 499_999, 500_000, 5_000_000, 10_000_001] {
+        let mut real = ordinary();
+        let ask = real.ask(payment(micros));
+        let same = match told(&world, micros, true) {
+            Verdict::Act => matches!(ask, crate::support::Answer::Signs(_)),
+            Verdict::Hold(why) => {
+                matches!(ask, crate::support::Answer::Holds(_, held) if held == why)
+            }
+            Verdict::Refuse(refusal) => ask.code() == Some(refusal.code),
+        };
+        assert!(same, "{micros}: {ask:?}");
+    }
+    world.must(Action::Set(Setting::MaxValidity(30)));
+    assert_eq!(told(&world, 1000, true), Verdict::Act, "the shortest validity");
+    world.must(Action::Freeze);
+    assert_eq!(refused(told(&world, 1000, true)), Code::AgentsFrozen);
+}
+
+#[test]
+fn the_code_of_a_deleted_agent_is_nobody_elses() {
+    let mut world = ordinary();
+    world.must(delete_agent());
+    let again = Action::RegisterAgent {
+        id: build::agent(0),
+        name: build::name("another"),
+        credential: bursar_domain::agents::Credential::Bearer { sha256: [9; 32] },
+    };
+    assert_eq!(world.refused(again.clone()).code, Code::NameTaken);
+    let mut world = world.restarted();
+    assert_eq!(world.refused(again).code, Code::NameTaken);
+}

@@ -1,0 +1,92 @@
+//! `POST /balances`: what an agent's address holds, on the networks that it may use.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::Response;
+use bursar_core::fault::Fault;
+use bursar_core::json::{self, Object, Value};
+
+use super::Api;
+use super::admit::{Incoming, admit};
+use super::mandate::{paying, usable, wallet_address, wallet_id};
+use super::message::Endpoint;
+use super::reply::Answer;
+use crate::funds::{Held, NetworkFunds};
+
+pub(super) async fn balances(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {
+    try_balances(&api, request).await.unwrap_or_else(Answer::from).into_http()
+}
+
+async fn try_balances(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
+    let incoming = Incoming::read(request).await?;
+    let caller = admit(api, Endpoint::Read, &incoming)?;
+    let body = Object::new()
+        .with("status", "ok")
+        .with("wallet_address", wallet_address(&caller))
+        .with("wallet_id", wallet_id(&caller));
+    let Some(owner) = paying(&caller).map(|known| known.address) else {
+        let why = "The wallet does not know the agent's address.";
+        let body = body.with("balances", Value::Null).with("balances_error", why);
+        return Ok(Answer::new(200, body));
+    };
+    let networks = usable(&caller);
+    // The look-up may take seconds: it keeps no state alive meanwhile.
+    drop(caller);
+    let funds = api.funds.of(owner, &networks).await;
+    Ok(Answer::new(200, told(body, &funds)))
+}
+
+/// Native coins first. A list is never empty because nobody answered.
+fn told(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
+    let entries = |native: bool| {
+        funds.iter().flat_map(move |on| {
+            let held = on.held.iter().filter(move |held| held.token.is_none() == native);
+            held.map(|held| Value::from(entry(on, held)))
+        })
+    };
+    let all: Vec<Value> = entries(true).chain(entries(false)).collect();
+    let nothing = !funds.is_empty() && !funds.iter().any(|on| on.tells_anything());
+    let body = body.with("balances", if nothing { Value::Null } else { Value::from(all) });
+    match troubles(funds) {
+        Some(why) => body.with("balances_error", why),
+        None => body,
+    }
+}
+
+fn entry(on: &NetworkFunds, held: &Held) -> Object {
+    let entry = Object::new()
+        .with("symbol", held.symbol.as_str())
+        .with("token_address", held.token.map(|token| token.to_checksum(None)))
+        .with("decimals", held.decimals.map(u64::from))
+        .with("raw", held.amount.ok().map(|atoms| atoms.to_string()))
+        .with("formatted", number(held.formatted()))
+        .with("is_native", held.token.is_none())
+        .with("usd_value", number(held.usd().map(|usd| usd.to_string())))
+        .with("network", on.network.caip2())
+        .with("verified", held.is_verified());
+    match held.amount {
+        Ok(_known) => entry,
+        Err(why) => entry.with("error", why.text()),
+    }
+}
+
+/// Which networks are not, or not wholly, in the list, and why.
+fn troubles(funds: &[Arc<NetworkFunds>]) -> Option<String> {
+    let each = funds.iter().flat_map(|on| {
+        let failure = on.failure().map(|why| why.text());
+        let told = failure.into_iter().chain(on.incomplete);
+        told.map(|why| format!("{}: {why}", on.network.caip2()))
+    });
+    Some(each.collect::<Vec<_>>().join(" ")).filter(|all| !all.is_empty())
+}
+
+/// A JSON number of exactly these digits.
+fn number(digits: Option<String>) -> Value {
+    let digits = digits.map(|digits| match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => digits,
+    });
+    digits.and_then(|digits| json::parse(digits.as_bytes(), 1).ok()).unwrap_or(Value::Null)
+}

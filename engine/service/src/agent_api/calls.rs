@@ -1,0 +1,32 @@
+//! One line of the log for each call. Never a path, a query, an id, a proof or a body: a whole request id
+//! is a capability.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::http::Response;
+use bursar_core::codes::Code;
+
+use super::rate::fold;
+
+/// `route` is the pattern that matched; `None` where nothing did, or nothing could be read.
+pub(super) fn log(
+    method: &str,
+    route: Option<&str>,
+    response: &Response<Body>,
+    started: Instant,
+    peer: SocketAddr,
+) {
+    // A caller may make up a method, and a long one.
+    let known = matches!(method, "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS");
+    tracing::debug!(
+        method = if known { method } else { "-" },
+        route = route.unwrap_or("-"),
+        status = response.status().as_u16(),
+        code = response.extensions().get::<Code>().map_or("-", |code| code.text()),
+        ms = started.elapsed().as_millis(),
+        peer = %fold(peer.ip()),
+        "call"
+    );
+}

@@ -1,0 +1,156 @@
+//! Whom the server is open to, and what that means for bearer tokens: on a local network plain HTTP is
+//! read by everybody, and a token that was read can be used again.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bursar_chain::ports::Clock;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::AgentId;
+use bursar_core::limits::{LAN_BEARER_AGENTS, LAN_BEARER_WARN_MS};
+use bursar_core::settings::LanBearer;
+
+/// Who can reach the agent server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Exposure {
+    /// Programs of this machine.
+    #[default]
+    Loopback,
+    /// Every machine that has a way to this one.
+    Lan,
+}
+
+/// Judges bearer proofs by where they come from, and remembers whose came from elsewhere.
+#[derive(Debug)]
+pub struct LanBearers {
+    rule: LanBearer,
+    clock: Arc<dyn Clock>,
+    /// When each was warned of last. A map and not a message: it is written once a minute, and read by an
+    /// operator who looks.
+    warned: Mutex<BTreeMap<AgentId, u64>>,
+}
+
+impl LanBearers {
+    pub fn new(rule: LanBearer, clock: Arc<dyn Clock>) -> Self {
+        Self { rule, clock, warned: Mutex::default() }
+    }
+
+    /// To be asked before anything is judged of the token, so that right and wrong ones get one answer.
+    ///
+    /// # Errors
+    /// `LAN_BEARER_REFUSED` where the operator does not want them.
+    pub fn judge(&self, peer: IpAddr, by_bearer: bool) -> Result<(), Fault> {
+        match self.rule {
+            LanBearer::Refuse if is_lan_bearer(peer, by_bearer) => {
+                Err(Fault::new(Code::LanBearerRefused))
+            }
+            LanBearer::Refuse | LanBearer::Warn => Ok(()),
+        }
+    }
+
+    /// To be told of every agent that has proven itself; whoever did not must not get into this list.
+    pub fn note(&self, peer: IpAddr, by_bearer: bool, agent: &AgentId) {
+        if is_lan_bearer(peer, by_bearer) && self.is_due(agent) {
+            tracing::warn!(%agent, "a bearer token came over the network, where others can read it");
+        }
+    }
+
+    /// The agents whose tokens came from other machines.
+    pub fn agents(&self) -> Vec<AgentId> {
+        self.warned.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    fn is_due(&self, agent: &AgentId) -> bool {
+        let now = self.clock.mono_ms();
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = warned.get_mut(agent) {
+            let due = now.saturating_sub(*last) >= LAN_BEARER_WARN_MS;
+            if due {
+                *last = now;
+            }
+            return due;
+        }
+        if warned.len() >= LAN_BEARER_AGENTS {
+            let oldest = warned.iter().min_by_key(|(_agent, last)| **last);
+            if let Some(oldest) = oldest.map(|(agent, _last)| agent.clone()) {
+                warned.remove(&oldest);
+            }
+        }
+        warned.insert(agent.clone(), now);
+        true
+    }
+}
+
+fn is_lan_bearer(peer: IpAddr, by_bearer: bool) -> bool {
+    by_bearer && !peer.to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_chain::clock::manual::ManualClock;
+    use bursar_core::time::Utc;
+
+    const REMOTE: [&str; 3] = ["192.168.1.9", "fd00::9", "::ffff:192.168.1.9"];
+    const LOCAL: [&str; 3] = ["127.0.0.1", "::1", "::ffff:127.0.0.1"];
+
+    fn rule(rule: LanBearer) -> (LanBearers, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::new(Utc::from_seconds(0)));
+        (LanBearers::new(rule, Arc::clone(&clock) as _), clock)
+    }
+
+    fn agent(number: usize) -> AgentId {
+        let letter =
+            |place: u32| char::from(b'A' + u8::try_from(number / 10usize.pow(place) % 10).unwrap());
+        format!("{}{}{}{:03}", letter(5), letter(4), letter(3), number % 1000).parse().unwrap()
+    }
+
+    #[test]
+    fn t_24_refuse_means_bearer_tokens_of_other_machines_alone() {
+        let (bearers, _clock) = rule(LanBearer::Refuse);
+        for peer in REMOTE {
+            let refused = bearers.judge(peer.parse().unwrap(), true).unwrap_err();
+            assert_eq!(refused.code, Code::LanBearerRefused, "{peer}");
+            assert!(bearers.judge(peer.parse().unwrap(), false).is_ok(), "{peer}");
+        }
+        for peer in LOCAL {
+            assert!(bearers.judge(peer.parse().unwrap(), true).is_ok(), "{peer}");
+        }
+    }
+
+    #[test]
+    fn t_24_warn_lets_them_in_and_remembers_them() {
+        let (bearers, clock) = rule(LanBearer::Warn);
+        let remote: IpAddr = REMOTE[0].parse().unwrap();
+        assert!(bearers.judge(remote, true).is_ok());
+        bearers.note(remote, false, &agent(1));
+        for peer in LOCAL {
+            bearers.note(peer.parse().unwrap(), true, &agent(2));
+        }
+        assert_eq!(bearers.agents(), []);
+        bearers.note(remote, true, &agent(3));
+        bearers.note(remote, true, &agent(3));
+        assert_eq!(bearers.agents(), [agent(3)]);
+        assert!(!bearers.is_due(&agent(3)));
+        clock.advance(LAN_BEARER_WARN_MS - 1);
+        assert!(!bearers.is_due(&agent(3)));
+        clock.advance(1);
+        assert!(bearers.is_due(&agent(3)));
+        assert!(!bearers.is_due(&agent(3)));
+    }
+
+    #[test]
+    fn the_list_is_bounded_and_forgets_whom_it_heard_of_longest_ago() {
+        let (bearers, clock) = rule(LanBearer::Warn);
+        for number in 0..=LAN_BEARER_AGENTS {
+            bearers.note(REMOTE[1].parse().unwrap(), true, &agent(number));
+            clock.advance(1);
+        }
+        let agents = bearers.agents();
+        assert_eq!(agents.len(), LAN_BEARER_AGENTS);
+        assert!(!agents.contains(&agent(0)));
+        assert!(agents.contains(&agent(LAN_BEARER_AGENTS)));
+    }
+}

@@ -1,0 +1,123 @@
+//! The shapes of bodies and answers, in JSON Schema.
+
+use bursar_core::codes::Code;
+use serde_json::{Value, json};
+
+use super::reference;
+
+/// Every schema that a route names.
+pub(super) fn all() -> Value {
+    let codes: Vec<&str> = Code::ALL.iter().map(|code| code.text()).collect();
+    let text = json!({ "type": "string" });
+    let count = json!({ "type": "integer", "minimum": 0 });
+    let maybe = |kind: &str| json!({ "type": [kind, "null"] });
+    let uuid = json!({ "type": "string", "format": "uuid" });
+    let micro = json!({ "type": ["integer", "null"], "minimum": 0,
+        "description": "Millionths of a dollar; null where nobody can say." });
+    let agent = json!({ "type": "string", "pattern": "^[A-Z]{3}[0-9]{3}$" });
+    let signature = json!({ "type": "string",
+        "description": "hmac: SIG:<unix seconds>:<64 hex digits>; bearer: AT_<64 hex digits>." });
+    let proven = |more: Value, required: &[&str]| {
+        let mut properties = json!({ "agent_id": agent, "signature": signature });
+        if let (Some(all), Some(more)) = (properties.as_object_mut(), more.as_object()) {
+            all.extend(more.clone());
+        }
+        let required: Vec<&str> =
+            ["agent_id", "signature"].iter().chain(required).copied().collect();
+        json!({ "type": "object", "required": required, "properties": properties })
+    };
+    json!({
+        "Text": text,
+        "Object": { "type": "object" },
+        "Error": object(json!({
+            "status": { "type": "string", "enum": ["error", "rejected"] },
+            "error": text,
+            "code": { "type": ["string", "null"], "enum": codes },
+            "reason": text,
+            "retry_after": count,
+            "transaction_id": uuid,
+            "previous_transaction_id": uuid,
+            "hint": text,
+            "requested_micro": micro,
+            "max_micro": micro,
+            "remaining_micro": micro,
+            "agent_name": text,
+        }), &[]),
+        "Health": object(json!({ "status": { "const": "ok" } }), &["status"]),
+        "Status": object(json!({
+            "service": text, "version": text, "status": { "const": "ready" },
+            "signed": count, "rejected": count, "traded": count, "trade_rejected": count,
+            "started_at": text, "agent": { "type": "object" },
+        }), &["service", "version", "status"]),
+        "PingRequest": object(json!({ "agent_id": agent }), &["agent_id"]),
+        "Ping": object(json!({
+            "status": { "const": "ready" }, "agent_name": text,
+            "agent_status": { "type": "string", "enum": ["active", "limit_reached"] },
+        }), &["status", "agent_name", "agent_status"]),
+        "ReadRequest": proven(json!({}), &[]),
+        "SignRequest": proven(json!({
+            "payment_required": { "type": "string",
+                "description": "The value of the 402 answer's PAYMENT-REQUIRED header, unchanged." },
+            "x402_data": { "type": "object",
+                "description": "The JSON of the 402 answer, instead of payment_required." },
+            "request_url": text,
+            "idempotency_key": { "type": "string", "minLength": 1, "maxLength": 128,
+                "description": "Bearer mode: a new one for each purchase of the same offer." },
+        }), &[]),
+        "Signed": object(json!({
+            "status": { "const": "success" }, "x402_version": { "type": "integer", "enum": [1, 2] },
+            "header_name": { "type": "string", "enum": ["PAYMENT-SIGNATURE", "X-PAYMENT"] },
+            "header_value": text, "transaction_id": uuid,
+        }), &["status", "x402_version", "header_name", "header_value", "transaction_id"]),
+        "Pending": object(json!({
+            "status": { "type": "string", "enum": ["pending", "executing"] },
+            "request_id": uuid, "message": text, "code": { "const": "APPROVAL_REQUIRED" },
+            "amount_micro": micro, "agent_id": agent, "created_at": text,
+        }), &["status", "request_id"]),
+        "Polled": { "oneOf": [reference("Signed"), object(json!({
+            "status": { "type": "string", "enum": ["success", "rejected"] },
+            "message": text, "reason": text, "code": text, "transaction_id": uuid,
+        }), &["status", "transaction_id"])] },
+        "CallbackRequest": proven(json!({
+            "transaction_id": uuid,
+            "event": { "type": "string", "enum": ["submitted", "settled", "failed"] },
+            "tx_hash": { "type": ["string", "null"], "pattern": "^0x[0-9a-fA-F]{64}$" },
+            "error": text,
+        }), &["transaction_id", "event"]),
+        "Reported": object(json!({
+            "status": { "const": "ok" }, "transaction_id": uuid,
+            "new_status": { "type": "string", "enum": ["submitted", "failed", "settled", "verified"] },
+        }), &["status", "transaction_id", "new_status"]),
+        "Receipt": object(json!({
+            "type": { "const": "AP2Receipt" }, "version": text, "transactionId": uuid,
+            "status": text, "timestamp": text, "intent": { "type": "object" },
+            "authorization": { "type": "object" }, "payment": { "type": "object" },
+            "settlement": maybe("object"), "rejection": { "type": "object" },
+            "failure": { "type": "object" },
+        }), &["type", "version", "transactionId", "status", "timestamp", "payment"]),
+        "Mandate": object(json!({
+            "status": { "const": "ok" }, "agent_name": text, "agent_id": agent,
+            "wallet_address": maybe("string"), "wallet_id": maybe("string"),
+            "spent_today_micro": count, "reserved_micro": count, "remaining_today_micro": micro,
+            "policy": maybe("object"), "networks": { "type": "array", "items": text },
+            "mandate": maybe("object"), "mandate_note": text,
+        }), &["status", "agent_id", "spent_today_micro", "policy"]),
+        "Balances": object(json!({
+            "status": { "const": "ok" }, "wallet_address": maybe("string"),
+            "wallet_id": maybe("string"), "balances_error": text,
+            "balances": { "type": ["array", "null"], "items": object(json!({
+                "symbol": text, "token_address": maybe("string"), "decimals": maybe("integer"),
+                "raw": maybe("string"), "formatted": maybe("number"),
+                "is_native": { "type": "boolean" }, "usd_value": maybe("number"),
+                "network": text, "verified": { "type": "boolean" }, "error": text,
+            }), &["symbol", "token_address", "raw", "is_native"]) },
+        }), &["status", "balances"]),
+        "TradeRequest": proven(json!({ "trade": { "type": "object" } }), &["trade"]),
+        "VenuesRequest": proven(json!({ "position": { "type": "object" } }), &[]),
+        "PositionRequest": proven(json!({ "position": { "type": "object" } }), &["position"]),
+    })
+}
+
+fn object(properties: Value, required: &[&str]) -> Value {
+    json!({ "type": "object", "required": required, "properties": properties })
+}

@@ -1,0 +1,116 @@
+//! Changes one key in the text of `settings.toml` and leaves everything else as the operator wrote it:
+//! order, blank lines, comments.
+
+use bursar_core::networks::by_text;
+use bursar_core::settings::keys::Key;
+use toml_edit::{Array, DocumentMut, Item, Table, TableLike};
+
+/// A value as the file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    Text(String),
+    Number(u32),
+    Switch(bool),
+    List(Vec<String>),
+}
+
+impl Value {
+    fn item(&self) -> toml_edit::Value {
+        match self {
+            Value::Text(text) => text.as_str().into(),
+            Value::Number(number) => i64::from(*number).into(),
+            Value::Switch(on) => (*on).into(),
+            Value::List(texts) => texts.iter().map(String::as_str).collect::<Array>().into(),
+        }
+    }
+}
+
+/// The text with `key` set, or without it.
+pub(super) fn edited(text: &str, key: Key, value: Option<&Value>) -> Result<String, String> {
+    let mut document: DocumentMut = text.parse().map_err(|error| format!("{error}"))?;
+    let name = key.to_string();
+    let (path, field) = name.rsplit_once('.').unwrap_or(("", &name));
+    let mut table: &mut dyn TableLike = document.as_table_mut();
+    for part in path.split('.').filter(|part| !part.is_empty()) {
+        let part = spelled(table, part);
+        if table.get(&part).is_none() {
+            if value.is_none() {
+                return Ok(text.to_owned());
+            }
+            let mut fresh = Table::new();
+            // Without a line of its own where it holds nothing but tables.
+            fresh.set_implicit(true);
+            table.insert(&part, Item::Table(fresh));
+        }
+        let inner = table.get_mut(&part).and_then(Item::as_table_like_mut);
+        table = inner.ok_or_else(|| format!("{part} is not a table"))?;
+    }
+    match value {
+        None => drop(table.remove(field)),
+        Some(value) => put(table, field, value.item()),
+    }
+    Ok(document.to_string())
+}
+
+/// A network may stand in the file under another of its names.
+fn spelled(table: &dyn TableLike, part: &str) -> String {
+    let wanted = by_text(part);
+    let known = table
+        .iter()
+        .map(|(name, _item)| name)
+        .find(|name| *name == part || (wanted.is_some() && by_text(name) == wanted));
+    known.unwrap_or(part).to_owned()
+}
+
+/// A comment behind the old value stays behind the new one.
+fn put(table: &mut dyn TableLike, field: &str, mut value: toml_edit::Value) {
+    match table.get_mut(field).and_then(Item::as_value_mut) {
+        Some(old) => {
+            *value.decor_mut() = old.decor().clone();
+            *old = value;
+        }
+        None => {
+            table.insert(field, Item::Value(value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::networks::ChainId;
+
+    const WRITTEN: &str = "# mine\n[server]\n# why\nlisten = \"127.0.0.1:1\" # port of the old one\n\n\
+                           [networks.base]\nrpc = [\"https://a\"]\n";
+
+    #[test]
+    fn only_the_key_changes() {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let changed = edited(WRITTEN, Key::Listen, Some(&text("127.0.0.1:2"))).unwrap();
+        assert_eq!(changed, WRITTEN.replace("127.0.0.1:1", "127.0.0.1:2"));
+        assert_eq!(edited(WRITTEN, Key::Autostart, None).unwrap(), WRITTEN);
+        let added = edited(WRITTEN, Key::Autostart, Some(&Value::Switch(false))).unwrap();
+        assert!(added.contains("# port of the old one\nautostart = false\n"), "{added}");
+        assert_eq!(edited(&added, Key::Autostart, None).unwrap(), WRITTEN);
+    }
+
+    #[test]
+    fn a_network_keeps_the_name_that_it_has_in_the_file() {
+        let urls = Value::List(vec!["https://b".into(), "https://c".into()]);
+        let changed = edited(WRITTEN, Key::NetworkRpc(ChainId(8453)), Some(&urls)).unwrap();
+        assert_eq!(changed, WRITTEN.replace("[\"https://a\"]", "[\"https://b\", \"https://c\"]"));
+        let added = edited(WRITTEN, Key::NetworkRpc(ChainId(1)), Some(&urls)).unwrap();
+        assert!(added.ends_with("[networks.1]\nrpc = [\"https://b\", \"https://c\"]\n"), "{added}");
+        let fresh = edited("", Key::NetworkRpc(ChainId(1)), Some(&urls)).unwrap();
+        assert_eq!(fresh.trim_start(), "[networks.1]\nrpc = [\"https://b\", \"https://c\"]\n");
+        let inline = "networks = { base = { rpc = [] } }\n";
+        let changed = edited(inline, Key::NetworkRpc(ChainId(8453)), Some(&urls)).unwrap();
+        assert!(changed.contains("https://c") && changed.starts_with("networks = {"), "{changed}");
+    }
+
+    #[test]
+    fn what_is_no_toml_is_left_alone() {
+        assert!(edited("not toml", Key::Autostart, None).is_err());
+        assert!(edited("server = 1", Key::Autostart, Some(&Value::Switch(true))).is_err());
+    }
+}

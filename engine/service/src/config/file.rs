@@ -1,0 +1,120 @@
+//! The shape of `settings.toml`. A key that lives in the journal is known here only to be refused with the
+//! way to set it.
+
+use std::collections::BTreeMap;
+
+use bursar_core::networks::{ChainId, by_text};
+use bursar_core::settings::keys::Key;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{Config, Source, journal_only, limited, loopback, page, urls};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    server: ServerTable,
+    payments: PaymentsTable,
+    networks: BTreeMap<String, NetworkTable>,
+    confirm_typing_above: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ServerTable {
+    listen: Option<String>,
+    rate_per_minute: Option<u32>,
+    autostart: Option<bool>,
+    hosts: Option<IgnoredAny>,
+    lan_bearer: Option<IgnoredAny>,
+    allow_lan: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PaymentsTable {
+    verify_settlements: Option<bool>,
+    max_validity: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct NetworkTable {
+    rpc: Option<Vec<String>>,
+    explorer: Option<String>,
+    enabled: Option<IgnoredAny>,
+}
+
+/// Sets what the file says.
+pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    refuse_what_loosens(&file)?;
+    let mut from_file = |key: Key| config.sources.insert(key, Source::File);
+    if let Some(listen) = &file.server.listen {
+        config.listen = loopback(listen).map_err(|why| format!("server.listen: {why}"))?;
+        from_file(Key::Listen);
+    }
+    if let Some(rate) = file.server.rate_per_minute {
+        let rate = limited(rate).map_err(|why| format!("server.rate_per_minute: {why}"))?;
+        config.rate_per_minute = rate;
+        from_file(Key::Rate);
+    }
+    if let Some(autostart) = file.server.autostart {
+        config.autostart = autostart;
+        from_file(Key::Autostart);
+    }
+    if let Some(verify) = file.payments.verify_settlements {
+        config.verify_settlements = verify;
+        from_file(Key::VerifySettlements);
+    }
+    apply_networks(config, &file.networks)
+}
+
+fn apply_networks(
+    config: &mut Config,
+    networks: &BTreeMap<String, NetworkTable>,
+) -> Result<(), String> {
+    let mut met: BTreeMap<ChainId, &String> = BTreeMap::new();
+    for (name, table) in networks {
+        let row = by_text(name)
+            .ok_or_else(|| format!("networks.{name} is not a network Bursar knows"))?;
+        if let Some(other) = met.insert(row.chain, name) {
+            return Err(format!("networks.{other} and networks.{name} are one network, twice"));
+        }
+        if let Some(rpc) = &table.rpc {
+            let urls = urls(rpc.iter().map(String::as_str));
+            let urls = urls.map_err(|why| format!("networks.{name}.rpc: {why}"))?;
+            config.rpc.insert(row.chain, urls);
+            config.sources.insert(Key::NetworkRpc(row.chain), Source::File);
+        }
+        if let Some(explorer) = &table.explorer {
+            let url = page(explorer).map_err(|why| format!("networks.{name}.explorer: {why}"))?;
+            config.explorer.insert(row.chain, url);
+            config.sources.insert(Key::NetworkExplorer(row.chain), Source::File);
+        }
+    }
+    Ok(())
+}
+
+fn refuse_what_loosens(file: &File) -> Result<(), String> {
+    if file.server.allow_lan.is_some() {
+        return Err(
+            "server.allow_lan: this loosens a protection, so it is set with `bursar server \
+                    start --allow-lan` only"
+                .to_owned(),
+        );
+    }
+    let networks = file.networks.iter().filter(|(_name, table)| table.enabled.is_some());
+    let enabled = networks.filter_map(|(name, _table)| by_text(name)).next();
+    let found = [
+        (file.server.hosts.is_some(), Some(Key::Hosts)),
+        (file.server.lan_bearer.is_some(), Some(Key::LanBearer)),
+        (file.payments.max_validity.is_some(), Some(Key::MaxValidity)),
+        (file.confirm_typing_above.is_some(), Some(Key::ConfirmTypingAbove)),
+        (enabled.is_some(), enabled.map(|row| Key::NetworkEnabled(row.chain))),
+    ];
+    match found.into_iter().find_map(|(is, key)| key.filter(|_key| is)) {
+        Some(key) => Err(format!("{key}: {}", journal_only(key))),
+        None => Ok(()),
+    }
+}

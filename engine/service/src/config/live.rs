@@ -1,0 +1,118 @@
+//! The settings in force, and their change while the engine runs: validated whole, then written, then
+//! used. A file that could not be written changes nothing.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::settings::keys::Key;
+use tokio::sync::{Mutex, MutexGuard, watch};
+
+use super::edit::{Value, edited};
+use super::{Config, Environment, Wrong, unusable};
+
+/// What is in force now.
+#[derive(Debug)]
+pub(crate) struct Live {
+    file: PathBuf,
+    /// The argument, which wins over every file.
+    listen: Option<String>,
+    current: watch::Sender<Arc<Config>>,
+    /// One change at a time: each reads the file that the one before wrote.
+    changes: Mutex<()>,
+}
+
+/// A change that may be made: everything is checked, nothing is written.
+#[derive(Debug)]
+pub(crate) struct Change<'a> {
+    live: &'a Live,
+    text: String,
+    pub(crate) before: Arc<Config>,
+    pub(crate) after: Config,
+    _one_at_a_time: MutexGuard<'a, ()>,
+}
+
+impl Live {
+    pub(crate) fn open(file: PathBuf, listen: Option<String>) -> Result<Self, Fault> {
+        let config = Config::load(&file, environment(), listen.as_deref())?;
+        let current = watch::Sender::new(Arc::new(config));
+        Ok(Self { file, listen, current, changes: Mutex::new(()) })
+    }
+
+    pub(crate) fn get(&self) -> Arc<Config> {
+        Arc::clone(&self.current.borrow())
+    }
+
+    /// Prepares a change of one key; without a value it goes back to its default.
+    pub(crate) async fn change(
+        &self,
+        key: Key,
+        value: Option<&Value>,
+    ) -> Result<Change<'_>, Fault> {
+        let one_at_a_time = self.changes.lock().await;
+        // As it stands on the disk: the operator may have written to it since.
+        let old = text_of(&self.file)?;
+        let text = edited(&old, key, value).map_err(|why| unusable(&self.file, &why))?;
+        let read = |text: &str| Config::read(text, environment(), self.listen.as_deref());
+        let after = read(&text).map_err(|wrong| match (wrong, read(&old)) {
+            // It was wrong before.
+            (_, Err(Wrong::File(why))) => unusable(&self.file, &why),
+            (Wrong::File(why) | Wrong::Outside(why), _) => {
+                Fault::because(Code::BadInput, format!("{}.", why.trim_end_matches('.')))
+            }
+        })?;
+        Ok(Change { live: self, text, before: self.get(), after, _one_at_a_time: one_at_a_time })
+    }
+}
+
+impl Change<'_> {
+    /// Writes the file, then takes the settings into force.
+    pub(crate) fn make(self) -> Result<(), Fault> {
+        replace(&self.live.file, &self.text).map_err(|error| {
+            let file = self.live.file.display();
+            Fault::because(Code::DataFolder, format!("{file} cannot be written: {error}."))
+        })?;
+        self.live.current.send_replace(Arc::new(self.after));
+        Ok(())
+    }
+}
+
+fn environment() -> Environment<'static> {
+    &|name| std::env::var(name).ok()
+}
+
+/// The text of the file; nothing where there is none.
+pub(super) fn text_of(file: &Path) -> Result<String, Fault> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(unusable(file, &error.to_string())),
+    }
+}
+
+/// The whole new text or the whole old one, whatever happens in between; closed to others from the start.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    // A link that the operator put there goes on leading to his file.
+    let file = fs::canonicalize(file).unwrap_or_else(|_missing| file.to_owned());
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    let fresh = folder.join(format!(".settings.toml.{}", std::process::id()));
+    match fs::remove_file(&fresh) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut options = fs::OpenOptions::new();
+    let mut open = options.write(true).create_new(true).mode(0o600).open(&fresh)?;
+    let put = open
+        .write_all(text.as_bytes())
+        .and_then(|()| open.sync_all())
+        .and_then(|()| fs::rename(&fresh, &file))
+        .and_then(|()| fs::File::open(folder)?.sync_all());
+    if put.is_err() {
+        let _gone_already = fs::remove_file(&fresh);
+    }
+    put
+}

@@ -1,0 +1,227 @@
+//! What the chain and the explorer said, as one list. The chain's word counts for every token of our table,
+//! the explorer's only for what is not in it.
+
+use std::collections::BTreeSet;
+
+use bursar_chain::explorer_http::TOKENS_MAX;
+use bursar_chain::multicall::{Holdings, ReadFault};
+use bursar_chain::ports::TokenHeld;
+use bursar_core::money::Atoms;
+use bursar_core::networks::{NATIVE_DECIMALS, Network, Token};
+use bursar_core::text::visible;
+
+use super::{Discovery, Held, Kind, NetworkFunds, Unknown};
+
+const NO_EXPLORER: &str = "The explorer gave no usable answer: other tokens may be missing.";
+const TOO_MANY: &str = "The explorer named as many tokens as are read: others may be missing.";
+
+/// The tokens of our table, in the order in which they are read and told.
+pub(super) fn known_tokens(network: &'static Network) -> impl Iterator<Item = (Kind, Token)> {
+    let coin = &network.stablecoin;
+    let dollar = Token { symbol: coin.symbol, address: coin.address, decimals: coin.decimals };
+    let others = network.tokens.iter().map(|token| (Kind::Known, *token));
+    std::iter::once((Kind::Dollar, dollar)).chain(others)
+}
+
+/// A network about which nothing is known, for this reason.
+pub(super) fn unknown(network: &'static Network, why: Unknown) -> NetworkFunds {
+    merge(network, Err(why), None)
+}
+
+pub(super) fn merge(
+    network: &'static Network,
+    known: Result<Holdings, Unknown>,
+    found: Option<Result<Vec<TokenHeld>, Discovery>>,
+) -> NetworkFunds {
+    let mut held = ours(network, known);
+    let empty = held.iter().all(|held| held.amount == Ok(Atoms::default()));
+    let incomplete = match found {
+        None => None,
+        Some(Ok(tokens)) => {
+            let all = tokens.len() < TOKENS_MAX;
+            held.extend(foreign(network, tokens));
+            (!all).then_some(TOO_MANY)
+        }
+        // Whoever holds something was seen: only of an address that holds nothing this may be believed.
+        Some(Err(Discovery::Status500)) if network.explorer_500_unseen && empty => None,
+        Some(Err(Discovery::Status500 | Discovery::Failed)) => Some(NO_EXPLORER),
+    };
+    NetworkFunds { network, held, incomplete }
+}
+
+/// The native coin and the tokens of our table.
+fn ours(network: &'static Network, known: Result<Holdings, Unknown>) -> Vec<Held> {
+    let (native, tokens) = match known {
+        Ok(Holdings { native, tokens }) => (read(native, Unknown::NoAnswer), Ok(tokens)),
+        Err(why) => (Err(why), Err(why)),
+    };
+    let mut held = vec![Held {
+        kind: Kind::Native,
+        symbol: network.native.to_owned(),
+        token: None,
+        decimals: Some(NATIVE_DECIMALS),
+        amount: native,
+    }];
+    for (index, (kind, token)) in known_tokens(network).enumerate() {
+        let amount = match &tokens {
+            Ok(tokens) => tokens
+                .get(index)
+                .cloned()
+                .map_or(Err(Unknown::NoAnswer), |amount| read(amount, Unknown::NotAToken)),
+            Err(why) => Err(*why),
+        };
+        held.push(Held {
+            kind,
+            symbol: token.symbol.to_owned(),
+            token: Some(token.address),
+            decimals: Some(token.decimals),
+            amount,
+        });
+    }
+    held
+}
+
+fn read(
+    amount: Result<alloy_primitives::U256, ReadFault>,
+    malformed: Unknown,
+) -> Result<Atoms, Unknown> {
+    amount.map(Atoms).map_err(|failure| match failure {
+        ReadFault::Malformed(_) => malformed,
+        ReadFault::Chain(_) | ReadFault::Refused => Unknown::from(&failure),
+    })
+}
+
+/// What is in no table of ours. Nothing held is left out, as is what was named before.
+fn foreign(network: &'static Network, tokens: Vec<TokenHeld>) -> Vec<Held> {
+    let mut met: BTreeSet<_> = known_tokens(network).map(|(_kind, token)| token.address).collect();
+    let new =
+        tokens.into_iter().filter(|token| !token.amount.is_zero() && met.insert(token.address));
+    new.map(|token| Held {
+        kind: Kind::Foreign,
+        symbol: visible(&token.symbol),
+        token: Some(token.address),
+        decimals: token.decimals,
+        amount: Ok(Atoms(token.amount)),
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{Address, U256};
+    use bursar_chain::ports::ChainFault;
+    use bursar_core::money::Usd;
+    use bursar_core::networks::{ChainId, by_chain};
+
+    fn base() -> &'static Network {
+        by_chain(ChainId(8453)).unwrap()
+    }
+
+    fn holdings(native: u64, tokens: [u64; 2]) -> Holdings {
+        Holdings {
+            native: Ok(U256::from(native)),
+            tokens: tokens.map(|amount| Ok(U256::from(amount))).to_vec(),
+        }
+    }
+
+    fn token(address: Address, symbol: &str, amount: u64) -> TokenHeld {
+        let amount = U256::from(amount);
+        TokenHeld { address, symbol: symbol.to_owned(), decimals: Some(2), amount }
+    }
+
+    #[test]
+    fn amounts_are_told_in_whole_coins_and_only_dollars_have_a_worth() {
+        let funds = merge(base(), Ok(holdings(1_500_000_000_000_000_000, [12_345_678, 10])), None);
+        let told: Vec<_> = funds
+            .held
+            .iter()
+            .map(|held| (held.symbol.as_str(), held.formatted().unwrap(), held.usd()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("ETH", "1.5".to_owned(), None),
+                ("USDC", "12.345678".to_owned(), Some(Usd(12_345_678))),
+                ("WETH", "0.00000000000000001".to_owned(), None),
+            ]
+        );
+        assert!(funds.failure().is_none() && funds.incomplete.is_none());
+        let zero = merge(base(), Ok(holdings(0, [0, 0])), None);
+        assert!(zero.held.iter().all(|held| held.formatted().as_deref() == Some("0")));
+        let mut round = zero.held[1].clone();
+        (round.amount, round.decimals) = (Ok(Atoms(U256::from(100))), Some(0));
+        assert_eq!(round.formatted().as_deref(), Some("100"));
+        (round.amount, round.decimals) = (Ok(Atoms(U256::MAX)), Some(77));
+        assert!(round.formatted().is_some_and(|digits| digits.starts_with("1.15792")));
+        round.decimals = Some(6);
+        assert_eq!(round.usd(), None, "more dollars than are counted");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_unknown_and_only_that() {
+        let mut some = holdings(7, [8, 9]);
+        some.tokens[0] = Err(ReadFault::Refused);
+        let funds = merge(base(), Ok(some), None);
+        assert_eq!(funds.held[1].amount, Err(Unknown::NotAToken));
+        assert_eq!(funds.held[2].amount, Ok(Atoms(U256::from(9))));
+        assert_eq!((funds.failure(), funds.tells_anything()), (None, true));
+        assert_eq!((funds.held[1].formatted(), funds.held[1].usd()), (None, None));
+
+        let down = ChainFault::Unavailable { tried: Vec::new() };
+        let none =
+            Holdings { native: Err(down.into()), tokens: vec![Err(ReadFault::Malformed("short"))] };
+        let funds = merge(base(), Ok(none), None);
+        let why: Vec<_> = funds.held.iter().map(|held| held.amount.unwrap_err()).collect();
+        assert_eq!(why, [Unknown::NoAnswer, Unknown::NotAToken, Unknown::NoAnswer]);
+        assert_eq!((funds.failure(), funds.tells_anything()), (Some(Unknown::NoAnswer), false));
+        assert_eq!(unknown(base(), Unknown::TooSlow).failure(), Some(Unknown::TooSlow));
+    }
+
+    #[test]
+    fn an_explorer_adds_what_is_in_no_table_and_changes_nothing_else() {
+        let coin = base().stablecoin.address;
+        let [one, two] = [Address::repeat_byte(1), Address::repeat_byte(2)];
+        let found = vec![
+            token(coin, "USDC", 999),
+            token(one, "USDC", 100),
+            token(one, "AGAIN", 100),
+            token(two, "ZERO", 0),
+            TokenHeld { decimals: None, ..token(two, "\x1b[2J\u{202e}", 5) },
+        ];
+        let funds = merge(base(), Ok(holdings(1, [2, 3])), Some(Ok(found)));
+        assert_eq!(funds.held[1].amount, Ok(Atoms(U256::from(2))), "the chain's word counts");
+        let strangers: Vec<_> = funds.held[3..].iter().collect();
+        assert_eq!(strangers.len(), 2);
+        assert!(strangers.iter().all(|held| !held.is_verified() && held.usd().is_none()));
+        assert_eq!((&*strangers[0].symbol, strangers[0].token), ("USDC", Some(one)));
+        assert_eq!(&*strangers[1].symbol, "\\u{1b}[2J\\u{202e}");
+        assert_eq!(strangers[1].formatted(), None);
+    }
+
+    #[test]
+    fn an_explorer_that_fails_is_told_even_where_the_chain_is_not() {
+        for known in [Ok(holdings(0, [0, 0])), Err(Unknown::NoAnswer)] {
+            let funds = merge(base(), known, Some(Err(Discovery::Failed)));
+            assert_eq!((funds.incomplete, funds.held.len()), (Some(NO_EXPLORER), 3));
+        }
+        let found =
+            (1..=TOKENS_MAX).map(|n| token(Address::left_padding_from(&n.to_be_bytes()), "T", 1));
+        let funds = merge(base(), Err(Unknown::NoAnswer), Some(Ok(found.collect())));
+        assert_eq!((funds.incomplete, funds.tells_anything()), (Some(TOO_MANY), true));
+        assert_eq!(funds.failure(), Some(Unknown::NoAnswer));
+    }
+
+    #[test]
+    fn a_500_means_unseen_only_where_that_is_known_and_nothing_is_held() {
+        let quirky = by_chain(ChainId(4663)).unwrap();
+        let told =
+            |network, known| merge(network, known, Some(Err(Discovery::Status500))).incomplete;
+        assert_eq!(told(quirky, Ok(holdings(0, [0, 0]))), None);
+        for known in [holdings(1, [0, 0]), holdings(0, [1, 0]), holdings(0, [0, 1])] {
+            assert_eq!(told(quirky, Ok(known)), Some(NO_EXPLORER));
+        }
+        assert_eq!(told(quirky, Err(Unknown::NoAnswer)), Some(NO_EXPLORER));
+        assert_eq!(told(base(), Ok(holdings(0, [0, 0]))), Some(NO_EXPLORER));
+    }
+}

@@ -1,0 +1,130 @@
+//! `balances` and `address balance`.
+
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use bursar_core::answers::{Answer, BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::BalancesOrder;
+use bursar_core::ids::Name;
+use bursar_core::limits::{FUNDS_ADDRESSES, FUNDS_FOREIGN_TOKENS};
+use bursar_core::networks::{NETWORKS, Network, by_text};
+use futures::StreamExt;
+use futures::stream;
+
+use super::Done;
+use crate::engine::Shared;
+use crate::funds::{Held, NetworkFunds};
+
+/// Addresses that are looked up at once: public nodes limit how often they are asked.
+const AT_ONCE: usize = 8;
+
+pub(super) async fn run(engine: &Arc<Shared>, order: BalancesOrder) -> Result<Done, Fault> {
+    let networks = networks(engine, order.network.as_deref())?;
+    let addresses = addresses(engine, order.address.as_ref())?;
+    // Each names what it needs, so that nothing of the state is held while the networks answer.
+    let lookups = addresses.into_iter().map(|(label, address)| {
+        let networks = &networks;
+        async move { (label, address, engine.funds.of(address, networks).await) }
+    });
+    let found: Vec<_> = stream::iter(lookups).buffered(AT_ONCE).collect().await;
+    let all = || found.iter().flat_map(|(_label, _address, funds)| funds);
+    if all().next().is_some() && !all().any(|on| on.tells_anything()) {
+        return Err(nothing_known(all().map(Arc::as_ref)));
+    }
+    let mut room = FUNDS_FOREIGN_TOKENS;
+    let addresses = found.iter().map(|(label, address, funds)| HoldingsAnswer {
+        label: label.as_str().to_owned(),
+        address: address.to_checksum(None),
+        networks: funds.iter().map(|on| network(on, &mut room)).collect(),
+    });
+    Ok(Answer::Balances { addresses: addresses.collect() }.into())
+}
+
+/// The named one, or all that are enabled.
+fn networks(engine: &Shared, named: Option<&str>) -> Result<Vec<&'static Network>, Fault> {
+    let Some(name) = named else {
+        let view = engine.core.view();
+        return Ok(NETWORKS.iter().filter(|row| view.state.network_enabled(row.chain)).collect());
+    };
+    let row = by_text(name).ok_or_else(|| {
+        let why = format!("{name} is not a network Bursar knows: see `network list`.");
+        Fault::because(Code::NothingFound, why)
+    })?;
+    Ok(vec![row])
+}
+
+/// The named one, or all.
+fn addresses(engine: &Shared, named: Option<&Name>) -> Result<Vec<(Name, Address)>, Fault> {
+    let wallet = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
+    if let Some(label) = named {
+        let known = wallet.address(label).ok_or_else(|| {
+            let why = format!("There is no address {label}: see `address list`.");
+            Fault::because(Code::NothingFound, why)
+        })?;
+        return Ok(vec![(known.label.clone(), known.address)]);
+    }
+    if wallet.addresses.len() > FUNDS_ADDRESSES {
+        let why = format!(
+            "There are more than {FUNDS_ADDRESSES} addresses: name one, `balances --address <label>`."
+        );
+        return Err(Fault::because(Code::BadInput, why));
+    }
+    let all = wallet.addresses.values();
+    Ok(all.map(|known| (known.label.clone(), known.address)).collect())
+}
+
+/// One reason for each network: it is the same for every address.
+fn nothing_known<'a>(all: impl Iterator<Item = &'a NetworkFunds>) -> Fault {
+    let mut reasons: Vec<String> = Vec::new();
+    for on in all {
+        let why = on.failure().map_or("", |why| why.text());
+        let reason = format!("{}: {why}", on.network.title);
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    let message = format!("No balance could be read. {}", reasons.join(" "));
+    Fault::because(Code::ChainUnavailable, message)
+}
+
+/// `room` is how many tokens of explorers still fit into the answer.
+fn network(on: &NetworkFunds, room: &mut usize) -> NetworkHoldingsAnswer {
+    let mut left_out = 0usize;
+    let listed = on.held.iter().filter(|held| {
+        if held.is_verified() {
+            return true;
+        }
+        let fits = *room > 0;
+        *room = room.saturating_sub(1);
+        left_out = left_out.saturating_add(usize::from(!fits));
+        fits
+    });
+    let balances = listed.map(balance).collect();
+    let incomplete = match left_out {
+        0 => on.incomplete.map(str::to_owned),
+        more => Some(format!("{more} more tokens are not shown: name one address and network.")),
+    };
+    NetworkHoldingsAnswer {
+        chain_id: on.network.chain.0,
+        caip2: on.network.caip2(),
+        name: on.network.title.to_owned(),
+        balances,
+        error: on.failure().map(|why| why.text().to_owned()),
+        incomplete,
+    }
+}
+
+fn balance(held: &Held) -> BalanceAnswer {
+    BalanceAnswer {
+        symbol: held.symbol.clone(),
+        token_address: held.token.map(|token| token.to_checksum(None)),
+        decimals: held.decimals,
+        amount: held.formatted(),
+        amount_atomic: held.amount.ok().map(|atoms| atoms.to_string()),
+        amount_unknown_reason: held.unknown_reason().map(str::to_owned),
+        usd: held.usd().map(|usd| usd.to_string()),
+        verified: held.is_verified(),
+    }
+}

@@ -1,0 +1,207 @@
+//! `config …`: one door to settings that live in two places. What may loosen a protection is decided by
+//! the core and kept in the journal, the rest is edited in `settings.toml`.
+
+mod values;
+
+use std::sync::Arc;
+
+use bursar_chain::ports::EndpointLabel;
+use bursar_core::answers::{Answer, SettingAnswer, Warning};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::ConfigOrder;
+use bursar_core::networks::{ChainId, NETWORKS};
+use bursar_core::settings::Setting;
+use bursar_core::settings::keys::{Home, Key};
+use bursar_domain::{Action, State};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::{Done, act};
+use crate::config::{Config, Source};
+use crate::endpoints;
+use crate::engine::Shared;
+
+pub(super) async fn run(engine: &Arc<Shared>, order: ConfigOrder) -> Result<Done, Fault> {
+    match order {
+        ConfigOrder::Get { key, reveal } => {
+            Ok(Answer::Setting(Told::now(engine).setting(key, reveal)).into())
+        }
+        ConfigOrder::Set { key, value } => set(engine, key, &value).await,
+        ConfigOrder::List => {
+            let now = Told::now(engine);
+            let settings = Key::all().into_iter().map(|key| now.setting(key, false)).collect();
+            Ok(Answer::Settings { settings }.into())
+        }
+    }
+}
+
+/// Sets one key to what these words say.
+pub(super) async fn set(engine: &Arc<Shared>, key: Key, words: &[String]) -> Result<Done, Fault> {
+    let given = values::Given::read(key, words);
+    let given = given.map_err(|why| Fault::because(Code::BadInput, format!("{key}: {why}.")))?;
+    match (key, &given) {
+        (Key::Rate, values::Given::Number(0)) => {
+            act(engine, Action::Set(Setting::RateLimitOff(true))).await?;
+        }
+        (Key::Rate, _) => {
+            set_in_file(engine, key, &given).await?;
+            act(engine, Action::Set(Setting::RateLimitOff(false))).await?;
+        }
+        (Key::NetworkEnabled(chain), _) => {
+            let by_edition = || engine.edition.networks_on.contains(&chain);
+            let enabled = given.switch().unwrap_or_else(by_edition);
+            act(engine, Action::SetNetwork { chain, enabled }).await?;
+        }
+        _other => match key.row().home {
+            Home::File => set_in_file(engine, key, &given).await?,
+            Home::Journal => {
+                let setting = given.setting(key).ok_or(Fault::new(Code::InternalError))?;
+                act(engine, Action::Set(setting)).await?;
+            }
+        },
+    }
+    let answer = Answer::Setting(Told::now(engine).setting(key, false));
+    Ok(Done { answer, warnings: warnings(engine, key).await, secret: None })
+}
+
+async fn set_in_file(engine: &Arc<Shared>, key: Key, given: &values::Given) -> Result<(), Fault> {
+    let change = engine.settings.change(key, given.in_file().as_ref()).await?;
+    // Endpoints are judged before anything is written.
+    let mut fresh = Vec::new();
+    for (chain, endpoints) in &change.after.rpc {
+        if change.before.rpc.get(chain) != Some(endpoints) {
+            let to = endpoints::chain(&change.after, *chain, &engine.ports.clock)?;
+            fresh.push((*chain, to));
+        }
+    }
+    let mut explorers = Vec::new();
+    for row in NETWORKS {
+        if change.before.explorer.get(&row.chain) != change.after.explorer.get(&row.chain) {
+            explorers.push((row.chain, endpoints::explorer(&change.after, row.chain)?));
+        }
+    }
+    change.make()?;
+    for (chain, to) in fresh {
+        engine.ports.chains.set(chain, to);
+    }
+    for (chain, to) in explorers {
+        engine.ports.explorers.set(chain, to);
+    }
+    Ok(())
+}
+
+/// What keeps the new value from being in force now.
+async fn warnings(engine: &Arc<Shared>, key: Key) -> Vec<Warning> {
+    let warning = |code: &str, message: String| Warning { code: code.to_owned(), message };
+    let mut warnings = Vec::new();
+    match engine.settings.get().source(key) {
+        Source::Environment => warnings.push(warning(
+            "OVERRULED",
+            format!("{} overrules settings.toml, so its value stays in force.", key.variable()),
+        )),
+        Source::Argument => warnings.push(warning(
+            "OVERRULED",
+            "The engine was started with --listen, which overrules settings.toml.".to_owned(),
+        )),
+        Source::Default | Source::File => {}
+    }
+    let kept_by_server = match key {
+        Key::Listen | Key::Rate | Key::Hosts | Key::LanBearer | Key::VerifySettlements => true,
+        Key::Autostart
+        | Key::NetworkEnabled(_)
+        | Key::NetworkRpc(_)
+        | Key::NetworkExplorer(_)
+        | Key::MaxValidity
+        | Key::ConfirmTypingAbove => false,
+    };
+    if kept_by_server && engine.server.lock().await.is_some() {
+        warnings.push(warning(
+            "RESTART_SERVER",
+            "The agent server keeps the value that it was started with: run `bursar server stop`, then \
+             `bursar server start`."
+                .to_owned(),
+        ));
+    }
+    warnings
+}
+
+/// Both places at one moment.
+struct Told {
+    config: Arc<Config>,
+    state: State,
+}
+
+impl Told {
+    fn now(engine: &Shared) -> Self {
+        Self { config: engine.settings.get(), state: engine.core.view().state.clone() }
+    }
+
+    fn setting(&self, key: Key, reveal: bool) -> SettingAnswer {
+        let (value, missing) = self.value(key, reveal);
+        let row = key.row();
+        SettingAnswer {
+            key: key.to_string(),
+            value_unknown_reason: value.is_null().then(|| missing.to_owned()),
+            value,
+            source: self.source(key).to_owned(),
+            default: row.default.to_owned(),
+            help: row.help.to_owned(),
+        }
+    }
+
+    /// The value, and why there is none where there is none.
+    fn value(&self, key: Key, reveal: bool) -> (Value, &'static str) {
+        let (config, settings) = (&self.config, &self.state.settings);
+        let url = |url: &Url| shown(url, reveal);
+        let value = match key {
+            Key::Listen => json!(config.listen.to_string()),
+            Key::Rate if settings.rate_limit_off => json!(0),
+            Key::Rate => json!(config.rate_per_minute),
+            Key::Hosts => json!(settings.hosts),
+            Key::LanBearer => json!(settings.lan_bearer.text()),
+            Key::Autostart => json!(config.autostart),
+            Key::NetworkEnabled(chain) => json!(self.state.network_enabled(chain)),
+            Key::NetworkRpc(chain) => json!(self.rpc(chain).iter().map(url).collect::<Vec<_>>()),
+            Key::NetworkExplorer(chain) => {
+                return (json!(config.explorer.get(&chain).map(url)), "none is set");
+            }
+            Key::MaxValidity => json!(settings.max_validity_s),
+            Key::VerifySettlements => json!(config.verify_settlements),
+            Key::ConfirmTypingAbove => {
+                let amount = settings.confirm_typing_above.map(|amount| amount.to_string());
+                return (json!(amount), "it depends on the policy: a tenth of its largest payment");
+            }
+        };
+        (value, "")
+    }
+
+    fn rpc(&self, chain: ChainId) -> &[Url] {
+        self.config.rpc.get(&chain).map_or(&[], Vec::as_slice)
+    }
+
+    fn source(&self, key: Key) -> &'static str {
+        let settings = &self.state.settings;
+        let default = bursar_core::settings::Settings::default();
+        let journal = |is_set: bool| if is_set { "journal" } else { "default" };
+        match key {
+            Key::Rate if settings.rate_limit_off => "journal",
+            Key::Hosts => journal(settings.hosts != default.hosts),
+            Key::LanBearer => journal(settings.lan_bearer != default.lan_bearer),
+            Key::MaxValidity => journal(settings.max_validity_s != default.max_validity_s),
+            Key::ConfirmTypingAbove => journal(settings.confirm_typing_above.is_some()),
+            Key::NetworkEnabled(chain) => journal(self.state.networks.contains_key(&chain)),
+            Key::Listen
+            | Key::Rate
+            | Key::Autostart
+            | Key::NetworkRpc(_)
+            | Key::NetworkExplorer(_)
+            | Key::VerifySettlements => self.config.source(key).text(),
+        }
+    }
+}
+
+/// Path and query hold the API keys of most providers.
+fn shown(url: &Url, reveal: bool) -> String {
+    if reveal { url.to_string() } else { EndpointLabel::of(url).as_str().to_owned() }
+}

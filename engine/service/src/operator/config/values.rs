@@ -1,0 +1,97 @@
+//! The words behind `config set`, read by what the key takes. Whether a value may be is judged by who
+//! keeps it.
+
+use bursar_core::money::Usd;
+use bursar_core::settings::keys::{Key, Kind};
+use bursar_core::settings::{LanBearer, Setting, Settings};
+
+use crate::config::Value;
+
+/// A value as it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Given {
+    Default,
+    Text(String),
+    Number(u32),
+    Switch(bool),
+    List(Vec<String>),
+    Bearer(LanBearer),
+    Seconds(u64),
+    Amount(Usd),
+}
+
+impl Given {
+    pub(super) fn read(key: Key, words: &[String]) -> Result<Self, String> {
+        let kind = key.row().kind;
+        if words.len() == 1 && words.iter().any(|word| word == "default") {
+            return Ok(Given::Default);
+        }
+        if matches!(kind, Kind::Hosts | Kind::Urls) {
+            let parts = words.iter().flat_map(|word| word.split(','));
+            let parts = parts.map(str::trim).filter(|part| !part.is_empty());
+            let lower = |part: &str| match kind {
+                Kind::Hosts => part.to_ascii_lowercase(),
+                _urls => part.to_owned(),
+            };
+            let mut list: Vec<String> = Vec::new();
+            for part in parts.map(lower) {
+                if !list.contains(&part) {
+                    list.push(part);
+                }
+            }
+            return Ok(Given::List(list));
+        }
+        let takes = || format!("it takes {}, or default", kind.takes());
+        let [word] = words else { return Err(takes()) };
+        match kind {
+            Kind::Listen | Kind::Url | Kind::Hosts | Kind::Urls => Ok(Given::Text(word.clone())),
+            Kind::Count => word.parse().map(Given::Number).map_err(|_bad| takes()),
+            Kind::Switch => word.parse().map(Given::Switch).map_err(|_bad| takes()),
+            Kind::Seconds => word.parse().map(Given::Seconds).map_err(|_bad| takes()),
+            Kind::Usd => Usd::parse(word).map(Given::Amount).map_err(|error| error.to_string()),
+            Kind::WarnOrRefuse => match word.as_str() {
+                "warn" => Ok(Given::Bearer(LanBearer::Warn)),
+                "refuse" => Ok(Given::Bearer(LanBearer::Refuse)),
+                _other => Err(takes()),
+            },
+        }
+    }
+
+    pub(super) fn switch(&self) -> Option<bool> {
+        match self {
+            Given::Switch(on) => Some(*on),
+            _other => None,
+        }
+    }
+
+    /// For `settings.toml`; `None` takes the key out of it.
+    pub(super) fn in_file(&self) -> Option<Value> {
+        match self {
+            Given::Text(text) => Some(Value::Text(text.clone())),
+            Given::Number(number) => Some(Value::Number(*number)),
+            Given::Switch(on) => Some(Value::Switch(*on)),
+            Given::List(list) => Some(Value::List(list.clone())),
+            Given::Default | Given::Bearer(_) | Given::Seconds(_) | Given::Amount(_) => None,
+        }
+    }
+
+    /// For the journal.
+    pub(super) fn setting(&self, key: Key) -> Option<Setting> {
+        let default = Settings::default();
+        match (key, self) {
+            (Key::Hosts, Given::List(hosts)) => Some(Setting::Hosts(hosts.clone())),
+            (Key::Hosts, Given::Default) => Some(Setting::Hosts(default.hosts)),
+            (Key::LanBearer, Given::Bearer(rule)) => Some(Setting::LanBearer(*rule)),
+            (Key::LanBearer, Given::Default) => Some(Setting::LanBearer(default.lan_bearer)),
+            (Key::MaxValidity, Given::Seconds(seconds)) => Some(Setting::MaxValidity(*seconds)),
+            (Key::MaxValidity, Given::Default) => {
+                Some(Setting::MaxValidity(default.max_validity_s))
+            }
+            (Key::ConfirmTypingAbove, Given::Amount(amount)) => {
+                Some(Setting::ConfirmTypingAbove(Some(*amount)))
+            }
+            (Key::ConfirmTypingAbove, Given::Default) => Some(Setting::ConfirmTypingAbove(None)),
+            _not_in_the_journal => None,
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `doctor`: looks at everything that a wallet needs and changes nothing. Each check is a function of what
+//! was found; finding it out stands beside it.
+
+mod folder;
+mod machine;
+mod networks;
+mod records;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bursar_core::answers::{Answer, CheckAnswer, CheckResult};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::networks::NETWORKS;
+
+use super::{Done, describe};
+use crate::config::Config;
+use crate::control::Dialogue;
+use crate::engine::{Mode, Shared, blocking};
+
+/// With an engine: the one that runs, or the one that the command became.
+pub(super) async fn run(engine: &Arc<Shared>, dialogue: &Dialogue) -> Result<Done, Fault> {
+    let (looking, alone) = (Arc::clone(engine), engine.mode == Mode::Maintenance);
+    let mut checks = blocking(move || {
+        let mut checks = folder::look(looking.folder.path(), &*looking.ports.disk);
+        checks.push(folder::lock(alone));
+        checks
+            .push(CheckAnswer::ok("settings", "settings.toml and the environment are understood"));
+        checks.extend(records::look(&looking));
+        checks.extend(machine::look(&looking.core.now()));
+        checks
+    })
+    .await?;
+    dialogue.progress("asking the networks").await;
+    let state = engine.core.view().state.clone();
+    let enabled = NETWORKS.iter().filter(|row| state.network_enabled(row.chain));
+    let asked = enabled.map(|row| networks::look(row, &engine.ports));
+    checks.extend(futures::future::join_all(asked).await.into_iter().flatten());
+    let server = describe::server(engine).await;
+    checks.push(machine::server(server.url.as_deref(), alone, &state.settings));
+    Ok(Answer::Doctor { checks }.into())
+}
+
+/// Where no engine could be asked or begun: because there is no wallet yet, or because of `fault`. Makes
+/// no folder and no file.
+pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
+    let mut checks = folder::look(path, &crate::ports::SystemDisk);
+    let environment = |name: &str| std::env::var(name).ok();
+    let settings = Config::load(&path.join("settings.toml"), &environment, None);
+    checks.push(match &settings {
+        Ok(_read) => {
+            CheckAnswer::ok("settings", "settings.toml and the environment are understood")
+        }
+        Err(wrong) => CheckAnswer::fail("settings", wrong.message.clone(), "correct what it names"),
+    });
+    checks.extend(records::look_alone(path));
+    checks.extend(machine::look_alone());
+    if let Some(fault) = fault.filter(|fault| !checks.iter().any(|c| c.finding == fault.message)) {
+        // What a look could not see, the attempt to open it did.
+        let about = match fault.code {
+            Code::JournalDamaged => "journal",
+            Code::DataFolder => "data folder",
+            _other => "engine",
+        };
+        checks.retain(|check| check.check != about || check.result == CheckResult::Fail);
+        // It says what to do itself.
+        let failed = CheckAnswer::fail(about, fault.message.clone(), "");
+        checks.push(CheckAnswer { advice: None, ..failed });
+    }
+    Answer::Doctor { checks }
+}

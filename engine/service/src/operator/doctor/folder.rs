@@ -1,0 +1,165 @@
+//! The data folder: whose it is, who may enter, how much room there is, what kind of disk it lies on.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use bursar_core::answers::CheckAnswer;
+use bursar_core::limits::FREE_DISK_BYTES;
+
+use crate::ports::Disk;
+
+/// Room under which it is time to think of it; below `FREE_DISK_BYTES` no payment is taken.
+const LITTLE_BYTES: u64 = 8 * FREE_DISK_BYTES;
+
+pub(super) fn look(path: &Path, disk: &dyn Disk) -> Vec<CheckAnswer> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let finding = format!("{} is not there yet", path.display());
+            let advice = "create a wallet: bursar wallet create <name>";
+            return vec![CheckAnswer::warn("data folder", finding, advice)];
+        }
+        Err(error) => {
+            let finding = format!("{}: {error}", path.display());
+            return vec![CheckAnswer::fail("data folder", finding, "name another with --data")];
+        }
+    };
+    let us = rustix::process::geteuid().as_raw();
+    let writable = rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    vec![
+        owner(path, found.is_dir(), found.uid() == us, found.mode(), writable),
+        space(disk.free_bytes(path).ok()),
+        kind(file_system(path)),
+    ]
+}
+
+fn owner(path: &Path, is_folder: bool, ours: bool, mode: u32, writable: bool) -> CheckAnswer {
+    let shown = path.display();
+    let fail = |what: &str, advice: String| {
+        CheckAnswer::fail("data folder", format!("{shown} {what}"), advice)
+    };
+    if !is_folder {
+        fail("is no folder of its own", "name another with --data".to_owned())
+    } else if !ours {
+        fail("belongs to another account", format!("run as its owner, or: chown -R $USER {shown}"))
+    } else if mode & 0o077 != 0 {
+        fail("is open to other accounts", format!("chmod 700 {shown}"))
+    } else if !writable {
+        fail("cannot be written", format!("chmod u+w {shown}, or mount its disk for writing"))
+    } else {
+        CheckAnswer::ok("data folder", format!("{shown} is yours alone"))
+    }
+}
+
+fn space(free: Option<u64>) -> CheckAnswer {
+    let Some(free) = free else {
+        let advice = "look at the disk: df -h";
+        return CheckAnswer::warn("disk space", "the disk does not say how much is free", advice);
+    };
+    let finding = format!("{} MiB free", free >> 20);
+    match free {
+        free if free < FREE_DISK_BYTES => {
+            let finding = format!("{finding}: payments are refused");
+            CheckAnswer::fail("disk space", finding, "free some where the data folder lies")
+        }
+        free if free < LITTLE_BYTES => {
+            CheckAnswer::warn("disk space", finding, "free some where the data folder lies")
+        }
+        _enough => CheckAnswer::ok("disk space", finding),
+    }
+}
+
+/// Magic numbers of file systems that lie on other machines (linux/magic.h): locks and flushes there may
+/// be promises that nobody keeps.
+#[cfg(target_os = "linux")]
+const REMOTE: &[(u64, &str)] = &[
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x0102_1997, "9P"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
+    (0x00c3_6400, "Ceph"),
+    (0x6573_5546, "FUSE"),
+];
+
+/// The name of a file system that is not trusted with a journal.
+#[cfg(target_os = "linux")]
+fn file_system(path: &Path) -> Option<&'static str> {
+    let found = rustix::fs::statfs(path).ok()?;
+    let magic = u64::try_from(found.f_type).ok()? & 0xffff_ffff;
+    REMOTE.iter().find(|(known, _name)| *known == magic).map(|(_known, name)| *name)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn file_system(_path: &Path) -> Option<&'static str> {
+    None
+}
+
+fn kind(remote: Option<&str>) -> CheckAnswer {
+    match remote {
+        Some(name) => CheckAnswer::warn(
+            "file system",
+            format!("the data folder lies on {name}, where locks and flushes may not hold"),
+            "move it to a disk of this machine",
+        ),
+        None => CheckAnswer::ok("file system", "of this machine"),
+    }
+}
+
+/// Whoever can tell has the lock, or speaks for who has it.
+pub(super) fn lock(alone: bool) -> CheckAnswer {
+    if alone {
+        let advice = "agents need one: bursar engine";
+        CheckAnswer::warn("engine", "none runs; nobody else holds the data folder", advice)
+    } else {
+        let finding = format!("runs as process {}, and holds the data folder", std::process::id());
+        CheckAnswer::ok("engine", finding)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::answers::CheckResult::{self, Fail, Ok, Warn};
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_folder_that_others_can_enter_or_that_cannot_be_written_fails() {
+        let path = Path::new("/x");
+        let result = |dir, ours, mode, writable| owner(path, dir, ours, mode, writable).result;
+        assert_eq!(result(true, true, 0o40700, true), Ok);
+        assert_eq!(result(false, true, 0o40700, true), Fail);
+        assert_eq!(result(true, false, 0o40700, true), Fail);
+        assert_eq!(result(true, true, 0o40750, true), Fail);
+        assert_eq!(result(true, true, 0o40701, true), Fail);
+        assert_eq!(result(true, true, 0o40500, false), Fail);
+    }
+
+    #[test]
+    fn the_real_folder_is_looked_at_and_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let none = home.path().join("none");
+        let results = |path: &Path| -> Vec<CheckResult> {
+            look(path, &crate::ports::SystemDisk).iter().map(|check| check.result).collect()
+        };
+        assert_eq!(results(&none), [Warn]);
+        assert!(!none.exists());
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(results(home.path()).first(), Some(&Fail));
+        let mode = fs::metadata(home.path()).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o755, "it is told, not changed");
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(results(home.path()).first(), Some(&Ok));
+    }
+
+    #[test]
+    fn a_full_disk_fails_and_a_remote_one_warns() {
+        let results = [None, Some(0), Some(FREE_DISK_BYTES), Some(LITTLE_BYTES)].map(space);
+        assert_eq!(results.map(|check| check.result), [Warn, Fail, Warn, Ok]);
+        assert_eq!([None, Some("NFS")].map(kind).map(|check| check.result), [Ok, Warn]);
+        assert_eq!([true, false].map(lock).map(|check| check.result), [Warn, Ok]);
+    }
+}

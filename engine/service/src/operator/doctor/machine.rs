@@ -1,0 +1,103 @@
+//! The machine around the engine: boot id, open files, swap, the agent server's door.
+
+use bursar_core::answers::CheckAnswer;
+use bursar_core::limits::OPEN_FILES;
+use bursar_core::settings::Settings;
+use bursar_core::time::Moment;
+
+pub(super) fn look(moment: &Moment) -> Vec<CheckAnswer> {
+    let mut checks = vec![boot(&moment.boot_id)];
+    checks.extend(look_alone());
+    checks
+}
+
+pub(super) fn look_alone() -> Vec<CheckAnswer> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let mut checks = vec![open_files(limit)];
+    // Other platforms encrypt it, or do not tell.
+    checks.extend(std::fs::read_to_string("/proc/swaps").ok().map(|table| swap(&table)));
+    checks
+}
+
+fn boot(id: &str) -> CheckAnswer {
+    if id.is_empty() {
+        CheckAnswer::warn(
+            "boot id",
+            "this machine does not tell one boot from another",
+            "do not set its clock by hand: waiting requests and daily limits go by it alone",
+        )
+    } else {
+        CheckAnswer::ok("boot id", "known: a clock that is set does not lengthen a wait")
+    }
+}
+
+fn open_files(soft: Option<u64>) -> CheckAnswer {
+    match soft {
+        Some(soft) if soft < OPEN_FILES => CheckAnswer::warn(
+            "open files",
+            format!("{soft} are allowed, all connections of agents need {OPEN_FILES}"),
+            "raise the limit: ulimit -n, or LimitNOFILE of the service",
+        ),
+        Some(soft) => CheckAnswer::ok("open files", format!("{soft} are allowed")),
+        None => CheckAnswer::ok("open files", "as many as wanted"),
+    }
+}
+
+/// `/proc/swaps`: a head and a line for each area.
+fn swap(table: &str) -> CheckAnswer {
+    let areas: Vec<&str> =
+        table.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    // Compressed memory is no disk.
+    let disks: Vec<&str> = areas.into_iter().filter(|area| !area.contains("zram")).collect();
+    if disks.is_empty() {
+        return CheckAnswer::ok("swap", "off: keys stay in memory");
+    }
+    CheckAnswer::warn(
+        "swap",
+        format!("on ({}): keys of an open wallet may reach the disk", disks.join(", ")),
+        "encrypt it, or turn it off: swapoff -a",
+    )
+}
+
+pub(super) fn server(url: Option<&str>, alone: bool, settings: &Settings) -> CheckAnswer {
+    match url {
+        Some(url) => {
+            let names = ["127.0.0.1", "[::1]", "localhost"].into_iter();
+            let lan = settings.allow_lan.then_some("this machine's own addresses and name");
+            let hosts = settings.hosts.iter().map(String::as_str);
+            let names: Vec<&str> = names.chain(lan).chain(hosts).collect();
+            let finding = format!("listens at {url}, answers to {}", names.join(", "));
+            CheckAnswer::ok("agent server", finding)
+        }
+        None if alone => {
+            CheckAnswer::warn("agent server", "not running without an engine", "bursar engine")
+        }
+        None => CheckAnswer::warn("agent server", "not running", "bursar server start"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::answers::CheckResult::{Ok, Warn};
+
+    #[test]
+    fn what_weakens_the_wallet_is_warned_of() {
+        assert_eq!([boot(""), boot("b")].map(|check| check.result), [Warn, Ok]);
+        let limits = [Some(1024), Some(OPEN_FILES), None].map(open_files);
+        assert_eq!(limits.map(|check| check.result), [Warn, Ok, Ok]);
+        let head = "Filename\tType\tSize\tUsed\tPriority\n";
+        let on = swap(&format!("{head}/dev/sda2 partition 1 0 -2\n"));
+        assert_eq!(on.result, Warn);
+        assert!(on.finding.contains("/dev/sda2"), "{on:?}");
+        assert_eq!(swap(head).result, Ok);
+        assert_eq!(swap(&format!("{head}/dev/zram0 partition 1 0 -2\n")).result, Ok);
+        assert_eq!(
+            [true, false].map(|alone| server(None, alone, &Settings::default()).result),
+            [Warn; 2]
+        );
+        let settings = Settings { hosts: vec!["a.lan".into()], ..Settings::default() };
+        let bound = server(Some("http://127.0.0.1:9402"), false, &settings);
+        assert!(bound.result == Ok && bound.finding.contains("a.lan"), "{bound:?}");
+    }
+}

@@ -1,0 +1,167 @@
+//! The enabled networks: whether their endpoints answer for the right chain, whether the stablecoin there
+//! is the one of our table, and whether this machine's clock agrees with the chain's.
+
+use alloy_primitives::{Bytes, U256, keccak256};
+use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock};
+use bursar_core::answers::CheckAnswer;
+use bursar_core::limits::{CHAIN_AWAKE_MS, CLOCK_OFF_CHAIN_MS, CLOCK_OFF_CHAIN_WARN_MS};
+use bursar_core::networks::{ChainId, Network, Stablecoin};
+use bursar_core::time::Utc;
+
+use crate::ports::Ports;
+
+pub(super) async fn look(row: &Network, ports: &Ports) -> Vec<CheckAnswer> {
+    let Some(chain) = ports.chains.get(&row.chain) else {
+        let advice = format!("bursar network rpc {} <url>", row.chain);
+        return vec![CheckAnswer::warn(row.title, "on, but without an endpoint", advice)];
+    };
+    let identity = chain_id(row, chain.chain_id().await);
+    if identity.advice.is_some() {
+        return vec![identity];
+    }
+    let coin = &row.stablecoin;
+    let ask = |name: &str| {
+        let hash = keccak256(name);
+        let selector = Bytes::copy_from_slice(hash.0.first_chunk::<4>().map_or(&[], |four| four));
+        chain.call(coin.address, selector, BlockTag::Latest)
+    };
+    let (decimals, domain) = (ask("decimals()").await, ask("DOMAIN_SEPARATOR()").await);
+    let time = ahead(&*chain, &*ports.clock).await;
+    vec![identity, token(row, decimals, domain), clock(row, time)]
+}
+
+fn chain_id(row: &Network, answered: Result<ChainId, ChainFault>) -> CheckAnswer {
+    let advice = format!(
+        "try another endpoint: bursar network rpc {0} <url>, or bursar network disable {0}",
+        row.chain
+    );
+    match answered {
+        Ok(id) if id == row.chain => {
+            CheckAnswer::ok(row.title, format!("its endpoint answers for chain {id}"))
+        }
+        Ok(id) => CheckAnswer::fail(row.title, format!("the endpoint serves chain {id}"), advice),
+        Err(fault) => CheckAnswer::fail(row.title, fault.to_string(), advice),
+    }
+}
+
+fn token(
+    row: &Network,
+    decimals: Result<Bytes, ChainFault>,
+    domain: Result<Bytes, ChainFault>,
+) -> CheckAnswer {
+    let check = format!("{} on {}", row.stablecoin.symbol, row.title);
+    let advice = "do not pay there: bursar network disable, and tell us";
+    let (decimals, domain) = match (decimals, domain) {
+        (Ok(decimals), Ok(domain)) => (decimals, domain),
+        (Err(fault), _) | (_, Err(fault)) => {
+            let advice = "ask again, or try another endpoint";
+            return CheckAnswer::warn(check, format!("could not be read: {fault}"), advice);
+        }
+    };
+    let Stablecoin { decimals: known, domain_separator, .. } = row.stablecoin;
+    let right =
+        U256::try_from_be_slice(&decimals) == Some(U256::from(known)) && !decimals.is_empty();
+    if !right {
+        let finding = format!("its decimals are not the {known} of our table");
+        return CheckAnswer::fail(check, finding, advice);
+    }
+    if domain.as_ref() != domain_separator.as_slice() {
+        let finding = "signs under another domain than that of our table";
+        return CheckAnswer::fail(check, finding, advice);
+    }
+    CheckAnswer::ok(check, "decimals and signing domain are those of our table")
+}
+
+/// Milliseconds by which our clock is ahead of the newest block's; `None` where the chain is asleep: only
+/// a block after which another comes says something of now.
+async fn ahead(chain: &dyn Chain, clock: &dyn Clock) -> Result<Option<i64>, ChainFault> {
+    let first = chain.block_time().await?;
+    let now = clock.now();
+    let apart = now.utc.since_ms(first);
+    if apart <= CLOCK_OFF_CHAIN_WARN_MS {
+        return Ok(Some(apart));
+    }
+    clock.sleep_until(now.mono_ms.saturating_add(CHAIN_AWAKE_MS)).await;
+    let second = chain.block_time().await?;
+    Ok(later(first, second).map(|block| clock.now().utc.since_ms(block)))
+}
+
+fn later(first: Utc, second: Utc) -> Option<Utc> {
+    Some(second).filter(|second| *second > first)
+}
+
+fn clock(row: &Network, ahead: Result<Option<i64>, ChainFault>) -> CheckAnswer {
+    let check = format!("clock by {}", row.title);
+    let advice = "set this machine's clock: timedatectl set-ntp true";
+    match ahead {
+        Err(fault) => CheckAnswer::warn(check, fault.to_string(), "ask again"),
+        Ok(None) => CheckAnswer::ok(check, "the chain makes no blocks now, so it says nothing"),
+        Ok(Some(ms)) => {
+            let side = if ms < 0 { "behind" } else { "ahead of" };
+            let finding = format!("{} s {side} the newest block", (ms / 1000).abs());
+            match ms.saturating_abs() {
+                off if off > CLOCK_OFF_CHAIN_MS => {
+                    CheckAnswer::fail(check, format!("{finding}: payments ask"), advice)
+                }
+                off if off > CLOCK_OFF_CHAIN_WARN_MS => CheckAnswer::warn(check, finding, advice),
+                _near => CheckAnswer::ok(check, finding),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::answers::CheckResult::{Fail, Ok as Fine, Warn};
+    use bursar_core::networks::NETWORKS;
+
+    fn down() -> ChainFault {
+        ChainFault::Unavailable { tried: Vec::new() }
+    }
+
+    fn word(value: u8) -> Bytes {
+        U256::from(value).to_be_bytes::<32>().to_vec().into()
+    }
+
+    #[test]
+    fn an_endpoint_of_another_chain_or_none_fails() {
+        let row = &NETWORKS[0];
+        assert_eq!(chain_id(row, Ok(row.chain)).result, Fine);
+        assert_eq!(chain_id(row, Ok(ChainId(7))).result, Fail);
+        assert_eq!(chain_id(row, Err(down())).result, Fail);
+    }
+
+    #[test]
+    fn a_token_that_is_not_the_tables_fails() {
+        let row = &NETWORKS[0];
+        let domain = || Bytes::from(row.stablecoin.domain_separator.to_vec());
+        let result = |decimals, domain| token(row, decimals, domain).result;
+        assert_eq!(result(Ok(word(6)), Ok(domain())), Fine);
+        assert_eq!(result(Ok(word(18)), Ok(domain())), Fail);
+        assert_eq!(result(Ok(Bytes::new()), Ok(domain())), Fail, "there is no such contract");
+        assert_eq!(result(Ok(word(6)), Ok(word(6))), Fail);
+        assert_eq!(result(Ok(word(6)), Ok(Bytes::new())), Fail);
+        assert_eq!(result(Err(down()), Ok(domain())), Warn);
+        assert_eq!(result(Ok(word(6)), Err(down())), Warn);
+    }
+
+    #[test]
+    fn a_clock_is_judged_by_how_far_it_is_off_and_by_no_sleeping_chain() {
+        let row = &NETWORKS[0];
+        for (ms, expected) in [
+            (0, Fine),
+            (120_000, Fine),
+            (120_001, Warn),
+            (-120_001, Warn),
+            (600_000, Warn),
+            (600_001, Fail),
+            (-600_001, Fail),
+        ] {
+            assert_eq!(clock(row, Ok(Some(ms))).result, expected, "{ms}");
+        }
+        assert_eq!(clock(row, Ok(None)).result, Fine);
+        assert_eq!(clock(row, Err(down())).result, Warn);
+        assert_eq!((later(Utc(5), Utc(5)), later(Utc(5), Utc(6))), (None, Some(Utc(6))));
+    }
+}

@@ -1,0 +1,127 @@
+//! Wallet file and journal: there, readable, and of one mind.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bursar_core::answers::CheckAnswer;
+
+use crate::core::View;
+use crate::engine::Shared;
+use crate::ports::NoFaults;
+use crate::vault::file::WalletFiles;
+use crate::vault::kdf::KdfBounds;
+
+pub(super) fn look(engine: &Shared) -> Vec<CheckAnswer> {
+    let view = engine.core.view();
+    let files = files(engine.folder.path(), engine.edition.kdf_bounds);
+    let wallet = match &view.state.wallet {
+        Some(known) => wallet(Some(known.name.as_str()), files.look(&known.name).map_err(text)),
+        None => wallet(None, Ok(())),
+    };
+    vec![wallet, journal(&view)]
+}
+
+/// Without opening the journal for writing.
+pub(super) fn look_alone(path: &Path) -> Vec<CheckAnswer> {
+    let file = path.join("journal.redb");
+    let wallet = match files(path, KdfBounds::PRODUCTION).names() {
+        Ok(names) => match names.first() {
+            Some(name) => {
+                let look = files(path, KdfBounds::PRODUCTION).look(name).map_err(text);
+                wallet(Some(name.as_str()), look)
+            }
+            None => wallet(None, Ok(())),
+        },
+        Err(error) => wallet(Some("of this folder"), Err(text(error))),
+    };
+    let missing = !file.exists();
+    let chain = if missing { Ok(()) } else { crate::journal::look(&file).map_err(text) };
+    let has_wallet = wallet.advice.is_none();
+    vec![wallet, journal_file(missing, has_wallet, chain)]
+}
+
+fn files(path: &Path, bounds: KdfBounds) -> WalletFiles {
+    WalletFiles::new(path, bounds, Arc::new(NoFaults))
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn wallet(name: Option<&str>, look: Result<(), String>) -> CheckAnswer {
+    match (name, look) {
+        (None, _) => {
+            let advice = "create one: bursar wallet create <name>";
+            CheckAnswer::warn("wallet", "there is none yet", advice)
+        }
+        (Some(name), Ok(())) => CheckAnswer::ok("wallet", format!("the file of {name} is whole")),
+        (Some(name), Err(why)) => CheckAnswer::fail(
+            "wallet",
+            format!("{name}: {why}"),
+            "put a backup of it in place; `wallet open` also tries the previous save",
+        ),
+    }
+}
+
+fn journal(view: &View) -> CheckAnswer {
+    if let Some(why) = &view.failed {
+        let advice = "free the disk, then restart the engine";
+        return CheckAnswer::fail("journal", format!("it cannot be written: {why}"), advice);
+    }
+    match &view.untrusted {
+        Some(why) => CheckAnswer::fail(
+            "journal",
+            format!("it does not fit the wallet: {why}"),
+            "bursar audit verify, then bursar audit accept",
+        ),
+        None => CheckAnswer::ok("journal", format!("{} records, opened", view.head.seq)),
+    }
+}
+
+fn journal_file(missing: bool, has_wallet: bool, chain: Result<(), String>) -> CheckAnswer {
+    match (missing, has_wallet, chain) {
+        (true, true, _) => CheckAnswer::fail(
+            "journal",
+            "it is missing, and there is a wallet file",
+            "put back a backup of the data folder",
+        ),
+        (true, false, _) => CheckAnswer::ok("journal", "there is none yet"),
+        (false, _, Ok(())) => CheckAnswer::ok("journal", "its chain is whole"),
+        (false, _, Err(why)) => {
+            CheckAnswer::fail("journal", why, "put back a backup of the data folder")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Head;
+    use bursar_core::answers::CheckResult::{Fail, Ok as Fine, Warn};
+    use bursar_domain::State;
+
+    fn view(untrusted: bool, failed: bool) -> View {
+        let told = |is: bool| is.then(|| "why".to_owned());
+        View {
+            state: State::default(),
+            head: Head::default(),
+            untrusted: told(untrusted),
+            failed: told(failed),
+            forgotten: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_broken_or_missing_fails() {
+        assert_eq!(wallet(None, Ok(())).result, Warn);
+        assert_eq!(wallet(Some("main"), Ok(())).result, Fine);
+        assert_eq!(wallet(Some("main"), Err("damaged".into())).result, Fail);
+        assert_eq!(journal(&view(false, false)).result, Fine);
+        assert_eq!(journal(&view(true, false)).result, Fail);
+        assert_eq!(journal(&view(false, true)).result, Fail);
+        assert_eq!(journal_file(true, true, Ok(())).result, Fail);
+        assert_eq!(journal_file(true, false, Ok(())).result, Fine);
+        assert_eq!(journal_file(false, true, Ok(())).result, Fine);
+        assert_eq!(journal_file(false, true, Err("broken".into())).result, Fail);
+    }
+}

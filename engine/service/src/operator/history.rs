@@ -1,0 +1,282 @@
+//! `history …` and `receipt`: reads the journal's records newest first, never all at once, and never
+//! through the core.
+
+mod csv;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bursar_core::answers::{Answer, ExportAnswer, HistoryAnswer, HistoryRow};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::{
+    HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, HistoryStatus, ReceiptOrder,
+};
+use bursar_core::hosts;
+use bursar_core::ids::{AgentId, Name, RequestId};
+use bursar_core::limits::{HISTORY_ROWS, PART_BYTES, PART_WAIT_MS};
+use bursar_core::money::TokenAmount;
+use bursar_core::text;
+use bursar_core::time::Utc;
+use bursar_domain::settlement::{Settlement, Stage};
+use bursar_domain::{Request, State, Status};
+use tokio::sync::mpsc;
+
+use super::Done;
+use crate::control::Dialogue;
+use crate::engine::{Shared, blocking};
+use crate::journal::{Reader, StoreError};
+use crate::receipts;
+
+/// Rows without `--limit`.
+const SHOWN: usize = 20;
+/// Recent requests that the beginning of an id may mean.
+const RECENT: usize = 1_000;
+/// Pieces of an export that may wait for its reader.
+const PARTS: usize = 4;
+
+pub(super) async fn run(
+    engine: &Arc<Shared>,
+    order: HistoryOrder,
+    dialogue: &Dialogue,
+) -> Result<Done, Fault> {
+    let limit = order.filter.limit;
+    let scan = Scan::new(engine, &order.filter)?;
+    match order.export {
+        None => list(scan, limit.unwrap_or(SHOWN)).await,
+        Some(HistoryExport::Export { file }) => export(scan, limit, file, dialogue).await,
+    }
+}
+
+/// The filter with everything that it is compared with.
+struct Scan {
+    reader: Arc<dyn Reader>,
+    state: State,
+    agent: Option<AgentId>,
+    status: Option<HistoryStatus>,
+    since: Option<Utc>,
+}
+
+impl Scan {
+    fn new(engine: &Shared, filter: &HistoryFilter) -> Result<Self, Fault> {
+        // There is one lane yet, so naming it leaves nothing out.
+        match filter.lane {
+            None | Some(HistoryLane::Payments) => {}
+        }
+        let state = engine.core.view().state.clone();
+        Ok(Self {
+            reader: engine.core.reader(),
+            agent: filter.agent.as_ref().map(|name| agent(&state, name)).transpose()?,
+            status: filter.status,
+            since: filter.since.map(|since| since.from(engine.core.now().utc)),
+            state,
+        })
+    }
+
+    /// Visits what fits, newest first; `false` stops.
+    fn each(&self, mut visit: impl FnMut(HistoryRow) -> bool) -> Result<(), StoreError> {
+        let mut failed = None;
+        self.reader.newest(&mut |request| {
+            // The journal's own time never goes back: all that follow are older still.
+            if self.since.is_some_and(|since| request.created < since) {
+                return false;
+            }
+            if self.agent.as_ref().is_some_and(|agent| *agent != request.agent) {
+                return true;
+            }
+            let settlement = match self.reader.settlement(request.seq) {
+                Ok(settlement) => settlement,
+                Err(error) => {
+                    failed = Some(error);
+                    return false;
+                }
+            };
+            let status = status(&request, settlement.as_ref());
+            if self.status.is_some_and(|wanted| wanted != status) {
+                return true;
+            }
+            visit(row(&self.state, &request, settlement.as_ref(), status))
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// By code also one that was deleted: its records stay.
+fn agent(state: &State, name: &Name) -> Result<AgentId, Fault> {
+    let known = state.find_agent(name).map(|agent| agent.id.clone());
+    known.or_else(|| name.as_str().parse().ok()).ok_or_else(|| {
+        Fault::because(Code::NothingFound, format!("There is no agent {name}: see `agent list`."))
+    })
+}
+
+async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
+    if !(1..=HISTORY_ROWS).contains(&limit) {
+        return Err(Fault::because(
+            Code::BadInput,
+            format!("--limit is 1 to {HISTORY_ROWS}; `history export` writes them all."),
+        ));
+    }
+    let read = blocking(move || {
+        let (mut requests, mut more) = (Vec::new(), false);
+        scan.each(|row| {
+            more = requests.len() >= limit;
+            if !more {
+                requests.push(row);
+            }
+            !more
+        })?;
+        Ok(HistoryAnswer { requests, more })
+    });
+    read.await?.map(|answer| Answer::History(answer).into()).map_err(damaged)
+}
+
+/// Sends the file in pieces to the program that asked: it has the folder and the rights of its user, which
+/// an engine behind a service manager may not have.
+async fn export(
+    scan: Scan,
+    limit: Option<usize>,
+    file: String,
+    dialogue: &Dialogue,
+) -> Result<Done, Fault> {
+    let (parts, mut ready) = mpsc::channel::<String>(PARTS);
+    let limit = limit.unwrap_or(usize::MAX);
+    let reading = tokio::task::spawn_blocking(move || {
+        let (mut part, mut rows) = (csv::head(), 0usize);
+        let mut listening = true;
+        scan.each(|row| {
+            if rows >= limit {
+                return false;
+            }
+            csv::push(&mut part, &row);
+            rows = rows.saturating_add(1);
+            if part.len() >= PART_BYTES {
+                listening = parts.blocking_send(std::mem::take(&mut part)).is_ok();
+            }
+            listening
+        })?;
+        let _stopped_listening = parts.blocking_send(part);
+        Ok::<_, StoreError>(rows)
+    });
+    let patience = Duration::from_millis(PART_WAIT_MS);
+    while let Some(part) = ready.recv().await {
+        let sent = tokio::time::timeout(patience, dialogue.part(part)).await;
+        sent.map_err(|_elapsed| Fault::new(Code::Cancelled))??;
+    }
+    let rows = reading.await.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+    let rows = u64::try_from(rows.map_err(damaged)?).unwrap_or(u64::MAX);
+    Ok(Answer::Exported(ExportAnswer { file, rows }).into())
+}
+
+/// Where a request stands, its settlement included.
+fn status(request: &Request, settlement: Option<&Settlement>) -> HistoryStatus {
+    match (&request.status, settlement.map(|known| known.stage)) {
+        (Status::Held { .. }, _) => HistoryStatus::Pending,
+        (Status::Refused { .. }, _) => HistoryStatus::Refused,
+        (Status::Denied { .. }, _) => HistoryStatus::Denied,
+        (Status::Expired { .. }, _) => HistoryStatus::Expired,
+        (Status::Authorized { .. }, Some(Stage::Submitted)) => HistoryStatus::Submitted,
+        (Status::Authorized { .. }, Some(Stage::Failed)) => HistoryStatus::Failed,
+        (Status::Authorized { .. }, Some(Stage::Settled)) => HistoryStatus::Settled,
+        (Status::Authorized { .. }, Some(Stage::Verified)) => HistoryStatus::Verified,
+        (Status::Authorized { signature: Some(_), .. }, None) => HistoryStatus::Signed,
+        (Status::Authorized { signature: None, .. }, None) => HistoryStatus::Executing,
+    }
+}
+
+fn row(
+    state: &State,
+    request: &Request,
+    settlement: Option<&Settlement>,
+    status: HistoryStatus,
+) -> HistoryRow {
+    let ask = &request.ask;
+    let coin = ask.network().filter(|_known| !ask.unpriced).map(|network| network.stablecoin);
+    let amount =
+        coin.map(|coin| TokenAmount { atoms: ask.amount, decimals: coin.decimals }.to_string());
+    let agent = state.agents.get(&request.agent).map(|agent| agent.name.as_str().to_owned());
+    let url = ask.request_url.as_deref().or(ask.resource_url.as_deref());
+    let host = url.and_then(|url| hosts::host_of(url).ok());
+    let tx_hash = settlement.and_then(|known| known.tx_hash).map(|hash| hash.to_string());
+    let token = "the token is not in Bursar's table";
+    HistoryRow {
+        id: request.id.to_string(),
+        created: text::utc(request.created),
+        lane: "payment".to_owned(),
+        agent_id: request.agent.to_string(),
+        agent_unknown_reason: because(&agent, "the agent was deleted"),
+        agent,
+        label: request.label.as_str().to_owned(),
+        status: status.text().to_owned(),
+        amount_unknown_reason: because(&amount, token),
+        amount,
+        amount_atomic: ask.amount.to_string(),
+        symbol: coin.map(|coin| coin.symbol.to_owned()),
+        symbol_unknown_reason: because(&coin, token),
+        usd: coin.map(|_priced| ask.usd.to_string()),
+        usd_unknown_reason: because(&coin, token),
+        asset: ask.asset.to_checksum(None),
+        network: format!("eip155:{}", ask.chain),
+        payee: ask.payee.to_checksum(None),
+        host_unknown_reason: because(&host, "no URL was named"),
+        host,
+        tx_hash_unknown_reason: because(&tx_hash, "no transaction was reported"),
+        tx_hash,
+    }
+}
+
+fn because<T>(value: &Option<T>, reason: &str) -> Option<String> {
+    value.is_none().then(|| reason.to_owned())
+}
+
+pub(super) async fn receipt(engine: &Arc<Shared>, order: &ReceiptOrder) -> Result<Done, Fault> {
+    let (reader, wanted) = (engine.core.reader(), order.id.clone());
+    let found = blocking(move || {
+        let request = find(&*reader, &wanted)?;
+        let settlement = reader.settlement(request.seq).map_err(damaged)?;
+        Ok::<_, Fault>((request, settlement))
+    });
+    let (request, settlement) = found.await??;
+    let receipt = receipts::receipt(&engine.core.view().state, &request, settlement.as_ref());
+    // The same bytes that the agent server sends, read by the JSON of the envelope.
+    let receipt = serde_json::from_str(&receipt.to_compact())
+        .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+    Ok(Answer::Receipt(receipt).into())
+}
+
+/// By the whole id one of any age, by its beginning a recent one.
+fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
+    let unknown = |text: String| Fault::because(Code::NothingFound, text);
+    if let Ok(id) = wanted.parse::<RequestId>() {
+        let found = reader.request(id).map_err(damaged)?;
+        return found
+            .ok_or_else(|| unknown("No request has this id: see `bursar history`.".to_owned()));
+    }
+    let hex = wanted.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
+    if !hex || wanted.bytes().filter(|b| *b != b'-').count() < 3 {
+        let rule = "A request is named by at least 3 hex digits of the beginning of its id.";
+        return Err(Fault::because(Code::BadInput, rule));
+    }
+    let (mut fits, mut seen) = (Vec::new(), 0usize);
+    let visited = reader.newest(&mut |request| {
+        seen = seen.saturating_add(1);
+        if request.id.has_prefix(wanted) {
+            fits.push(request);
+        }
+        seen < RECENT
+    });
+    visited.map_err(damaged)?;
+    if fits.len() > 1 {
+        let ids: Vec<String> = fits.iter().map(|request| request.id.to_string()).collect();
+        let message = format!("Several requests begin so: {}.", ids.join(", "));
+        return Err(Fault::because(Code::Ambiguous, message));
+    }
+    fits.pop().ok_or_else(|| {
+        unknown(format!(
+            "None of the last {RECENT} requests begins with {wanted}: write the whole id, or see `bursar history`."
+        ))
+    })
+}
+
+fn damaged(error: StoreError) -> Fault {
+    Fault::because(Code::JournalDamaged, error.0)
+}

@@ -1,0 +1,33 @@
+//! Multicall3, which answers many reads in one.
+
+alloy_sol_types::sol! {
+    #[derive(Debug)]
+    interface IMulticall3 {
+        struct Call3 {
+            address target;
+            bool allowFailure;
+            bytes callData;
+        }
+
+        struct Answer {
+            bool success;
+            bytes returnData;
+        }
+
+        function aggregate3(Call3[] calldata calls) external payable returns (Answer[] memory);
+        function getEthBalance(address addr) external view returns (uint256 balance);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_sol_types::SolCall;
+
+    #[test]
+    fn the_selectors_are_those_of_the_contract() {
+        assert_eq!(IMulticall3::aggregate3Call::SELECTOR, [0x82, 0xad, 0x56, 0xcb]);
+        assert_eq!(IMulticall3::aggregate3Call::SIGNATURE, "aggregate3((address,bool,bytes)[])");
+        assert_eq!(IMulticall3::getEthBalanceCall::SELECTOR, [0x4d, 0x23, 0x01, 0xcc]);
+    }
+}

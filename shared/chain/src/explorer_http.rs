@@ -1,0 +1,252 @@
+//! The real [`Explorer`]: Blockscout's REST API, version 2. Reads addresses, amounts, symbols and decimals and
+//! nothing else: the pictures that it names are never fetched.
+
+use alloy_primitives::Address;
+use bursar_core::money::Atoms;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::outbound::{Client, Target, TargetFault};
+use crate::ports::{BoxFuture, EndpointLabel, Explorer, ExplorerFault, TokenHeld};
+
+/// Tokens of one answer that are read: strangers send worthless ones to every address that has been seen.
+pub const TOKENS_MAX: usize = 500;
+
+/// What is kept of a symbol; honest ones have ten characters.
+pub const SYMBOL_CHARS_MAX: usize = 32;
+
+/// The longest answer that is read. The list has no pages; a token takes less than a kilobyte in it.
+pub const REPLY_BYTES_MAX: usize = 8 << 20;
+
+/// One request: half of the time that a whole look-up may take.
+pub const TIMEOUT_MS: u64 = 5_000;
+
+/// With more decimals than 256 bits have digits, nothing could be said in whole tokens.
+const DECIMALS_MAX: u64 = 77;
+
+/// The bounds of [`ExplorerHttp`]. Production takes the defaults; tests take smaller ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExplorerLimits {
+    pub timeout_ms: u64,
+    pub reply_bytes_max: usize,
+}
+
+impl Default for ExplorerLimits {
+    fn default() -> Self {
+        Self { timeout_ms: TIMEOUT_MS, reply_bytes_max: REPLY_BYTES_MAX }
+    }
+}
+
+/// Why a setting makes no explorer. Never shows the URL, which may hold a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExplorerConfigError {
+    #[error("it is not a URL such as https://base.blockscout.com/api/v2")]
+    NotAUrl,
+    #[error("{0} must begin with https:// (or http:// on this machine)")]
+    Scheme(EndpointLabel),
+    #[error(
+        "{0} is not encrypted; http:// is only for 127.0.0.1, [::1] and localhost: use https://"
+    )]
+    PlainHttp(EndpointLabel),
+    #[error("{0} carries a user name or password; put the key in the path or query")]
+    UserInfo(EndpointLabel),
+    #[error("the HTTPS client cannot be made: {0}")]
+    Client(String),
+}
+
+impl From<TargetFault> for ExplorerConfigError {
+    fn from(fault: TargetFault) -> Self {
+        match fault {
+            TargetFault::NotAUrl => Self::NotAUrl,
+            TargetFault::Scheme(label) => Self::Scheme(label),
+            TargetFault::PlainHttp(label) => Self::PlainHttp(label),
+            TargetFault::UserInfo(label) => Self::UserInfo(label),
+        }
+    }
+}
+
+/// One instance of Blockscout.
+#[derive(Debug)]
+pub struct ExplorerHttp {
+    base: Target,
+    client: Client,
+    limits: ExplorerLimits,
+}
+
+impl ExplorerHttp {
+    /// `base` is the URL up to and with `/api/v2`; its query, such as an `apikey`, is sent along. Opens no
+    /// connection.
+    pub fn new(base: &str, limits: ExplorerLimits) -> Result<Self, ExplorerConfigError> {
+        let base = Target::parse(base)?;
+        let client = Client::new(limits.timeout_ms).map_err(ExplorerConfigError::Client)?;
+        Ok(Self { base, client, limits })
+    }
+
+    async fn ask(&self, owner: Address) -> Result<Vec<TokenHeld>, ExplorerFault> {
+        let endpoint = self.base.label();
+        let address = owner.to_checksum(None);
+        let place = self.base.below(&["addresses", &address, "token-balances"]);
+        let reply = self.client.get(&place, self.limits.reply_bytes_max).await;
+        let reply = reply
+            .map_err(|reason| ExplorerFault::Unreachable { endpoint: endpoint.clone(), reason })?;
+        match reply.status.as_u16() {
+            200 => read(&reply.body)
+                .map_err(|reason| ExplorerFault::Malformed { endpoint: endpoint.clone(), reason }),
+            // An address that it has never seen.
+            404 => Ok(Vec::new()),
+            status => Err(ExplorerFault::Status { endpoint: endpoint.clone(), status }),
+        }
+    }
+}
+
+impl Explorer for ExplorerHttp {
+    fn tokens(&self, owner: Address) -> BoxFuture<'_, Result<Vec<TokenHeld>, ExplorerFault>> {
+        Box::pin(self.ask(owner))
+    }
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    token: Token,
+    value: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    /// Older instances call it `address`.
+    address_hash: Option<String>,
+    address: Option<String>,
+    symbol: Option<String>,
+    /// Text or null; whatever else a token makes of it says nothing.
+    #[serde(default)]
+    decimals: Value,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+fn read(body: &[u8]) -> Result<Vec<TokenHeld>, &'static str> {
+    let entries: Vec<Entry> =
+        serde_json::from_slice(body).map_err(|_quotes_it| "it is no list of tokens")?;
+    let coins = entries.into_iter().filter(|entry| entry.token.kind.as_deref() == Some("ERC-20"));
+    coins.take(TOKENS_MAX).map(held).collect()
+}
+
+/// The address and the amount are the explorer's own: without them the whole answer is worth nothing. The
+/// rest is what the token says of itself.
+fn held(entry: Entry) -> Result<TokenHeld, &'static str> {
+    let token = entry.token;
+    let address = token.address_hash.or(token.address).unwrap_or_default();
+    let address = address.parse::<Address>().map_err(|_quotes_it| "a token has no address")?;
+    let amount = Atoms::parse(&entry.value.unwrap_or_default());
+    let Atoms(amount): Atoms = amount.map_err(|_quotes_it| "a token has no amount")?;
+    let symbol = token.symbol.unwrap_or_default().chars().take(SYMBOL_CHARS_MAX).collect();
+    Ok(TokenHeld { address, symbol, decimals: decimals(&token.decimals), amount })
+}
+
+fn decimals(value: &Value) -> Option<u8> {
+    let number = match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.as_u64(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    };
+    number.filter(|number| *number <= DECIMALS_MAX).and_then(|number| u8::try_from(number).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::U256;
+    use serde_json::json;
+
+    const TOKEN: Address = Address::repeat_byte(0xab);
+
+    fn entry(change: impl FnOnce(&mut Value)) -> Value {
+        let mut entry = json!({
+            "token": {
+                "address_hash": TOKEN, "symbol": "TST", "name": "Test", "decimals": "6",
+                "type": "ERC-20", "icon_url": "http://169.254.169.254/", "exchange_rate": null,
+            },
+            "value": "12500000", "token_id": null, "token_instance": null,
+        });
+        change(&mut entry);
+        entry
+    }
+
+    fn one(change: impl FnOnce(&mut Value)) -> Result<Vec<TokenHeld>, &'static str> {
+        read(json!([entry(change)]).to_string().as_bytes())
+    }
+
+    fn held() -> TokenHeld {
+        let amount = U256::from(12_500_000);
+        TokenHeld { address: TOKEN, symbol: "TST".to_owned(), decimals: Some(6), amount }
+    }
+
+    #[test]
+    fn newer_and_older_forms_are_read() {
+        assert_eq!(one(|_same| {}), Ok(vec![held()]));
+        let older = one(|entry| {
+            let address = entry["token"]["address_hash"].take();
+            entry["token"]["address"] = address;
+        });
+        assert_eq!(older, Ok(vec![held()]));
+        assert_eq!(read(b"[]"), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_is_no_coin_is_left_out_whatever_it_holds() {
+        for kind in [json!("ERC-721"), json!("ERC-1155"), json!("erc-20"), json!(null)] {
+            let read = one(|entry| {
+                entry["token"]["type"] = kind.clone();
+                entry["value"] = json!(null);
+            });
+            assert_eq!(read, Ok(vec![]), "{kind}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_address_or_amount_is_no_answer() {
+        for value in ["", "-1", "1.5", "1e3", "0x10", " 1", &"9".repeat(79), &"9".repeat(78)] {
+            assert!(one(|entry| entry["value"] = json!(value)).is_err(), "{value}");
+        }
+        for address in [json!(null), json!(""), json!("0x12"), json!(7)] {
+            assert!(one(|entry| entry["token"]["address_hash"] = address.clone()).is_err());
+        }
+        for body in ["", "null", "{}", "[1]", "[{}]", "{\"items\":[]}", "<html>", "[]]"] {
+            assert!(read(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_a_token_says_of_itself_is_bounded() {
+        for (said, read) in [
+            (json!("18"), Some(18)),
+            (json!(18), Some(18)),
+            (json!("77"), Some(77)),
+            (json!("78"), None),
+            (json!("256"), None),
+            (json!(null), None),
+            (json!("-1"), None),
+            (json!("1e3"), None),
+            (json!(["6"]), None),
+        ] {
+            let tokens = one(|entry| entry["token"]["decimals"] = said.clone()).unwrap();
+            assert_eq!(tokens[0].decimals, read, "{said}");
+        }
+        let tokens = one(|entry| entry["token"]["symbol"] = json!("ß".repeat(1 << 20))).unwrap();
+        assert_eq!(tokens[0].symbol.chars().count(), SYMBOL_CHARS_MAX);
+        let many = json!(vec![entry(|_same| {}); TOKENS_MAX + 1]);
+        assert_eq!(read(many.to_string().as_bytes()).unwrap().len(), TOKENS_MAX);
+    }
+
+    #[test]
+    fn a_setting_that_must_not_be_asked_is_refused_without_being_shown() {
+        for url in
+            ["http://10.0.0.1/KEY", "ftp://a.test/KEY", "https://KEY@a.test", "KEY", "file:///KEY"]
+        {
+            let refused = ExplorerHttp::new(url, ExplorerLimits::default()).unwrap_err();
+            assert!(!format!("{refused} {refused:?}").contains("KEY"), "{refused}");
+        }
+        let made = ExplorerHttp::new("https://a.test/KEY?k=KEY", ExplorerLimits::default());
+        assert!(!format!("{made:?}").contains("KEY"), "{made:?}");
+    }
+}

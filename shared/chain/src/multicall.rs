@@ -1,0 +1,162 @@
+//! Many reads of one block in one question, through Multicall3; one by one where there is no such contract.
+//! What does not have the exact form of an answer is a fault, never a zero.
+
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::SolCall;
+use bursar_core::networks::MULTICALL3;
+
+use crate::abi::erc20::IErc20;
+use crate::abi::multicall3::IMulticall3;
+use crate::ports::{BlockTag, Chain, ChainFault};
+
+/// Reads of one question. A node stops a call at some 50 million gas; a balance costs some 30,000.
+pub const READS_MAX: usize = 64;
+
+/// Longest answer for each read: a number, or the reason of a revert. Bounds what decoding copies, because
+/// an encoding may point at the same bytes many times.
+const ANSWER_BYTES_MAX: usize = 1024;
+
+const WORD: usize = 32;
+
+/// One thing to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Read {
+    /// The native coin of an account; the answer is a number.
+    Native(Address),
+    Call {
+        to: Address,
+        data: Bytes,
+    },
+}
+
+/// Why a read has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadFault {
+    #[error(transparent)]
+    Chain(#[from] ChainFault),
+    /// The contract that was read refused.
+    #[error("the contract refused the call")]
+    Refused,
+    #[error("the contract's answer is unusable: {0}")]
+    Malformed(&'static str),
+}
+
+/// What an account holds, as of one block if the network has Multicall3. Each amount fails by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holdings {
+    pub native: Result<U256, ReadFault>,
+    /// As many as were asked for, in their order.
+    pub tokens: Vec<Result<U256, ReadFault>>,
+}
+
+/// Looks up what `owner` has of the native coin and of each token.
+///
+/// # Errors
+/// What keeps the whole question from an answer.
+pub async fn holdings(
+    chain: &dyn Chain,
+    owner: Address,
+    tokens: &[Address],
+) -> Result<Holdings, ReadFault> {
+    let data = Bytes::from(IErc20::balanceOfCall { owner }.abi_encode());
+    let balances = tokens.iter().map(|to| Read::Call { to: *to, data: data.clone() });
+    let reads: Vec<Read> = std::iter::once(Read::Native(owner)).chain(balances).collect();
+    let mut answers = call_many(chain, &reads, BlockTag::Latest).await?.into_iter();
+    let mut next = || answers.next().unwrap_or(Err(ReadFault::Malformed("an answer is missing")));
+    let native = next().and_then(|answer| number(&answer));
+    let tokens = tokens.iter().map(|_token| next().and_then(|answer| number(&answer))).collect();
+    Ok(Holdings { native, tokens })
+}
+
+/// As many answers as reads, in their order. A read that its contract refuses fails alone.
+///
+/// # Errors
+/// What keeps the whole question from an answer; more than [`READS_MAX`] reads.
+pub async fn call_many(
+    chain: &dyn Chain,
+    reads: &[Read],
+    block: BlockTag,
+) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
+    if reads.len() > READS_MAX {
+        return Err(ReadFault::Malformed("more reads than one question takes"));
+    }
+    match chain.call(MULTICALL3, question(reads), block).await {
+        // No contract at this address, or one that cannot do this.
+        Ok(answer) if answer.is_empty() => one_by_one(chain, reads, block).await,
+        Err(ChainFault::Reverted { .. }) => one_by_one(chain, reads, block).await,
+        Ok(answer) => read_answer(&answer, reads.len()),
+        Err(fault) => Err(fault.into()),
+    }
+}
+
+fn question(reads: &[Read]) -> Bytes {
+    let calls = reads.iter().map(|read| {
+        let (target, data) = match read {
+            Read::Native(addr) => {
+                let call = IMulticall3::getEthBalanceCall { addr: *addr };
+                (MULTICALL3, call.abi_encode().into())
+            }
+            Read::Call { to, data } => (*to, data.clone()),
+        };
+        IMulticall3::Call3 { target, allowFailure: true, callData: data }
+    });
+    IMulticall3::aggregate3Call { calls: calls.collect() }.abi_encode().into()
+}
+
+fn read_answer(answer: &[u8], count: usize) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
+    // Two words for the list, and for each read four words of form around what it gave.
+    let longest = (2 * WORD).saturating_add(count.saturating_mul(4 * WORD + ANSWER_BYTES_MAX));
+    if answer.len() > longest {
+        return Err(ReadFault::Malformed("it is too long"));
+    }
+    // The decoder makes as many entries as the answer claims, so the claim is looked at first.
+    let words = answer.first_chunk::<{ 2 * WORD }>();
+    let (offset, entries) = words.map(|words| words.split_at(WORD)).unwrap_or_default();
+    let is = |word: &[u8], value: usize| U256::try_from_be_slice(word) == Some(U256::from(value));
+    if words.is_none() || !is(offset, WORD) || !is(entries, count) {
+        return Err(ReadFault::Malformed("it has not as many entries as were asked for"));
+    }
+    let entries = IMulticall3::aggregate3Call::abi_decode_returns_validate(answer)
+        .map_err(|_quotes_it| ReadFault::Malformed("it has another form"))?;
+    let each = |entry: IMulticall3::Answer| {
+        if entry.success { Ok(entry.returnData) } else { Err(ReadFault::Refused) }
+    };
+    Ok(entries.into_iter().map(each).collect())
+}
+
+/// The same without the contract. The answers may be of neighbouring blocks.
+async fn one_by_one(
+    chain: &dyn Chain,
+    reads: &[Read],
+    block: BlockTag,
+) -> Result<Vec<Result<Bytes, ReadFault>>, ReadFault> {
+    let mut answers = Vec::with_capacity(reads.len());
+    for read in reads {
+        let answer = match read {
+            Read::Native(address) => {
+                let wei = chain.balance(*address, block).await;
+                wei.map(|wei| Bytes::copy_from_slice(&wei.to_be_bytes::<WORD>()))
+            }
+            Read::Call { to, data } => chain.call(*to, data.clone(), block).await,
+        };
+        answers.push(match answer {
+            Ok(answer) => Ok(answer),
+            Err(ChainFault::Reverted { .. }) => Err(ReadFault::Refused),
+            // The next one would only wait for the same silence.
+            Err(fault) => return Err(fault.into()),
+        });
+    }
+    Ok(answers)
+}
+
+/// One word. An account without code answers nothing at all, which is no zero.
+fn number(answer: &[u8]) -> Result<U256, ReadFault> {
+    match answer.len() {
+        WORD => U256::try_from_be_slice(answer).ok_or(ReadFault::Malformed("it is no number")),
+        0 => Err(ReadFault::Malformed("there is no such contract")),
+        _other => Err(ReadFault::Malformed("it is no single number")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use alloy_primitives::{B256, hex};
+use alloy_sol_types::SolValue;
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+
+use super::*;
+use crate::ports::{ChainReply, Receipt};
+
+/// Answers calls from a list, and notes whom they were for.
+#[derive(Debug, Default)]
+struct Script {
+    answers: Mutex<VecDeque<Result<Bytes, ChainFault>>>,
+    asked: Mutex<Vec<Address>>,
+}
+
+impl Script {
+    fn of(answers: impl IntoIterator<Item = Result<Bytes, ChainFault>>) -> Self {
+        Self { answers: Mutex::new(answers.into_iter().collect()), ..Self::default() }
+    }
+
+    fn next(&self, to: Address) -> ChainReply<'_, Bytes> {
+        self.asked.lock().unwrap().push(to);
+        let next = self.answers.lock().unwrap().pop_front();
+        Box::pin(async move { next.expect("an unexpected question") })
+    }
+}
+
+impl Chain for Script {
+    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+        panic!("never asked")
+    }
+    fn call(&self, to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        self.next(to)
+    }
+    fn balance(&self, address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+        let answer = self.next(address);
+        Box::pin(async move { answer.await.map(|bytes| U256::from_be_slice(&bytes)) })
+    }
+    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        panic!("never asked")
+    }
+    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+        panic!("never asked")
+    }
+    fn block_time(&self) -> ChainReply<'_, Utc> {
+        panic!("never asked")
+    }
+    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
+        panic!("never asked")
+    }
+}
+
+const OWNER: Address = Address::repeat_byte(1);
+const TOKEN: Address = Address::repeat_byte(2);
+const OTHER: Address = Address::repeat_byte(3);
+
+fn word(value: u64) -> Bytes {
+    Bytes::copy_from_slice(&U256::from(value).to_be_bytes::<32>())
+}
+
+fn answer(entries: &[(bool, Bytes)]) -> Bytes {
+    entries.to_vec().abi_encode().into()
+}
+
+fn down() -> ChainFault {
+    ChainFault::Unavailable { tried: Vec::new() }
+}
+
+fn reverted() -> ChainFault {
+    ChainFault::Reverted { data: Bytes::new() }
+}
+
+#[tokio::test]
+async fn everything_is_asked_in_one_call_and_each_fails_by_itself() {
+    let given = answer(&[
+        (true, word(7)),
+        (true, word(8)),
+        (false, Bytes::from_static(b"reason")),
+        (true, Bytes::new()),
+        (true, Bytes::from_static(&[0; 64])),
+    ]);
+    let chain = Script::of([Ok(given)]);
+    let held = holdings(&chain, OWNER, &[TOKEN; 4]).await.unwrap();
+    assert_eq!(*chain.asked.lock().unwrap(), [MULTICALL3]);
+    assert_eq!(held.native, Ok(U256::from(7)));
+    assert_eq!(held.tokens[0], Ok(U256::from(8)));
+    assert_eq!(held.tokens[1], Err(ReadFault::Refused));
+    assert!(matches!(held.tokens[2], Err(ReadFault::Malformed("there is no such contract"))));
+    assert!(matches!(held.tokens[3], Err(ReadFault::Malformed(_))), "two words are no number");
+}
+
+#[tokio::test]
+async fn without_the_contract_each_is_asked_alone() {
+    for absent in [Ok(Bytes::new()), Err(reverted())] {
+        let chain = Script::of([absent, Ok(word(7)), Ok(word(8)), Err(reverted())]);
+        let held = holdings(&chain, OWNER, &[TOKEN, OTHER]).await.unwrap();
+        assert_eq!(*chain.asked.lock().unwrap(), [MULTICALL3, OWNER, TOKEN, OTHER]);
+        assert_eq!(held.native, Ok(U256::from(7)));
+        assert_eq!(held.tokens, [Ok(U256::from(8)), Err(ReadFault::Refused)]);
+    }
+}
+
+#[tokio::test]
+async fn silence_is_a_fault_and_nobody_is_asked_after_it() {
+    let chain = Script::of([Err(down())]);
+    assert_eq!(holdings(&chain, OWNER, &[TOKEN]).await, Err(down().into()));
+    let chain = Script::of([Ok(Bytes::new()), Ok(word(7)), Err(down())]);
+    assert_eq!(holdings(&chain, OWNER, &[TOKEN, OTHER]).await, Err(down().into()));
+    assert_eq!(chain.asked.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn an_answer_of_another_form_is_a_fault() {
+    let honest = answer(&[(true, word(7)), (true, word(8))]);
+    let changed = |at: usize, byte: u8| {
+        let mut bytes = honest.to_vec();
+        bytes[at] = byte;
+        Bytes::from(bytes)
+    };
+    let other_counts = [vec![], vec![(true, word(7))], vec![(true, word(7)); 3]];
+    let mut bad: Vec<Bytes> = other_counts.iter().map(|entries| answer(entries)).collect();
+    bad.extend([
+        word(7),
+        Bytes::from_static(&[0xff; 1024]),
+        Bytes::from_static(&[1]),
+        honest.slice(..honest.len() - 32),
+        [honest.as_ref(), &[0; 4096]].concat().into(),
+        // The list begins elsewhere; it claims more; a flag is neither; an entry lies outside.
+        changed(31, 0x40),
+        changed(32, 0xff),
+        changed(63, 3),
+        changed(64 + 64 + 31, 2),
+        changed(64, 0xff),
+    ]);
+    for (index, bytes) in bad.into_iter().enumerate() {
+        let chain = Script::of([Ok(bytes.clone())]);
+        let held = holdings(&chain, OWNER, &[TOKEN]).await;
+        assert!(matches!(held, Err(ReadFault::Malformed(_))), "{index}: {held:?}");
+    }
+}
+
+/// Every entry points at the same bytes: decoding must not make more of them than an honest answer has.
+#[test]
+fn an_encoding_that_multiplies_itself_is_bounded() {
+    let count = READS_MAX;
+    let mut words = vec![U256::from(32), U256::from(count)];
+    words.extend(std::iter::repeat_n(U256::from(count * 32), count));
+    words.extend([U256::from(1), U256::from(64), U256::from(60_000)]);
+    let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes::<32>()).collect();
+    bytes.resize(bytes.len() + 60_000, 0);
+    let read = read_answer(&bytes, count);
+    let copied: usize = read.into_iter().flatten().flatten().map(|bytes| bytes.len()).sum();
+    assert!(copied <= 64 * 80_000, "{copied}");
+    bytes.resize(1 << 20, 0);
+    assert_eq!(read_answer(&bytes, count), Err(ReadFault::Malformed("it is too long")));
+}
+
+#[tokio::test]
+async fn too_many_reads_are_not_asked() {
+    let chain = Script::default();
+    let held = holdings(&chain, OWNER, &[TOKEN; READS_MAX]).await;
+    assert!(matches!(held, Err(ReadFault::Malformed(_))), "{held:?}");
+}
+
+#[test]
+fn the_question_is_encoded_as_the_contract_reads_it() {
+    let asked = question(&[Read::Native(OWNER)]);
+    let address = |address: Address| address.into_word().0;
+    let number = |value: u64| U256::from(value).to_be_bytes::<32>();
+    let words =
+        [number(32), number(1), number(32), address(MULTICALL3), number(1), number(96), number(36)];
+    let wanted =
+        [&hex!("82ad56cb")[..], &words.concat(), &hex!("4d2301cc"), &address(OWNER), &[0; 28]];
+    assert_eq!(asked, wanted.concat());
+}

@@ -1,0 +1,20 @@
+//! Settings in answers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One setting as it is in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettingAnswer {
+    pub key: String,
+    /// Text, number, truth or list, as `settings.toml` would have it; of a URL without `--reveal` its
+    /// scheme, host and port.
+    pub value: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_unknown_reason: Option<String>,
+    /// `default`, `file`, `environment`, `argument` or `journal`.
+    pub source: String,
+    /// In words.
+    pub default: String,
+    pub help: String,
+}

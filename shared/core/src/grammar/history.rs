@@ -1,0 +1,175 @@
+//! `history …` and `receipt`: what was asked, and what became of it.
+
+use std::str::FromStr;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Name;
+use crate::time::Utc;
+
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct HistoryOrder {
+    #[command(flatten)]
+    pub filter: HistoryFilter,
+    #[command(subcommand)]
+    pub export: Option<HistoryExport>,
+}
+
+/// Which requests. Every option narrows; they may stand before or behind `export`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct HistoryFilter {
+    /// Only those of this agent, by code or name.
+    #[arg(long, global = true)]
+    pub agent: Option<Name>,
+    /// Only those of this lane.
+    #[arg(long, value_enum, global = true)]
+    pub lane: Option<HistoryLane>,
+    /// Only those that stand so now.
+    #[arg(long, value_enum, global = true)]
+    pub status: Option<HistoryStatus>,
+    /// Only those made since: a date (its midnight in UTC), a time as it is shown, or as far back as
+    /// 90m, 24h, 7d or 2w.
+    #[arg(long, value_name = "DATE|DURATION", global = true)]
+    pub since: Option<Since>,
+    /// How many, newest first [default: 20; in an export, all].
+    #[arg(long, value_name = "COUNT", global = true)]
+    pub limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryExport {
+    /// Write every request that fits to a new CSV file, newest first.
+    Export {
+        /// The file; it must not exist yet.
+        file: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HistoryLane {
+    #[value(alias = "payment")]
+    Payments,
+}
+
+/// Where a request stands, its settlement included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HistoryStatus {
+    /// Waits for the operator.
+    Pending,
+    /// Allowed, and not signed yet.
+    Executing,
+    Signed,
+    /// Its agent reported that it was sent.
+    Submitted,
+    /// Its agent reported that it arrived.
+    Settled,
+    /// Our own look at the chain found it.
+    Verified,
+    Failed,
+    Refused,
+    Denied,
+    Expired,
+}
+
+impl HistoryStatus {
+    pub fn text(self) -> &'static str {
+        match self {
+            HistoryStatus::Pending => "pending",
+            HistoryStatus::Executing => "executing",
+            HistoryStatus::Signed => "signed",
+            HistoryStatus::Submitted => "submitted",
+            HistoryStatus::Settled => "settled",
+            HistoryStatus::Verified => "verified",
+            HistoryStatus::Failed => "failed",
+            HistoryStatus::Refused => "refused",
+            HistoryStatus::Denied => "denied",
+            HistoryStatus::Expired => "expired",
+        }
+    }
+}
+
+/// The receipt of one request.
+#[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
+pub struct ReceiptOrder {
+    /// The request's whole id, or enough of the beginning of a recent one.
+    pub id: String,
+}
+
+/// A point in time, or how long before now it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Since {
+    At(Utc),
+    AgoMs(i64),
+}
+
+impl Since {
+    pub fn from(self, now: Utc) -> Utc {
+        match self {
+            Since::At(at) => at,
+            Since::AgoMs(ms) => now.plus_ms(ms.saturating_neg()),
+        }
+    }
+}
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(ms) = duration_ms(text) {
+            return Ok(Since::AgoMs(ms));
+        }
+        if let Ok(stamp) = text.parse::<jiff::Timestamp>() {
+            return Ok(Since::At(Utc(stamp.as_millisecond())));
+        }
+        let midnight = text.parse::<jiff::civil::Date>().ok();
+        let midnight = midnight.and_then(|date| date.to_zoned(jiff::tz::TimeZone::UTC).ok());
+        midnight.map(|at| Since::At(Utc(at.timestamp().as_millisecond()))).ok_or_else(|| {
+            "write a date like 2026-01-31, a time like 2026-01-31T08:00:00Z, or 90m, 24h, 7d, 2w"
+                .to_owned()
+        })
+    }
+}
+
+/// Digits and a unit.
+fn duration_ms(text: &str) -> Option<i64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_lowercase());
+    let unit_s = match text.strip_prefix(digits)? {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _unknown => return None,
+    };
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let count: i64 = Some(digits).filter(|_digits| plain)?.parse().ok()?;
+    count.checked_mul(unit_s)?.checked_mul(1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_a_date_a_time_or_a_duration() {
+        let now = Utc(1_767_225_600_000);
+        for (text, at) in [
+            ("2026-01-01", 1_767_225_600_000),
+            ("2026-01-01T00:00:01Z", 1_767_225_601_000),
+            ("2026-01-01T02:00:00+02:00", 1_767_225_600_000),
+            ("90s", 1_767_225_510_000),
+            ("1d", 1_767_139_200_000),
+            ("2w", 1_766_016_000_000),
+        ] {
+            assert_eq!(text.parse::<Since>().map(|since| since.from(now)), Ok(Utc(at)), "{text}");
+        }
+        for text in ["", "d", "1", "-1d", "1y", "yesterday", "2026-02-30", "99999999999999999d"] {
+            assert!(text.parse::<Since>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The one table of settings: what each is called, where it lives, what it takes, what it is until
+//! somebody sets it. Commands, the reader of `settings.toml` and the manual all come from it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::networks::{ChainId, NETWORKS, by_text};
+
+/// Where a setting lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// In `settings.toml`, in the environment, or in an argument.
+    File,
+    /// In the journal: its change may loosen what protects the operator.
+    Journal,
+}
+
+/// What a setting takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An address and a port.
+    Listen,
+    Count,
+    Switch,
+    Hosts,
+    WarnOrRefuse,
+    Seconds,
+    Usd,
+    Urls,
+    Url,
+}
+
+impl Kind {
+    /// For the manual.
+    pub fn takes(self) -> &'static str {
+        match self {
+            Kind::Listen => "a loopback address and port",
+            Kind::Count => "a whole number",
+            Kind::Switch => "true or false",
+            Kind::Hosts => "names, separated by commas",
+            Kind::WarnOrRefuse => "warn or refuse",
+            Kind::Seconds => "seconds",
+            Kind::Usd => "dollars",
+            Kind::Urls => "URLs in the order in which they are tried",
+            Kind::Url => "a URL",
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// With `<id>` where the network stands.
+    pub key: &'static str,
+    pub home: Home,
+    pub kind: Kind,
+    /// In words.
+    pub default: &'static str,
+    pub help: &'static str,
+}
+
+macro_rules! settings {
+    ($($variant:ident $(($network:ident))? $key:literal $home:ident $kind:ident $default:literal $help:literal;)*) => {
+        /// One setting; a network's has its network.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub enum Key {
+            $(#[doc = $help] $variant $(($network))?,)*
+        }
+
+        /// Every row, in the order in which it is shown.
+        pub const ROWS: &[Row] = &[
+            $(Row { key: $key, home: Home::$home, kind: Kind::$kind, default: $default, help: $help },)*
+        ];
+
+        impl Key {
+            pub fn row(self) -> Row {
+                match self {
+                    $(Key::$variant $((settings!(@any $network)))? =>
+                        Row { key: $key, home: Home::$home, kind: Kind::$kind, default: $default, help: $help },)*
+                }
+            }
+
+            /// The key of a row; `network` fills its place.
+            fn of(row: &str, network: ChainId) -> Option<Self> {
+                match row {
+                    $($key => Some(Key::$variant $((settings!(@fill $network network)))?),)*
+                    _unknown => None,
+                }
+            }
+        }
+    };
+    (@any $network:ident) => { _ };
+    (@fill $network:ident $value:ident) => { $value };
+}
+
+settings! {
+    Listen "server.listen" File Listen "127.0.0.1:9402"
+        "Where the agent server listens; port 0 takes a free one. Takes effect when the server starts.";
+    Rate "server.rate_per_minute" File Count "300"
+        "Requests a minute that one caller may make. 0 switches the limit off; that is kept in the journal.";
+    Hosts "server.hosts" Journal Hosts "none"
+        "Names besides its own by which the agent server may be called.";
+    LanBearer "server.lan_bearer" Journal WarnOrRefuse "warn"
+        "What happens to a bearer token that comes from another machine, in clear text.";
+    Autostart "server.autostart" File Switch "true"
+        "Whether the agent server starts with `bursar engine`.";
+    NetworkEnabled(ChainId) "networks.<id>.enabled" Journal Switch "as the edition has it"
+        "Whether agents may use the network.";
+    NetworkRpc(ChainId) "networks.<id>.rpc" File Urls "the network's public endpoint, if it has one"
+        "Its JSON-RPC endpoints. Only their hosts are shown: path and query hold your API key.";
+    NetworkExplorer(ChainId) "networks.<id>.explorer" File Url "none"
+        "Its block explorer.";
+    MaxValidity "payments.max_validity" Journal Seconds "3600"
+        "The longest life that a payment may be given without asking you.";
+    VerifySettlements "payments.verify_settlements" File Switch "true"
+        "Whether payments that agents report as settled are looked up on the chain.";
+    ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment"
+        "From this amount on, an approval asks you to type the amount.";
+}
+
+impl Key {
+    /// Every setting, those of a network once for each.
+    pub fn all() -> Vec<Key> {
+        let mut keys = Vec::new();
+        for row in ROWS {
+            if row.key.contains("<id>") {
+                keys.extend(NETWORKS.iter().filter_map(|known| Key::of(row.key, known.chain)));
+            } else {
+                keys.extend(Key::of(row.key, ChainId(0)));
+            }
+        }
+        keys
+    }
+
+    /// The variable that sets it: `BURSAR_` and the key in capitals.
+    pub fn variable(self) -> String {
+        format!("BURSAR_{}", self.to_string().to_ascii_uppercase().replace('.', "_"))
+    }
+
+    fn network(self) -> Option<ChainId> {
+        match self {
+            Key::NetworkEnabled(chain) | Key::NetworkRpc(chain) | Key::NetworkExplorer(chain) => {
+                Some(chain)
+            }
+            Key::Listen
+            | Key::Rate
+            | Key::Hosts
+            | Key::LanBearer
+            | Key::Autostart
+            | Key::MaxValidity
+            | Key::VerifySettlements
+            | Key::ConfirmTypingAbove => None,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.network() {
+            Some(chain) => f.write_str(&self.row().key.replace("<id>", &chain.to_string())),
+            None => f.write_str(self.row().key),
+        }
+    }
+}
+
+impl FromStr for Key {
+    type Err = String;
+
+    /// A network may be written by any of its names.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((network, field)) =
+            text.strip_prefix("networks.").and_then(|rest| rest.rsplit_once('.'))
+        {
+            let known = by_text(network).ok_or_else(|| {
+                format!("{network} is not a network Bursar knows: see `network list`")
+            })?;
+            if let Some(key) = Key::of(&format!("networks.<id>.{field}"), known.chain) {
+                return Ok(key);
+            }
+        } else if let Some(key) = Key::of(text, ChainId(0)) {
+            return Ok(key);
+        }
+        let nearest = ROWS.iter().min_by_key(|row| distance(text, row.key));
+        let nearest = nearest.map_or("", |row| row.key);
+        Err(format!("{text} is not a setting; the nearest is {nearest}: see `config list`"))
+    }
+}
+
+impl TryFrom<String> for Key {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Key> for String {
+    fn from(key: Key) -> String {
+        key.to_string()
+    }
+}
+
+/// How many letters must change to make one text the other (Levenshtein).
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
+    for (line, a) in from.chars().enumerate() {
+        let mut next = vec![line.saturating_add(1)];
+        for ((b, above), diagonal) in to.chars().zip(row.iter().skip(1)).zip(&row) {
+            let left = next.last().copied().unwrap_or(0);
+            let replaced = diagonal.saturating_add(usize::from(a != b));
+            next.push(replaced.min(left.saturating_add(1)).min(above.saturating_add(1)));
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+/// `docs/settings.md`.
+pub fn manual() -> String {
+    let mut text = String::from(
+        "# Settings\n\n\
+         `bursar config list` shows every setting, its value and where that comes from; `bursar config set` \
+         changes one.\nThis page is made from the table in `shared/core/src/settings/keys.rs`.\n\n\
+         A default is overruled by `settings.toml` in the data folder, that by the environment, and that by an \
+         argument.\nWhat may loosen a protection lives in the journal instead, and is an error elsewhere. \
+         `<id>` is a chain id, as in\n`networks.1.rpc`; in the environment, `BURSAR_NETWORKS_1_RPC`.\n\n\
+         | key | takes | default | lives in | variable |\n|---|---|---|---|---|\n",
+    );
+    for row in ROWS {
+        let variable = format!("BURSAR_{}", row.key.to_ascii_uppercase().replace('.', "_"));
+        let (home, variable) = match row.home {
+            Home::File => ("`settings.toml`", format!("`{variable}`")),
+            Home::Journal => ("the journal", "none".to_owned()),
+        };
+        text.push_str(&format!(
+            "| `{}` | {} | {} | {home} | {variable} |\n",
+            row.key,
+            row.kind.takes(),
+            row.default
+        ));
+    }
+    for row in ROWS {
+        text.push_str(&format!("\n`{}`: {}\n", row.key, row.help));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_read_as_it_is_written() {
+        let all = Key::all();
+        assert_eq!(all.len(), 8 + 3 * NETWORKS.len());
+        for key in all {
+            assert_eq!(key.to_string().parse(), Ok(key));
+            assert_eq!(ROWS.iter().filter(|row| **row == key.row()).count(), 1);
+        }
+        assert_eq!(
+            "networks.base.rpc".parse(),
+            Ok(Key::NetworkRpc(by_text("base").unwrap().chain))
+        );
+        assert_eq!("server.listen".parse::<Key>().unwrap().variable(), "BURSAR_SERVER_LISTEN");
+    }
+
+    #[test]
+    fn a_misspelt_key_is_answered_with_the_nearest() {
+        for (text, word) in [
+            ("server.listn", "server.listen"),
+            ("rate_per_minute", "server.rate_per_minute"),
+            ("networks.base.rcp", "networks.<id>.rpc"),
+            ("networks.nowhere.rpc", "nowhere"),
+            ("", "not a setting"),
+        ] {
+            let told = text.parse::<Key>().unwrap_err();
+            assert!(told.contains(word), "{text}: {told}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Many connections that want nothing: whoever wants something is served.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bursar_core::answers::Answer;
+use bursar_core::limits::CONNECTIONS;
+use bursar_tests::agent::Agent;
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+use bursar_tests::process::{EngineProcess, Start, allow_open_files};
+use tempfile::TempDir;
+
+use crate::raw::Caller;
+use crate::stage::post;
+
+const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// An engine process with an agent that can pay.
+struct Crowded {
+    engine: EngineProcess,
+    agent: Agent,
+    paid: u64,
+    _home: TempDir,
+}
+
+impl Crowded {
+    async fn new() -> Self {
+        // The engine inherits the bound, and this process holds the other end of every connection.
+        allow_open_files(2 * u64::try_from(CONNECTIONS).expect("small"));
+        let home = tempfile::tempdir().expect("a folder");
+        let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+        let mut operator = engine.operator().await;
+        for line in [
+            "wallet create main",
+            "seed create",
+            "address create pay 0 \"for tests\"",
+            "policy create p --day 10 --txn 10 --auto 0.5",
+        ] {
+            operator.must(line).await;
+        }
+        let made = operator.outcome("agent register bot --auth hmac").await;
+        let Ok(Answer::Credentials(given)) = made.reply.result else { panic!() };
+        operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+        let token = made.secret.expect("a token");
+        let agent = Agent { id: given.agent_id, token, bearer: false };
+        Self { engine, agent, paid: 0, _home: home }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.engine.url.strip_prefix("http://").and_then(|at| at.parse().ok()).expect("an address")
+    }
+
+    async fn crowd(&self, size: usize) -> Vec<Caller> {
+        let mut crowd = Vec::with_capacity(size);
+        for _one in 0..size {
+            crowd.push(Caller::to(self.address()).await);
+        }
+        crowd
+    }
+
+    /// A payment over a connection of its own.
+    async fn pays(&mut self) {
+        self.paid += 1;
+        let now = jiff::Timestamp::now().as_second();
+        let body = self.agent.ask(now, &offer(12_000, self.paid), None).to_string();
+        let reply = Caller::to(self.address()).await.ask(&post("/sign", "", &body)).await;
+        assert_eq!((reply.status, &reply.json()["status"]), (200, &"success".into()), "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn t_40_a_thousand_idle_connections_keep_nobody_out() {
+    let mut engine = Crowded::new().await;
+    let crowd = engine.crowd(1_000).await;
+    for _payment in 0..5 {
+        engine.pays().await;
+    }
+    // There was room for all: they are still there.
+    for mut idle in crowd {
+        assert_eq!(idle.ask(HEALTH).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn t_40_the_longest_idle_makes_room_for_a_new_caller() {
+    let mut engine = Crowded::new().await;
+    let mut crowd = engine.crowd(CONNECTIONS).await;
+    // The first has something to say; the second is now the one that was silent for longest.
+    assert_eq!(crowd[0].ask(HEALTH).await.status, 200);
+    engine.pays().await;
+    assert!(crowd.remove(1).reply(false).await.is_none());
+    for mut kept in crowd {
+        assert_eq!(kept.ask(HEALTH).await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn t_40_five_hundred_that_dribble_keep_nobody_out() {
+    let mut engine = Crowded::new().await;
+    let mut crowd = engine.crowd(500).await;
+    let dribble = tokio::spawn(async move {
+        // One byte a second is what the attack is; nothing waits for it but the attackers.
+        let mut second = tokio::time::interval(Duration::from_secs(1));
+        for byte in HEALTH.iter().take(8) {
+            second.tick().await;
+            for caller in &mut crowd {
+                caller.send(&[*byte]).await;
+            }
+        }
+        crowd
+    });
+    while !dribble.is_finished() {
+        engine.pays().await;
+        tokio::task::yield_now().await;
+        if engine.paid >= 200 {
+            break;
+        }
+    }
+    for mut slow in dribble.await.expect("it dribbled") {
+        let reply = slow.reply(false).await.expect("an answer");
+        assert_eq!((reply.status, reply.code().as_str()), (408, "REQUEST_TIMEOUT"), "{reply:?}");
+        assert!(reply.closes());
+    }
+    engine.pays().await;
+}

@@ -1,0 +1,112 @@
+//! Requests that come from web pages, or by names that are not ours: refused on every route.
+
+use crate::raw::Caller;
+use crate::stage::{Stage, UNLIMITED};
+
+/// The lines that mark a request and the code of its refusal; `Host: localhost` stands beside those that
+/// name no host.
+const PAGES: &[&str] = &[
+    "Origin: http://evil.test",
+    "Origin: http://localhost:9402",
+    "Origin: null",
+    "Referer: http://localhost:9402/",
+    "Sec-Fetch-Site: cross-site",
+    "Sec-Fetch-Site: same-origin",
+    "Sec-Fetch-Site: same-site",
+    "Sec-Fetch-Site:",
+    "Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site",
+];
+const FOREIGN: &[&str] =
+    &["Host: evil.test:9402", "Host: 0.0.0.0:9402", "Host: localhost.evil.test", "Host:"];
+const AMBIGUOUS: &[&str] =
+    &["Host: localhost\r\nHost: localhost", "Host: localhost\r\nHost: evil.test"];
+
+const ROUTES: &[(&str, &str)] = &[
+    ("GET", "/health"),
+    ("GET", "/status"),
+    ("POST", "/status"),
+    ("POST", "/ping"),
+    ("POST", "/sign"),
+    ("GET", "/sign/status/00000000-0000-4000-8000-000000000000"),
+    ("GET", "/sign/status/"),
+    ("GET", "/nowhere"),
+    ("POST", "/nowhere"),
+];
+
+fn request(method: &str, target: &str, lines: &str, body: &str) -> Vec<u8> {
+    let body = if method == "POST" { body } else { "" };
+    let length = body.len();
+    format!("{method} {target} HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{body}")
+        .into_bytes()
+}
+
+#[tokio::test]
+async fn t_23_no_route_answers_a_page_or_a_foreign_name() {
+    let stage = Stage::new(UNLIMITED).await;
+    let before = stage.head().await;
+    let pages = PAGES
+        .iter()
+        .map(|page| (format!("Host: localhost\r\n{page}"), 403, "BROWSER_ORIGIN_REJECTED"));
+    let foreign = FOREIGN.iter().map(|host| ((*host).to_owned(), 403, "FOREIGN_HOST_REJECTED"));
+    let ambiguous = AMBIGUOUS.iter().map(|hosts| ((*hosts).to_owned(), 400, "BAD_REQUEST"));
+    for (lines, status, code) in pages.chain(foreign).chain(ambiguous) {
+        for (method, path) in ROUTES {
+            let mut caller = Caller::to(stage.address).await;
+            let reply = caller.ask(&request(method, path, &lines, &stage.payable(1))).await;
+            let what = format!("{method} {path} {lines:?}: {reply:?}");
+            assert_eq!((reply.status, reply.code().as_str()), (status, code), "{what}");
+            silent_to_pages(&reply.headers, &what);
+            let preflight = format!("{lines}\r\nAccess-Control-Request-Method: POST");
+            let mut caller = Caller::to(stage.address).await;
+            let reply = caller.ask(&request("OPTIONS", path, &preflight, "")).await;
+            assert_eq!((reply.status, reply.code().as_str()), (status, code), "{what}: {reply:?}");
+            silent_to_pages(&reply.headers, path);
+            assert_eq!(stage.head().await, before, "{what}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn t_23_what_programs_send_is_served_and_a_preflight_is_not() {
+    let stage = Stage::new(UNLIMITED).await;
+    // Node's fetch sends the mode on every POST.
+    for (n, mark) in [(1, "Sec-Fetch-Mode: cors"), (2, "Sec-Fetch-Site: none"), (3, "X: y")] {
+        let lines = format!("Host: localhost\r\n{mark}");
+        let mut caller = Caller::to(stage.address).await;
+        let reply = caller.ask(&request("POST", "/sign", &lines, &stage.payable(n))).await;
+        assert_eq!(reply.json()["status"], "success", "{mark}: {reply:?}");
+        silent_to_pages(&reply.headers, mark);
+        for (_method, path) in ROUTES {
+            let reply = caller.ask(&request("OPTIONS", path, &lines, "")).await;
+            assert!(matches!(reply.status, 404 | 405), "{path} {mark}: {reply:?}");
+            silent_to_pages(&reply.headers, path);
+        }
+    }
+}
+
+#[tokio::test]
+async fn t_23_a_proxys_form_names_a_foreign_host_on_every_route() {
+    let stage = Stage::new(UNLIMITED).await;
+    let before = stage.head().await;
+    for host in ["evil.test", "localhost", "127.0.0.1:9402"] {
+        for (method, path) in ROUTES {
+            let mut caller = Caller::to(stage.address).await;
+            let target = format!("http://{host}{path}");
+            let raw = request(method, &target, "Host: localhost", &stage.payable(1));
+            let reply = caller.ask(&raw).await;
+            assert_eq!(
+                (reply.status, reply.code().as_str()),
+                (403, "FOREIGN_HOST_REJECTED"),
+                "{method} {target}"
+            );
+            silent_to_pages(&reply.headers, &target);
+        }
+    }
+    assert_eq!(stage.head().await, before);
+}
+
+/// No page may read an answer.
+fn silent_to_pages(headers: &[(String, String)], what: &str) {
+    let cors = headers.iter().any(|(name, _)| name.starts_with("access-control-"));
+    assert!(!cors, "{what}");
+}

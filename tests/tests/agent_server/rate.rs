@@ -1,0 +1,119 @@
+//! How often one caller may call, and who counts as one caller.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
+use axum::http::{Request, Response};
+use bursar_core::limits::RATE_PER_MINUTE;
+use serde_json::Value;
+use tower::ServiceExt;
+
+use crate::raw::Caller;
+use crate::stage::Stage;
+
+async fn call(stage: &Stage, peer: IpAddr, headers: &[(&str, &str)]) -> Response<Body> {
+    let mut request = Request::builder().uri("/health").header("host", "localhost");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let mut request = request.body(Body::empty()).expect("a request");
+    request.extensions_mut().insert(ConnectInfo(SocketAddr::from((peer, 5))));
+    stage.engine.http.clone().oneshot(request).await.expect("an answer")
+}
+
+/// How many of so many calls are served.
+async fn served(stage: &Stage, calls: u32, peer: impl Fn(u32) -> String) -> u32 {
+    let mut served = 0;
+    for call_number in 0..calls {
+        let peer = peer(call_number).parse().expect("an address");
+        served += u32::from(call(stage, peer, &[]).await.status() == 200);
+    }
+    served
+}
+
+#[tokio::test]
+async fn the_301st_request_of_a_minute_is_told_to_wait() {
+    let stage = Stage::new(RATE_PER_MINUTE).await;
+    let before = stage.head().await;
+    let mut caller = Caller::to(stage.address).await;
+    let health = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for _call in 0..RATE_PER_MINUTE {
+        assert_eq!(caller.ask(health).await.status, 200);
+    }
+    let reply = caller.ask(health).await;
+    assert_eq!((reply.status, reply.code().as_str()), (429, "RATE_LIMIT_EXCEEDED"));
+    assert_eq!(reply.header("retry-after"), Some("60"));
+    assert_eq!(reply.json()["retry_after"], 60);
+    assert_eq!(reply.json().get("status"), None, "{reply:?}");
+    // A payment is not read, let alone made.
+    let pay = crate::stage::post("/sign", "", &stage.payable(1));
+    let mut other = Caller::to(stage.address).await;
+    assert_eq!(other.ask(&pay).await.status, 429);
+    assert_eq!(stage.head().await, before);
+    stage.engine.clock.advance(60_000);
+    let reply = Caller::to(stage.address).await.ask(&pay).await;
+    assert_ne!(reply.status, 429);
+}
+
+#[tokio::test]
+async fn t_40_each_check_comes_after_the_one_before_it() {
+    let stage = Stage::new(1).await;
+    let too_large = "Content-Length: 9999999\r\n";
+    let request =
+        |first: &str, lines: &str| format!("{first} HTTP/1.1\r\n{lines}\r\n").into_bytes();
+    let code = async |raw: Vec<u8>| Caller::to(stage.address).await.ask(&raw).await.code();
+    let (foreign, ours) = ("Host: evil.test\r\n", "Host: localhost\r\n");
+    let page = "Origin: null\r\n";
+    assert_eq!(code(request("GET /health", ours)).await, "");
+    // Wrong in every way, and then in one way less each time.
+    let steps = [
+        (request("GET /nowhere", &format!("{foreign}{page}{too_large}X: \0\r\n")), "BAD_REQUEST"),
+        (request("POST /nowhere", &format!("{foreign}{page}{too_large}")), "FOREIGN_HOST_REJECTED"),
+        (request("POST /nowhere", &format!("{ours}{page}{too_large}")), "BROWSER_ORIGIN_REJECTED"),
+        (request("POST /nowhere", &format!("{ours}{too_large}")), "RATE_LIMIT_EXCEEDED"),
+    ];
+    for (raw, expected) in steps {
+        assert_eq!(code(raw).await, expected);
+    }
+    let post = |body: &str| crate::stage::post("/sign", "", body);
+    let unsigned = stage.payable(1).replace("SIG:", "SIG:0");
+    let steps = [
+        (request("POST /nowhere", &format!("{ours}{too_large}")), "NOT_FOUND"),
+        (request("PUT /sign", &format!("{ours}{too_large}")), "METHOD_NOT_ALLOWED"),
+        (request("POST /sign", &format!("{ours}{too_large}")), "PAYLOAD_TOO_LARGE"),
+        (post("{"), "INVALID_JSON"),
+        (post("{}"), "MISSING_AGENT_ID"),
+        (post(&unsigned), "AUTH_FAILED"),
+    ];
+    for (raw, expected) in steps {
+        stage.engine.clock.advance(60_000);
+        assert_eq!(code(raw).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn one_network_of_a_provider_is_one_caller() {
+    let stage = Stage::new(RATE_PER_MINUTE).await;
+    assert_eq!(served(&stage, 1_000, |n| format!("2001:db8:0:1::{n:x}")).await, RATE_PER_MINUTE);
+    assert_eq!(served(&stage, 10, |n| format!("2001:db8:0:2::{n:x}")).await, 10);
+    assert_eq!(served(&stage, 400, |_n| "192.168.1.9".to_owned()).await, RATE_PER_MINUTE);
+    assert_eq!(served(&stage, 10, |_n| "::ffff:192.168.1.9".to_owned()).await, 0);
+    assert_eq!(served(&stage, 10, |n| format!("192.168.1.{}", n + 10)).await, 10);
+    assert_eq!(served(&stage, 400, |n| format!("127.0.0.{}", n % 200 + 1)).await, RATE_PER_MINUTE);
+    assert_eq!(served(&stage, 10, |_n| "::1".to_owned()).await, 0);
+}
+
+#[tokio::test]
+async fn nobody_gets_another_allowance_by_saying_so() {
+    let stage = Stage::new(RATE_PER_MINUTE).await;
+    let peer: IpAddr = "192.168.1.9".parse().expect("an address");
+    assert_eq!(served(&stage, RATE_PER_MINUTE, |_n| peer.to_string()).await, RATE_PER_MINUTE);
+    for header in ["x-forwarded-for", "forwarded", "x-real-ip", "true-client-ip"] {
+        let response = call(&stage, peer, &[(header, "10.0.0.1")]).await;
+        assert_eq!(response.status(), 429, "{header}");
+        let body = to_bytes(response.into_body(), 1 << 10).await.expect("a body");
+        let body: Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(body["code"], "RATE_LIMIT_EXCEEDED");
+    }
+}

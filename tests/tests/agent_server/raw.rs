@@ -1,0 +1,119 @@
+//! HTTP by hand: bytes out, answers in.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Longer than the server waits for anything: a test that gets here hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One answer.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    /// Names in lower case.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    pub(crate) fn code(&self) -> String {
+        self.json()["code"].as_str().unwrap_or_default().to_owned()
+    }
+
+    pub(crate) fn closes(&self) -> bool {
+        self.header("connection") == Some("close")
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    stream: TcpStream,
+    heard: Vec<u8>,
+}
+
+impl Caller {
+    pub(crate) async fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("connected");
+        stream.set_nodelay(true).expect("a live socket");
+        Self { stream, heard: Vec::new() }
+    }
+
+    /// The server may have closed already: then what it said counts.
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+        let _closed = self.stream.write_all(bytes).await;
+    }
+
+    /// The same a byte at a time.
+    pub(crate) async fn trickle(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.send(&[*byte]).await;
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The next answer; `None` if the server has closed.
+    pub(crate) async fn reply(&mut self, to_head: bool) -> Option<Reply> {
+        let end = loop {
+            if let Some(at) = self.heard.windows(4).position(|four| four == b"\r\n\r\n") {
+                break at + 4;
+            }
+            if !self.hear().await {
+                assert!(self.heard.is_empty(), "half an answer: {:?}", self.heard);
+                return None;
+            }
+        };
+        let head = String::from_utf8(self.heard.drain(..end).collect()).expect("ASCII");
+        let mut lines = head.trim_end().split("\r\n");
+        let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 "));
+        let status = status.and_then(|rest| rest.get(..3)).and_then(|code| code.parse().ok());
+        let headers: Vec<(String, String)> = lines
+            .map(|line| line.split_once(": ").expect("a header"))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+            .collect();
+        let mut reply = Reply { status: status.expect("a status"), headers, body: Vec::new() };
+        if reply.status != 100 {
+            let length = reply.header("content-length").expect("a length").parse().expect("digits");
+            while !to_head && self.heard.len() < length {
+                assert!(self.hear().await, "half a body");
+            }
+            let length = if to_head { 0 } else { length };
+            reply.body = self.heard.drain(..length).collect();
+        }
+        Some(reply)
+    }
+
+    async fn hear(&mut self) -> bool {
+        let read = timeout(PATIENCE, self.stream.read_buf(&mut self.heard)).await;
+        // A reset ends a connection as well.
+        read.expect("the server neither answers nor closes").is_ok_and(|count| count > 0)
+    }
+
+    /// One request of which the answer is wanted.
+    pub(crate) async fn ask(&mut self, bytes: &[u8]) -> Reply {
+        self.send(bytes).await;
+        self.reply(bytes.starts_with(b"HEAD ")).await.expect("an answer")
+    }
+
+    /// Whether the server takes another request here. If it has not closed, it would answer.
+    pub(crate) async fn goes_on(mut self) -> bool {
+        self.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+        let Some(reply) = self.reply(false).await else { return false };
+        assert_eq!(reply.status, 200, "{reply:?}");
+        assert!(self.reply(false).await.is_none(), "one request, two answers");
+        true
+    }
+}

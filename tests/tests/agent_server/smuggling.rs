@@ -1,0 +1,144 @@
+//! Requests that two readers could understand in two ways: each is refused, and nothing after it is read
+//! as a request.
+
+use crate::raw::Caller;
+use crate::stage::{Stage, UNLIMITED, post};
+
+/// What no one who reads strictly would frame: lines of a `POST /sign`, what stands for its body, and the
+/// refusal.
+const FRAMINGS: &[(&str, &str, &str)] = &[
+    ("Content-Length: 5\r\nTransfer-Encoding: chunked", "0\r\n\r\n", "INVALID_CONTENT_LENGTH"),
+    ("Transfer-Encoding: chunked\r\nContent-Length: 5", "0\r\n\r\n", "INVALID_CONTENT_LENGTH"),
+    ("Transfer-Encoding: chunked\r\nContent-Length: 0", "0\r\n\r\n", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length: 2\r\nContent-Length: 2", "{}", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length: 2\r\nContent-Length: 40", "{}", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length: 2, 2", "{}", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length: +2", "{}", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length: -2", "{}", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length: 0x2", "{}", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length: 2 2", "{}", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length: 2.0", "{}", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length:", "{}", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length: 00000000000000002", "{}", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length: 18446744073709551618", "{}", "INVALID_CONTENT_LENGTH"),
+    ("Content-Length : 2", "{}", "BAD_REQUEST"),
+    ("Content-Length\t: 2", "{}", "BAD_REQUEST"),
+    (" Content-Length: 2", "{}", "BAD_REQUEST"),
+    ("X: y\r\n Content-Length: 2", "{}", "BAD_REQUEST"),
+    ("X: y\r\n\tContent-Length: 2", "{}", "BAD_REQUEST"),
+    ("X: y\nContent-Length: 2", "{}", "BAD_REQUEST"),
+    ("X: y\rContent-Length: 2", "{}", "BAD_REQUEST"),
+    ("X: y\r\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
+    ("X: \0\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
+    ("X: \u{b}\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
+    ("X\u{0}: y\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
+    (": y\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
+    ("no colon\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
+    ("Transfer-Encoding: gzip", "0\r\n\r\n", "BAD_REQUEST"),
+    ("Transfer-Encoding: identity", "0\r\n\r\n", "BAD_REQUEST"),
+    ("Transfer-Encoding: gzip, chunked", "0\r\n\r\n", "BAD_REQUEST"),
+    ("Transfer-Encoding: chunked, chunked", "0\r\n\r\n", "BAD_REQUEST"),
+    ("Transfer-Encoding: chunked, identity", "0\r\n\r\n", "BAD_REQUEST"),
+    ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "0\r\n\r\n", "BAD_REQUEST"),
+    ("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", "0\r\n\r\n", "BAD_REQUEST"),
+    ("Transfer-Encoding: xchunked", "0\r\n\r\n", "BAD_REQUEST"),
+    ("Transfer-Encoding: \"chunked\"", "0\r\n\r\n", "BAD_REQUEST"),
+    ("Transfer-Encoding: chunked;q=1", "0\r\n\r\n", "BAD_REQUEST"),
+    ("Transfer-Encoding:", "0\r\n\r\n", "BAD_REQUEST"),
+    ("Transfer-Encoding : chunked", "0\r\n\r\n", "BAD_REQUEST"),
+    ("X: y\r\n Transfer-Encoding: chunked", "0\r\n\r\n", "BAD_REQUEST"),
+];
+
+/// Chunks that are none, or not plainly.
+const CHUNKS: &[(&str, &str)] = &[
+    ("2;name=value\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
+    ("2 \r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
+    (" 2\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
+    ("+2\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
+    ("-2\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
+    ("0x2\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
+    ("\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
+    ("g\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
+    ("2\n{}\n0\n\n", "BAD_REQUEST"),
+    ("2\r{}\r\n0\r\n\r\n", "BAD_REQUEST"),
+    ("2\r\n{}0\r\n\r\n", "BAD_REQUEST"),
+    ("2\r\n{}\n0\r\n\r\n", "BAD_REQUEST"),
+    ("2\r\n{}  \r\n0\r\n\r\n", "BAD_REQUEST"),
+    ("2\r\n{}\r\n0\r\nX: y\r\n\r\n", "BAD_REQUEST"),
+    ("2\r\n{}\r\n0\r\nContent-Length: 2\r\n\r\n", "BAD_REQUEST"),
+    ("2\r\n{}\r\n0\n\n", "BAD_REQUEST"),
+    ("000000002\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
+    ("10000000000000002\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
+    ("ffffffff\r\n{}\r\n0\r\n\r\n", "PAYLOAD_TOO_LARGE"),
+    ("100001\r\n{}\r\n0\r\n\r\n", "PAYLOAD_TOO_LARGE"),
+];
+
+/// Refused with that code, and what follows is nothing to the server.
+async fn refused(stage: &Stage, raw: &[u8], code: &str) {
+    let shown = String::from_utf8_lossy(raw);
+    let mut caller = Caller::to(stage.address).await;
+    let smuggled = post("/sign", "", &stage.payable(99));
+    let reply = caller.ask(&[raw, &smuggled[..]].concat()).await;
+    assert_eq!(reply.code(), code, "{shown:?}: {reply:?}");
+    assert_eq!(reply.json()["status"], "error", "{shown:?}");
+    assert!(reply.closes(), "{shown:?}: {reply:?}");
+    assert!(!caller.goes_on().await, "{shown:?}");
+}
+
+#[tokio::test]
+async fn t_40_no_ambiguous_framing_is_read() {
+    let stage = Stage::new(UNLIMITED).await;
+    let before = stage.head().await;
+    for (lines, body, code) in FRAMINGS {
+        let raw = format!("POST /sign HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n\r\n{body}");
+        refused(&stage, raw.as_bytes(), code).await;
+        assert_eq!(stage.head().await, before, "{lines:?}");
+    }
+    for (chunks, code) in CHUNKS {
+        let head = "POST /sign HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+        refused(&stage, format!("{head}{chunks}").as_bytes(), code).await;
+        assert_eq!(stage.head().await, before, "{chunks:?}");
+    }
+    let old =
+        "POST /sign HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    refused(&stage, old.as_bytes(), "BAD_REQUEST").await;
+    assert_eq!(stage.head().await, before);
+}
+
+#[tokio::test]
+async fn t_40_a_body_where_none_belongs_is_no_request() {
+    let stage = Stage::new(UNLIMITED).await;
+    let before = stage.head().await;
+    let smuggled = String::from_utf8(post("/sign", "", &stage.payable(1))).expect("text");
+    for method in ["GET", "HEAD"] {
+        for framing in [
+            format!("Content-Length: {}\r\n\r\n{smuggled}", smuggled.len()),
+            format!(
+                "Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{smuggled}\r\n0\r\n\r\n",
+                smuggled.len()
+            ),
+        ] {
+            let mut caller = Caller::to(stage.address).await;
+            let raw = format!("{method} /health HTTP/1.1\r\nHost: localhost\r\n{framing}");
+            let reply = caller.ask(raw.as_bytes()).await;
+            assert_eq!(reply.status, 400, "{raw}: {reply:?}");
+            assert!(reply.closes());
+            // Whether the refused HEAD said so in a body or not, no request was read out of it.
+            assert_eq!(stage.head().await, before, "{raw}");
+        }
+    }
+    // A body that was read is a body, whatever it looks like.
+    let mut caller = Caller::to(stage.address).await;
+    let reply = caller.ask(&post("/ping", "", &smuggled)).await;
+    assert_eq!((reply.status, reply.code().as_str()), (400, "INVALID_JSON"));
+    assert!(caller.goes_on().await);
+    assert_eq!(stage.head().await, before);
+    // And one that was not read is not the next request either.
+    for path in ["/nowhere", "/health"] {
+        let mut caller = Caller::to(stage.address).await;
+        let reply = caller.ask(&post(path, "", &smuggled)).await;
+        assert!(reply.status == 404 || reply.status == 405, "{reply:?}");
+        assert!(!caller.goes_on().await, "{path}");
+        assert_eq!(stage.head().await, before, "{path}");
+    }
+}

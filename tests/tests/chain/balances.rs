@@ -1,0 +1,285 @@
+//! What an address holds, on a local chain: exact to the last unit, by one question, and never zero where
+//! nobody answered.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use alloy_primitives::{Address, U256};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use bursar_chain::ports::Chain;
+use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_core::answers::{Answer, BalanceAnswer, NetworkHoldingsAnswer};
+use bursar_core::codes::Code;
+use bursar_core::networks::{ChainId, MULTICALL3, Network, by_chain};
+use bursar_demo::devnet::Devnet;
+use bursar_tests::agent::Agent;
+use bursar_tests::caller::Caller;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::BASE;
+use bursar_tests::operator::{Expect, Operator};
+use bursar_tests::process::Start;
+use serde_json::{Value, json};
+
+use crate::stage::{SMALL, Stage, local_chain};
+
+const BASE_SEPOLIA: ChainId = ChainId(84532);
+const SILENCE: &str = "No endpoint of the network gave a usable answer.";
+/// In the URLs of endpoints: must not come back in any answer.
+const KEY: &str = "0123456789abcdef";
+
+fn base() -> &'static Network {
+    by_chain(BASE).expect("a network")
+}
+
+/// Passes questions on to a chain and takes down what they were: the method, and whom a call is for.
+#[derive(Debug, Clone)]
+struct Relay {
+    chain: Devnet,
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl Relay {
+    /// Listens; the second value is its URL.
+    async fn before(chain: &Devnet) -> (Self, String) {
+        let relay = Self { chain: chain.clone(), heard: Arc::default() };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/{KEY}", listener.local_addr().expect("an address"));
+        let router = Router::new().fallback(pass_on).with_state(relay.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        (relay, url)
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.heard.lock().unwrap())
+    }
+}
+
+async fn pass_on(State(relay): State<Relay>, body: Bytes) -> String {
+    let question: Value = serde_json::from_slice(&body).expect("JSON");
+    let method = question["method"].as_str().expect("a method");
+    let to = question["params"][0]["to"].as_str().unwrap_or_default();
+    relay.heard.lock().unwrap().push(format!("{method} {to}").trim_end().to_owned());
+    let result = relay.chain.request(method, question["params"].clone()).await.expect("an answer");
+    json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }).to_string()
+}
+
+/// The agent's answer, whole.
+async fn asked(stage: &Stage, agent: &Agent) -> String {
+    let body = agent.read(jiff::Timestamp::now().as_second());
+    let caller = Caller::to(&stage.engine.url);
+    let (status, bytes) = caller.post("/balances", &body).await.expect("an answer");
+    let text = String::from_utf8(bytes).expect("UTF-8");
+    assert_eq!(status, 200, "{text}");
+    text
+}
+
+/// The answer about Base, as it must be to the byte: amounts as raw and formatted.
+fn wanted(payer: Address, [native, usdc, weth]: [(&str, &str); 3]) -> String {
+    let (coin, other) = (base().stablecoin.address, base().tokens[0].address);
+    let entry = |symbol: &str, token: Option<Address>, decimals: u8, amount: (&str, &str), usd| {
+        let (raw, formatted) = amount;
+        let native = token.is_none();
+        let token = token.map_or("null".to_owned(), |token| format!("\"{token}\""));
+        format!(
+            "{{\"symbol\":\"{symbol}\",\"token_address\":{token},\"decimals\":{decimals},\
+             \"raw\":\"{raw}\",\"formatted\":{formatted},\"is_native\":{native},\
+             \"usd_value\":{usd},\"network\":\"eip155:8453\",\"verified\":true}}"
+        )
+    };
+    format!(
+        "{{\"status\":\"ok\",\"wallet_address\":\"{payer}\",\"wallet_id\":\"pay\",\
+         \"balances\":[{},{},{}]}}",
+        entry("ETH", None, 18, native, "null"),
+        entry("USDC", Some(coin), 6, usdc, usdc.1),
+        entry("WETH", Some(other), 18, weth, "null"),
+    )
+}
+
+async fn give_native(chain: &Devnet, to: Address, wei: u64) {
+    let amount = format!("{:#x}", U256::from(wei));
+    chain.request("anvil_setBalance", json!([to, amount])).await.expect("set");
+}
+
+/// Past what is remembered of the last look-up.
+fn wait_out(stage: &Stage, skew_ms: &mut i64) {
+    *skew_ms += 2_000;
+    stage.engine.skew(*skew_ms);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_is_told_exactly_what_its_address_holds_before_and_after_a_payment() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let (relay, url) = Relay::before(&chain).await;
+    let mut stage = Stage::set(chain.clone(), Start { rpc: Some(url), ..Start::default() }).await;
+    stage.operator.must("network disable 4663").await;
+    let agent = stage.hire("bot", "hmac").await;
+    give_native(&chain, stage.payer, 1_000_000_000_000_000_001).await;
+    relay.take();
+
+    let one = ("1000000000000000001", "1.000000000000000001");
+    let before = wanted(stage.payer, [one, ("20000000", "20"), ("0", "0")]);
+    assert_eq!(asked(&stage, &agent).await, before);
+    // Everything by one question, so that it is of one block.
+    assert_eq!(relay.take(), ["eth_chainId".to_owned(), format!("eth_call {MULTICALL3:#x}")]);
+
+    let body = stage.ask_for(&agent, "/small").await;
+    let (_status, answer) = stage.ask(&body).await;
+    assert_eq!(stage.deliver(&stage.url("/small"), &answer).await.0, 200);
+    stage.settled(SMALL).await;
+    let mut skew = 0;
+    wait_out(&stage, &mut skew);
+    let after = wanted(stage.payer, [one, ("19988000", "19.988"), ("0", "0")]);
+    assert_eq!(asked(&stage, &agent).await, after);
+
+    // Without the contract everything is asked alone, and told the same.
+    chain.request("anvil_setCode", json!([MULTICALL3, "0x"])).await.expect("set");
+    wait_out(&stage, &mut skew);
+    relay.take();
+    assert_eq!(asked(&stage, &agent).await, after);
+    let call = |to: Address| format!("eth_call {to:#x}");
+    let (coin, weth) = (base().stablecoin.address, base().tokens[0].address);
+    let alone = [call(MULTICALL3), "eth_getBalance".to_owned(), call(coin), call(weth)];
+    assert_eq!(relay.take(), alone);
+
+    // A token that is not there is unknown, not zero; the others are as they were.
+    chain.request("anvil_setCode", json!([weth, "0x"])).await.expect("set");
+    wait_out(&stage, &mut skew);
+    let told: Value = serde_json::from_str(&asked(&stage, &agent).await).expect("JSON");
+    let [native, usdc, gone] = &told["balances"].as_array().expect("a list")[..] else {
+        panic!("{told}");
+    };
+    assert_eq!((&native["raw"], &usdc["raw"]), (&json!(one.0), &json!("19988000")));
+    assert_eq!((&gone["symbol"], &gone["raw"]), (&json!("WETH"), &Value::Null));
+    assert_eq!(gone["error"], "The token's contract gave no usable balance.");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_node_is_null_and_an_error_and_shows_nothing_of_its_url() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let url = format!("{}/?key={KEY}", chain.url());
+    let mut stage = Stage::set(chain.clone(), Start { rpc: Some(url), ..Start::default() }).await;
+    stage.operator.must("network disable 4663").await;
+    let agent = stage.hire("bot", "bearer").await;
+    let body = |balances: &str| {
+        format!(
+            "{{\"status\":\"ok\",\"wallet_address\":\"{}\",\"wallet_id\":\"pay\",{balances}}}",
+            stage.payer
+        )
+    };
+    let dead = body(&format!("\"balances\":null,\"balances_error\":\"eip155:8453: {SILENCE}\""));
+    let alive = asked(&stage, &agent).await;
+    assert!(!alive.contains("error") && alive.contains("\"raw\":\"20000000\""), "{alive}");
+    chain.kill();
+    wait_out(&stage, &mut 0);
+    assert_eq!(asked(&stage, &agent).await, dead);
+    for line in ["balances", "address balance pay", "balances --network base"] {
+        let fault = stage.operator.refused(line).await;
+        assert_eq!((fault.code, fault.code.exit()), (Code::ChainUnavailable, 11));
+        assert_eq!(fault.message, format!("No balance could be read. Base: {SILENCE}"));
+    }
+}
+
+fn rpc(network: ChainId, url: &str, setup: &Setup) -> (ChainId, Arc<dyn Chain>) {
+    let config = RpcConfig::new(network, [format!("{url}/?key={KEY}")]);
+    let chain = RpcChain::new(config, Arc::clone(&setup.clock) as _).expect("an endpoint");
+    (network, Arc::new(chain))
+}
+
+async fn holdings(operator: &mut Operator, line: &str) -> Vec<NetworkHoldingsAnswer> {
+    let Answer::Balances { mut addresses } = operator.must(line).await else { panic!("{line}") };
+    assert_eq!((addresses.len(), &*addresses[0].label), (1, "pay"), "{line}");
+    addresses.remove(0).networks
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_networks_the_one_that_answers_is_told() {
+    let Some(alive) = local_chain(BASE).await else { return };
+    let Some(dead) = local_chain(BASE_SEPOLIA).await else { return };
+    let mut setup = Setup::default();
+    let both = [(BASE, &alive), (BASE_SEPOLIA, &dead)];
+    setup.chains = both.iter().map(|(id, chain)| rpc(*id, chain.url(), &setup)).collect();
+    let engine = TestEngine::start(setup).await;
+    engine.furnish("--day 10 --txn 5").await;
+    let mut operator = engine.operator();
+    operator.must("network disable 4663").await;
+    operator.must("network enable 84532").await;
+    let agent = engine.hire("bot", "hmac").await;
+    dead.kill();
+
+    let (status, told) = engine.post("/balances", &agent.read(engine.now_s())).await;
+    assert_eq!(status, 200, "{told}");
+    let entries: Vec<(&str, &str, bool, &Value)> = told["balances"]
+        .as_array()
+        .unwrap_or_else(|| panic!("{told}"))
+        .iter()
+        .map(|entry| {
+            let text = |name: &str| entry[name].as_str().expect("text");
+            let known = entry["raw"].is_string() && entry["formatted"].is_number();
+            assert_eq!(known, entry.get("error").is_none(), "{entry}");
+            (text("network"), text("symbol"), known, &entry["error"])
+        })
+        .collect();
+    let why = json!(SILENCE);
+    let wanted = [
+        ("eip155:8453", "ETH", true, &Value::Null),
+        ("eip155:84532", "ETH", false, &why),
+        ("eip155:8453", "USDC", true, &Value::Null),
+        ("eip155:8453", "WETH", true, &Value::Null),
+        ("eip155:84532", "USDC", false, &why),
+    ];
+    assert_eq!(entries, wanted, "native coins first");
+    assert_eq!(told["balances_error"], format!("eip155:84532: {SILENCE}"));
+    assert!(!told.to_string().contains(KEY) && !told.to_string().contains("127.0.0.1"));
+
+    let networks = holdings(&mut operator, "balances").await;
+    assert_eq!(networks.len(), 2);
+    let unknown = |held: &BalanceAnswer| {
+        let reason = held.amount_unknown_reason.as_deref() == Some(SILENCE);
+        assert_eq!(held.amount.is_none(), reason, "{held:?}");
+        reason
+    };
+    assert!(!networks[0].balances.iter().any(unknown) && networks[0].error.is_none());
+    assert!(networks[1].balances.iter().all(unknown));
+    assert_eq!(networks[1].error.as_deref(), Some(SILENCE));
+    assert_eq!(holdings(&mut operator, "address balance pay --network 8453").await, networks[..1]);
+
+    // Alone it is all there is, and then nothing is known.
+    let fault = operator.refused("address balance pay --network base-sepolia").await;
+    assert_eq!(fault.code, Code::ChainUnavailable);
+    // A disabled network is looked up when it is named, and never for an agent.
+    let fault = operator.refused("balances --network 4663").await;
+    assert_eq!(
+        fault.message,
+        "No balance could be read. Robinhood Chain: No endpoint is set for this network."
+    );
+    for (line, code) in [
+        ("balances --network nowhere", Code::NothingFound),
+        ("balances --address nobody", Code::NothingFound),
+    ] {
+        assert_eq!(operator.refused(line).await.code, code, "{line}");
+    }
+}
+
+/// What the policy does not allow is not asked about, and nobody is asked before the proof.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_networks_that_an_agent_may_use_are_asked() {
+    let setup = Setup { chains: BTreeMap::new(), ..Setup::default() };
+    let engine = TestEngine::start(setup).await;
+    engine.furnish("--day 10 --txn 5 --networks 8453").await;
+    let agent = engine.hire("bot", "hmac").await;
+    let (_status, told) = engine.post("/balances", &agent.read(engine.now_s())).await;
+    let why = "eip155:8453: No endpoint is set for this network.";
+    assert_eq!((&told["balances"], &told["balances_error"]), (&Value::Null, &json!(why)));
+    engine.operator().must("network disable 8453").await;
+    let (_status, told) = engine.post("/balances", &agent.read(engine.now_s())).await;
+    assert_eq!((&told["balances"], told.get("balances_error")), (&json!([]), None));
+
+    let mut forged = agent.read(engine.now_s());
+    forged["signature"] = json!(format!("SIG:{}:{}", engine.now_s(), "0".repeat(64)));
+    assert_eq!(engine.post("/balances", &forged).await.0, 401);
+    assert_eq!(engine.get("/balances").await.0, 405);
+    engine.operator().must("agent suspend bot").await;
+    assert_eq!(engine.post("/balances", &agent.read(engine.now_s())).await.0, 403);
+}

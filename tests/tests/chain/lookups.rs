@@ -1,0 +1,97 @@
+//! Looking balances up: once at a time for an address, not again for two seconds, and never for ever.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use alloy_primitives::Address;
+use bursar_chain::ports::Chain;
+use bursar_core::networks::by_chain;
+use bursar_tests::doubles::funds::StillChain;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::BASE;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+/// 7 wei, 8 of the dollar token, 9 of the other one.
+pub(crate) fn still_chain() -> StillChain {
+    let base = by_chain(BASE).expect("a network");
+    let tokens: Vec<(Address, u64)> =
+        vec![(base.stablecoin.address, 8), (base.tokens[0].address, 9)];
+    StillChain::new(7, &tokens)
+}
+
+pub(crate) fn on_base(chain: &Arc<StillChain>) -> Setup {
+    let chains = BTreeMap::from([(BASE, Arc::clone(chain) as Arc<dyn Chain>)]);
+    Setup { chains, ..Setup::default() }
+}
+
+const POLICY: &str = "--day 10 --txn 5 --networks 8453";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_is_asked_about_once_at_a_time_and_not_again_for_two_seconds() {
+    let chain = Arc::new(StillChain { gate: Semaphore::new(0), ..still_chain() });
+    let engine = TestEngine::start(on_base(&chain)).await;
+    engine.furnish(POLICY).await;
+    // Two agents with the same address.
+    let agents = [engine.hire("one", "hmac").await, engine.hire("two", "bearer").await];
+    let looked = || chain.looked.load(Ordering::SeqCst);
+    let ask = |index: usize| engine.post_read("/balances", &agents[index % 2]);
+
+    let all =
+        async { tokio::join!(ask(0), ask(1), ask(2), ask(3), ask(4), ask(5), ask(6), ask(7)) };
+    let open = async {
+        while looked() == 0 {
+            tokio::task::yield_now().await;
+        }
+        chain.gate.add_permits(1);
+    };
+    let (told, ()) = tokio::join!(all, open);
+    assert_eq!(looked(), 1);
+    for told in [&told.1, &told.7] {
+        assert_eq!(told, &told.clone());
+        assert_eq!(told["balances"][0]["raw"], "7", "{told}");
+        assert_eq!(told["balances"][1]["raw"], "8");
+    }
+
+    chain.gate.add_permits(9);
+    engine.clock.advance(1_999);
+    ask(0).await;
+    assert_eq!(looked(), 1);
+    engine.clock.advance(1);
+    ask(1).await;
+    ask(0).await;
+    assert_eq!(looked(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_goes_away_holds_nobody_up() {
+    let chain = Arc::new(StillChain { gate: Semaphore::new(0), ..still_chain() });
+    let engine = TestEngine::start(on_base(&chain)).await;
+    engine.furnish(POLICY).await;
+    let agent = engine.hire("bot", "hmac").await;
+    let gone =
+        tokio::time::timeout(Duration::from_millis(50), engine.post_read("/balances", &agent));
+    assert!(gone.await.is_err());
+    chain.gate.add_permits(1);
+    assert_eq!(engine.post_read("/balances", &agent).await["balances"][0]["raw"], "7");
+    assert_eq!(chain.looked.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t_17_a_node_that_never_answers_is_unknown_after_ten_seconds() {
+    let chain = Arc::new(StillChain { gate: Semaphore::new(0), ..still_chain() });
+    let engine = TestEngine::start(on_base(&chain)).await;
+    engine.furnish(POLICY).await;
+    let agent = engine.hire("bot", "hmac").await;
+    let asked = tokio::time::Instant::now();
+    let (first, second) =
+        tokio::join!(engine.post_read("/balances", &agent), engine.post_read("/balances", &agent));
+    let took = asked.elapsed();
+    assert!((10..15).contains(&took.as_secs()), "{took:?}");
+    for told in [first, second] {
+        let why = "eip155:8453: The network did not answer in time.";
+        assert_eq!((&told["balances"], &told["balances_error"]), (&Value::Null, &json!(why)));
+    }
+}

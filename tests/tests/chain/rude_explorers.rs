@@ -1,0 +1,144 @@
+//! Explorers that flood, stall, send elsewhere or say something else.
+
+use std::io;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use crate::explorers::{KEY, Scene, Untouched, assert_ours_unharmed, list, token};
+
+const FAILED: &str = "The explorer gave no usable answer: other tokens may be missing.";
+
+/// How a server of ours misbehaves.
+#[derive(Debug, Clone)]
+enum Misdeed {
+    /// These bytes, and the end of the connection.
+    Says(String),
+    /// This head, and then without end.
+    Floods(String),
+    /// This head, and then a byte now and then.
+    Drips(String),
+    Waits,
+}
+
+async fn misbehave(
+    mut stream: TcpStream,
+    how: Misdeed,
+    sent: watch::Sender<u64>,
+) -> io::Result<()> {
+    let mut head = [0; 4096];
+    let _request = stream.read(&mut head).await?;
+    match how {
+        Misdeed::Says(answer) => stream.write_all(answer.as_bytes()).await?,
+        Misdeed::Floods(answer) => {
+            stream.write_all(answer.as_bytes()).await?;
+            loop {
+                stream.write_all(&[b' '; 1 << 16]).await?;
+                sent.send_modify(|sent| *sent += 1 << 16);
+            }
+        }
+        Misdeed::Drips(answer) => {
+            stream.write_all(answer.as_bytes()).await?;
+            loop {
+                stream.write_all(b" ").await?;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+        Misdeed::Waits => std::future::pending().await,
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t_17_an_explorer_that_misbehaves_costs_its_tokens_and_nothing_else() {
+    let trap = Untouched::new();
+    let ok = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+    let body = |status: &str, text: &str| {
+        Misdeed::Says(format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{text}", text.len()))
+    };
+    let moved = |status: &str| {
+        let place = trap.url();
+        Misdeed::Says(format!(
+            "HTTP/1.1 {status}\r\nlocation: {place}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        ))
+    };
+    let deep = "[".repeat(1 << 16);
+    let misdeeds = [
+        Misdeed::Floods(format!("{ok}content-length: 1073741824\r\n\r\n")),
+        Misdeed::Floods(format!("{ok}connection: close\r\n\r\n[")),
+        Misdeed::Floods(format!("{ok}transfer-encoding: chunked\r\n\r\n40000000\r\n")),
+        Misdeed::Floods("HTTP/1.1 200 OK\r\nx-endless: ".to_owned()),
+        Misdeed::Drips(format!("{ok}content-length: 1000\r\n\r\n")),
+        Misdeed::Drips("HTTP/1.1 200".to_owned()),
+        Misdeed::Waits,
+        moved("301 Moved Permanently"),
+        moved("302 Found"),
+        moved("307 Temporary Redirect"),
+        moved("308 Permanent Redirect"),
+        Misdeed::Says(String::new()),
+        Misdeed::Says("nonsense\r\n\r\n".to_owned()),
+        Misdeed::Says(format!("{ok}content-length: 100\r\n\r\n[")),
+        Misdeed::Says(format!("{ok}content-encoding: gzip\r\ncontent-length: 2\r\n\r\n[]x")),
+        body("200 OK", &deep),
+        body("200 OK", "{\"items\":[]}"),
+        body("200 OK", "<html>checking your browser</html>"),
+        body("200 OK", "[{\"token\":{\"type\":\"ERC-20\"},\"value\":\"1\"}]"),
+        body(
+            "200 OK",
+            &json!([token(1, "GOOD"), {"token": token(2, "BAD")["token"], "value": "-1"}])
+                .to_string(),
+        ),
+        body("204 No Content", ""),
+        body("401 Unauthorized", KEY),
+        body("403 Forbidden", "[]"),
+        body("429 Too Many Requests", "[]"),
+        // Only of Robinhood Chain's explorer, and of an empty address, may this mean that it never saw it.
+        body("500 Internal Server Error", "[]"),
+        body("503 Service Unavailable", "[]"),
+    ];
+    let (how, hows) = watch::channel(Misdeed::Waits);
+    let (sent, told_sent) = watch::channel(0u64);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/{KEY}?apikey={KEY}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((stream, _peer)) = listener.accept().await {
+            let _until_it_hangs_up =
+                tokio::spawn(misbehave(stream, hows.borrow().clone(), sent.clone()));
+        }
+    });
+    let scene = Scene::set(&url).await;
+    for misdeed in misdeeds {
+        how.send_replace(misdeed.clone());
+        let before = *told_sent.borrow();
+        let (told, bytes) = scene.told().await;
+        let gzip = matches!(&misdeed, Misdeed::Says(text) if text.contains("gzip"));
+        assert_ours_unharmed(&told);
+        assert_eq!(told["balances"].as_array().map(Vec::len), Some(3), "{misdeed:?}");
+        // An encoding that nobody asked for is not undone: the two bytes are the list that they look like.
+        let failed = (!gzip).then(|| json!(format!("eip155:8453: {FAILED}")));
+        assert_eq!(told.get("balances_error"), failed.as_ref(), "{misdeed:?}");
+        let text = String::from_utf8(bytes).expect("UTF-8");
+        assert!(!text.contains(KEY) && !text.contains("127.0.0.1"), "{text}");
+        // 8 MiB are read, and some lie in the buffers of two sockets.
+        let flooded = *told_sent.borrow() - before;
+        assert!(flooded < 40 << 20, "{misdeed:?}: {flooded} bytes");
+        let shown = scene.shown().await;
+        assert_eq!(shown.contains(&format!("Base: {FAILED}")), !gzip, "{shown}");
+        assert!(!shown.contains(KEY), "{shown}");
+    }
+    trap.assert_untouched();
+
+    // It was not its fault for ever.
+    how.send_replace(body("200 OK", &list(&["BACK".to_owned()])));
+    let (told, _bytes) = scene.told().await;
+    assert_eq!(told["balances"][3]["symbol"], "BACK", "{told}");
+    how.send_replace(body("404 Not Found", "{\"message\":\"Not found\"}"));
+    let (told, _bytes) = scene.told().await;
+    assert_eq!(
+        (told["balances"].as_array().map(Vec::len), told.get("balances_error")),
+        (Some(3), None)
+    );
+}

@@ -1,0 +1,427 @@
+//! The other side by others: a resource server and facilitator made of the protocol's own packages write
+//! the offers, judge our headers and settle them. What they take, other people's servers take.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use alloy_primitives::B256;
+use bursar_demo::devnet::Devnet;
+use bursar_demo::devnet::install::{Kit, packages};
+use bursar_tests::agent::Agent;
+use bursar_tests::offers::{PAY_TO, header, opened};
+use bursar_tests::operator::Expect;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::programs::{Buyer, CASES};
+use crate::settlements::{
+    PROGRAMS, assert_verified, program, report_settled, sighted, with_helper,
+};
+use crate::stage::{PATIENCE, SMALL, Stage};
+
+const PACKAGES: Kit = Kit {
+    package: "the packages of tests/sdk",
+    manifest: include_str!("../../sdk/package.json"),
+    lock: include_str!("../../sdk/package-lock.json"),
+    proof: "node_modules/x402/package.json",
+};
+
+/// A path of the peer, which is a combination of packages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// npm `x402` alone.
+    X402,
+    /// Offers by npm `x402`, checked and settled by `@x402/evm`.
+    EvmV1,
+    /// `@x402/core` and `@x402/evm`.
+    EvmV2,
+}
+
+const SIDES: [Side; 3] = [Side::X402, Side::EvmV1, Side::EvmV2];
+
+impl Side {
+    fn path(self) -> &'static str {
+        match self {
+            Self::X402 => "/x402",
+            Self::EvmV1 => "/evm-v1",
+            Self::EvmV2 => "/evm-v2",
+        }
+    }
+
+    /// The header for a payment.
+    fn header_name(self) -> &'static str {
+        match self {
+            Self::X402 | Self::EvmV1 => "X-PAYMENT",
+            Self::EvmV2 => "PAYMENT-SIGNATURE",
+        }
+    }
+
+    /// Which of what the three say is said here.
+    fn word(self, words: [&'static str; 3]) -> &'static str {
+        match self {
+            Self::X402 => words[0],
+            Self::EvmV1 => words[1],
+            Self::EvmV2 => words[2],
+        }
+    }
+}
+
+/// The other side, as a process.
+#[derive(Debug)]
+struct Peer {
+    url: String,
+    client: reqwest::Client,
+    _child: Child,
+    /// Its script beside a link to the packages: that is where node looks for them.
+    _home: TempDir,
+}
+
+/// What it answered.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    /// The offer, if it asks for money.
+    challenge: Value,
+    /// What became of the payment, if it was settled.
+    receipt: Value,
+}
+
+impl Peer {
+    async fn open(chain: &Devnet) -> Self {
+        let kit = tokio::task::spawn_blocking(|| packages(&PACKAGES)).await.expect("it ends");
+        let kit = kit.unwrap_or_else(|missing| panic!("{missing}"));
+        let home = tempfile::tempdir().expect("a folder");
+        let script = home.path().join("peer.mjs");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("sdk/peer.mjs");
+        std::fs::copy(source, &script).expect("copied");
+        let modules = home.path().join("node_modules");
+        std::os::unix::fs::symlink(kit.join("node_modules"), modules).expect("linked");
+        let mut child = Command::new("node")
+            .arg(script)
+            .args([chain.url(), PAY_TO])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("node is there: it has installed the packages");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let line = timeout(PATIENCE, lines.next_line()).await.expect("in time").expect("text");
+        let line = line.expect("the peer says READY");
+        let url = line.strip_prefix("READY ").expect("an address").to_owned();
+        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
+        Self { url, client: client.expect("a client"), _child: child, _home: home }
+    }
+
+    fn url(&self, side: Side) -> String {
+        format!("{}{}", self.url, side.path())
+    }
+
+    /// Its clock goes so many seconds ahead from now on.
+    async fn go_ahead(&self, seconds: i64) {
+        let told = self.client.post(format!("{}/ahead", self.url)).body(seconds.to_string());
+        assert_eq!(told.send().await.expect("an answer").status(), 200);
+    }
+
+    /// Visits with a payment, or without one to be asked for it.
+    async fn visit(&self, side: Side, payment: Option<&str>) -> Answer {
+        let mut request = self.client.get(self.url(side));
+        if let Some(payment) = payment {
+            request = request.header(side.header_name(), payment);
+        }
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        let inside =
+            |name: &str| answer.headers().get(name).map(|text| opened(text.to_str().unwrap()));
+        let receipt = inside("payment-response").or_else(|| inside("x-payment-response"));
+        let asked = inside("payment-required");
+        let body: Value = answer.json().await.expect("JSON");
+        Answer { status, challenge: asked.unwrap_or(body), receipt: receipt.unwrap_or_default() }
+    }
+
+    /// A payment that our wallet signs for an offer of theirs, or for what `change` makes of it.
+    async fn signed(
+        &self,
+        stage: &Stage,
+        agent: &Agent,
+        side: Side,
+        change: impl Fn(&mut Value),
+    ) -> Value {
+        let asked = self.visit(side, None).await;
+        assert_eq!(asked.status, 402, "{asked:?}");
+        let mut challenge = asked.challenge.clone();
+        change(&mut challenge["accepts"][0]);
+        let (stamp, url) = (stage.stamp(), self.url(side));
+        let body = match side {
+            Side::X402 | Side::EvmV1 => agent.ask_data(stamp, &challenge, Some(&url)),
+            Side::EvmV2 => agent.ask(stamp, &header(&challenge), Some(&url)),
+        };
+        let (status, answer) = stage.ask(&body).await;
+        assert_eq!((status, &answer["status"]), (200, &json!("success")), "{answer}");
+        assert_eq!(answer["header_name"], side.header_name());
+        let mut payment = opened(answer["header_value"].as_str().expect("a header"));
+        // What was signed stays: only what names the offer is theirs again.
+        match side {
+            Side::X402 | Side::EvmV1 => {
+                payment["network"] = asked.challenge["accepts"][0]["network"].clone();
+            }
+            Side::EvmV2 => payment["accepted"] = asked.challenge["accepts"][0].clone(),
+        }
+        payment
+    }
+}
+
+#[test]
+fn the_lock_file_pins_bytes_and_names_no_host() {
+    assert!(!PACKAGES.lock.contains("://"));
+    let lock: Value = serde_json::from_str(PACKAGES.lock).expect("JSON");
+    for (name, package) in lock["packages"].as_object().expect("packages") {
+        assert!(name.is_empty() || package["integrity"].is_string(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn official_servers_take_what_our_agents_pay_and_settle_it() {
+    let Some((mut stage, _relay)) = sighted().await else { return };
+    let peer = Peer::open(&stage.chain).await;
+    for case in CASES {
+        let agent = stage.hire(&case.name(), case.auth).await;
+        for side in SIDES {
+            let before = stage.balances().await;
+            let told = case.send(&agent, &stage.engine.url, &peer.url(side)).back().await;
+            assert_eq!(told.end(), ("paid", Some(0)), "{side:?}: {}", told.line);
+            assert_eq!(told.line["body"]["content"], "what was paid for");
+            stage.assert_moved(before, SMALL).await;
+            let receipt = &told.line["payment_response"];
+            assert_eq!(receipt["success"], true, "{receipt}");
+            assert_eq!(receipt["payer"], stage.payer.to_string(), "{receipt}");
+            let tx_hash: B256 = receipt["transaction"].as_str().unwrap().parse().unwrap();
+            let id = told.line["transaction_id"].as_str().expect("an id");
+            report_settled(&stage, &agent, id, tx_hash).await;
+            assert_verified(&mut stage, id, tx_hash).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn version_2_servers_get_their_offer_and_extensions_back() {
+    let Some((mut stage, _relay)) = sighted().await else { return };
+    let peer = Peer::open(&stage.chain).await;
+    let agent = stage.hire("bot", "bearer").await;
+    let whole = peer.signed(&stage, &agent, Side::EvmV2, NOTHING).await;
+    let asked = peer.visit(Side::EvmV2, None).await.challenge;
+    assert_eq!(whole["accepted"], asked["accepts"][0]);
+    assert_eq!(whole["resource"], asked["resource"]);
+    assert_eq!(whole["extensions"], asked["extensions"]);
+    assert_eq!(whole["extensions"]["note"]["info"]["alpha"][1], 2.5, "they ask for something");
+    for (pointer, said) in [
+        ("/accepted/extra/details/zeta", "No matching payment requirements"),
+        ("/extensions/note/info/zeta", "extension_echo_mismatch"),
+    ] {
+        let mut changed = whole.clone();
+        edit(&mut changed, pointer, |_text| "something else".to_owned());
+        let answer = peer.visit(Side::EvmV2, Some(&header(&changed))).await;
+        assert_eq!((answer.status, answer.challenge["error"].as_str()), (402, Some(said)));
+    }
+    assert_eq!(peer.visit(Side::EvmV2, Some(&header(&whole))).await.status, 200);
+}
+
+/// What is done to a payment, and what the three sides say of it.
+struct Forgery {
+    name: &'static str,
+    /// What the wallet is asked to sign instead.
+    sign: fn(&mut Value),
+    /// What is changed after it has signed.
+    change: fn(&mut Value),
+    /// How far the peer's clock is ahead of the payment.
+    ahead_s: i64,
+    said: [&'static str; 3],
+}
+
+const NOTHING: fn(&mut Value) = |_same| {};
+const SIGNATURE: [&str; 3] = [
+    "invalid_exact_evm_payload_signature",
+    "invalid_exact_evm_signature",
+    "invalid_exact_evm_signature",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn official_servers_take_what_the_helper_and_curl_pay() {
+    let Some((mut stage, _relay)) = sighted().await else { return };
+    let peer = Peer::open(&stage.chain).await;
+    let folder = with_helper(&stage).await;
+    for (name, auth) in PROGRAMS {
+        let agent = stage.hire(&format!("{name}-{auth}"), auth).await;
+        for side in SIDES {
+            let before = stage.balances().await;
+            let command = program(name, folder.path(), &peer.url(side));
+            let told = Buyer::start(command, &agent, &stage.engine.url).back().await;
+            assert_eq!(told.exit, Some(0), "{name}, {side:?}: {}", told.line);
+            stage.assert_moved(before, SMALL).await;
+            // They have reported what the server's receipt names.
+            let id = told.line["transaction_id"].as_str().expect("an id");
+            let receipt = stage.looked_up(id, "verified").await;
+            assert_eq!(receipt["status"], "payment-completed", "{receipt}");
+        }
+    }
+}
+
+/// Replaces a text in an object by what `make` makes of it.
+fn edit(value: &mut Value, pointer: &str, make: impl Fn(&str) -> String) {
+    let place = value.pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer}"));
+    *place = json!(make(place.as_str().expect("text")));
+}
+
+fn less(number: &str) -> String {
+    (number.parse::<u64>().expect("a number") - 1).to_string()
+}
+
+fn stranger(_address: &str) -> String {
+    "0x00000000000000000000000000000000005409e0".to_owned()
+}
+
+const FORGERIES: [Forgery; 10] = [
+    Forgery {
+        name: "an atom less, signed",
+        sign: |offer| {
+            let key = if offer.get("amount").is_some() { "/amount" } else { "/maxAmountRequired" };
+            edit(offer, key, less);
+        },
+        change: NOTHING,
+        ahead_s: 0,
+        said: [
+            "invalid_exact_evm_payload_authorization_value",
+            "invalid_exact_evm_authorization_value",
+            "invalid_exact_evm_payload_authorization_value_mismatch",
+        ],
+    },
+    Forgery {
+        name: "an atom less, not signed",
+        sign: NOTHING,
+        change: |payment| edit(payment, "/payload/authorization/value", less),
+        ahead_s: 0,
+        said: SIGNATURE,
+    },
+    Forgery {
+        name: "another payee, signed",
+        sign: |offer| edit(offer, "/payTo", stranger),
+        change: NOTHING,
+        ahead_s: 0,
+        said: [
+            "invalid_exact_evm_payload_recipient_mismatch",
+            "invalid_exact_evm_recipient_mismatch",
+            "invalid_exact_evm_recipient_mismatch",
+        ],
+    },
+    Forgery {
+        name: "another payee, signed, with theirs written over it",
+        sign: |offer| edit(offer, "/payTo", stranger),
+        change: |payment| edit(payment, "/payload/authorization/to", |_to| PAY_TO.to_owned()),
+        ahead_s: 0,
+        said: SIGNATURE,
+    },
+    Forgery {
+        name: "another network, signed, under theirs",
+        sign: |offer| {
+            let v1 = offer.get("amount").is_none();
+            edit(offer, "/network", |_base| {
+                if v1 { "base-sepolia" } else { "eip155:84532" }.into()
+            });
+            edit(offer, "/asset", |_usdc| "0x036CbD53842c5426634e7929541eC2318f3dCF7e".into());
+            edit(offer, "/extra/name", |_name| "USDC".into());
+        },
+        change: NOTHING,
+        ahead_s: 0,
+        said: SIGNATURE,
+    },
+    Forgery {
+        name: "another network, not signed",
+        sign: NOTHING,
+        change: |payment| match payment.get("accepted") {
+            None => edit(payment, "/network", |_base| "base-sepolia".into()),
+            Some(_offer) => edit(payment, "/accepted/network", |_base| "eip155:84532".into()),
+        },
+        ahead_s: 0,
+        said: [
+            "Unable to find matching payment requirements",
+            "Unable to find matching payment requirements",
+            "No matching payment requirements",
+        ],
+    },
+    Forgery {
+        name: "a longer life",
+        sign: NOTHING,
+        change: |payment| {
+            edit(payment, "/payload/authorization/validBefore", |_soon| "99999999999".into());
+        },
+        ahead_s: 0,
+        said: SIGNATURE,
+    },
+    Forgery {
+        name: "another nonce",
+        sign: NOTHING,
+        change: |payment| {
+            edit(payment, "/payload/authorization/nonce", |_nonce| {
+                B256::repeat_byte(7).to_string()
+            });
+        },
+        ahead_s: 0,
+        said: SIGNATURE,
+    },
+    Forgery {
+        name: "another payer",
+        sign: NOTHING,
+        change: |payment| edit(payment, "/payload/authorization/from", stranger),
+        ahead_s: 0,
+        said: SIGNATURE,
+    },
+    Forgery {
+        name: "too late",
+        sign: NOTHING,
+        change: NOTHING,
+        // The offers are for a minute, and six seconds must be left.
+        ahead_s: 60,
+        said: ["invalid_exact_evm_payload_authorization_valid_before"; 3],
+    },
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn official_servers_refuse_what_was_not_signed_for_them() {
+    let Some((mut stage, _relay)) = sighted().await else { return };
+    let peer = Peer::open(&stage.chain).await;
+    stage.operator.must("network enable 84532").await;
+    let agent = stage.hire("bot", "hmac").await;
+    for side in SIDES {
+        let before = stage.balances().await;
+        for forgery in &FORGERIES {
+            let mut payment = peer.signed(&stage, &agent, side, forgery.sign).await;
+            (forgery.change)(&mut payment);
+            peer.go_ahead(forgery.ahead_s).await;
+            let answer = peer.visit(side, Some(&header(&payment))).await;
+            peer.go_ahead(0).await;
+            let said = answer.challenge["error"].as_str().unwrap_or_default();
+            let wanted = side.word(forgery.said);
+            assert_eq!((answer.status, said), (402, wanted), "{side:?}, {}", forgery.name);
+        }
+        assert_eq!(stage.balances().await, before, "{side:?}");
+
+        // The same way with nothing forged: it was the forgery that they refused.
+        let payment = header(&peer.signed(&stage, &agent, side, NOTHING).await);
+        let answer = peer.visit(side, Some(&payment)).await;
+        assert_eq!((answer.status, &answer.receipt["success"]), (200, &json!(true)), "{answer:?}");
+        stage.assert_moved(before, SMALL).await;
+        // Once.
+        let again = peer.visit(side, Some(&payment)).await;
+        let said = again.challenge["error"].as_str().unwrap_or_default();
+        let wanted = side.word([
+            "FiatTokenV2: authorization is used or canceled",
+            "invalid_exact_evm_nonce_already_used",
+            "invalid_exact_evm_nonce_already_used",
+        ]);
+        assert!(again.status == 402 && said.ends_with(wanted), "{side:?}: {again:?}");
+        stage.assert_moved(before, SMALL).await;
+    }
+}

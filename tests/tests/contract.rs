@@ -1,0 +1,167 @@
+//! What the agent server promises as a whole: its description is the generated one, names every route, and
+//! whatever a stranger sends gets a described answer and changes nothing.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use bursar_core::codes::Code;
+use bursar_engine::agent_api::openapi::{ROUTES, Route, document};
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::offers::offer;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+
+const ID: &str = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
+
+async fn engine() -> (TestEngine, Agent) {
+    let engine = TestEngine::start(Setup { settings: NO_RATE, ..Setup::default() }).await;
+    engine.furnish("--day 10 --txn 10 --auto 5").await;
+    let agent = engine.hire("bot", "bearer").await;
+    (engine, agent)
+}
+
+fn path(route: &Route) -> String {
+    route.path.replace("{id}", ID)
+}
+
+/// `BURSAR_BLESS=1` writes it anew.
+#[test]
+fn the_checked_in_description_is_the_generated_one() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/openapi.json");
+    let generated = format!("{}\n", serde_json::to_string_pretty(&document()).unwrap());
+    if std::env::var_os("BURSAR_BLESS").is_some() {
+        std::fs::write(&file, &generated).unwrap();
+    }
+    let kept = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        kept == generated,
+        "docs/openapi.json is old: BURSAR_BLESS=1 cargo test -p bursar-tests --test contract"
+    );
+}
+
+#[test]
+fn every_schema_that_is_named_exists() {
+    let document = document();
+    let text = document.to_string();
+    for part in text.split("#/components/schemas/").skip(1) {
+        let name = part.split('"').next().unwrap();
+        assert!(document["components"]["schemas"].get(name).is_some(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn every_described_route_is_served_and_no_other_method() {
+    let (engine, _agent) = engine().await;
+    for route in ROUTES {
+        let (status, answer) =
+            engine.send(&route.method.to_uppercase(), &path(route), Vec::new()).await;
+        assert_ne!(answer["code"], Code::NotFound.text(), "{} {}", route.method, route.path);
+        assert!(route.statuses().contains(&status), "{} {}: {status}", route.method, route.path);
+        for other in ["PUT", "DELETE", "PATCH", "TRACE", "BREW"] {
+            assert_eq!(engine.send(other, &path(route), Vec::new()).await.0, 405, "{other}");
+        }
+    }
+    for unknown in
+        ["/sign/", "/Sign", "/sign/x/y", "/health/", "/status/1", "/%73ign", "/favicon.ico"]
+    {
+        let (status, answer) = engine.get(unknown).await;
+        assert_eq!((status, &answer["code"]), (404, &json!("NOT_FOUND")), "{unknown}");
+    }
+}
+
+/// Bodies that no agent would send, from bytes without any sense to objects that have all but one right.
+fn bodies() -> impl Strategy<Value = Vec<u8>> {
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "\\PC{0,40}".prop_map(Value::from),
+        Just(json!(ID)),
+        Just(json!("0x")),
+        Just(json!("settled")),
+        Just(json!("ABC123")),
+        Just(json!(format!("SIG:1767225600:{}", "0".repeat(64)))),
+        Just(json!(format!("AT_{}", "0".repeat(64)))),
+        Just(json!(offer(10_000, 1))),
+    ];
+    let value = scalar.prop_recursive(4, 24, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map("[a-z_]{0,9}", inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    });
+    let names = prop::sample::select(vec![
+        "agent_id",
+        "signature",
+        "payment_required",
+        "x402_data",
+        "request_url",
+        "idempotency_key",
+        "transaction_id",
+        "event",
+        "tx_hash",
+        "error",
+        "trade",
+        "position",
+        "action",
+    ]);
+    let object = prop::collection::btree_map(names, value.clone(), 0..8).prop_map(|map| {
+        let map = map.into_iter().map(|(name, value)| (name.to_owned(), value));
+        Value::Object(map.collect()).to_string().into_bytes()
+    });
+    let cut = (object.clone(), any::<prop::sample::Index>(), any::<u8>()).prop_map(
+        |(mut bytes, at, byte)| {
+            if !bytes.is_empty() {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            bytes
+        },
+    );
+    prop_oneof![
+        2 => prop::collection::vec(any::<u8>(), 0..200),
+        2 => value.prop_map(|value| value.to_string().into_bytes()),
+        4 => object,
+        2 => cut,
+    ]
+}
+
+static RUNTIME: LazyLock<tokio::runtime::Runtime> =
+    LazyLock::new(|| tokio::runtime::Runtime::new().unwrap());
+
+/// No byte string without a right proof gets anything but a described refusal, or changes anything.
+#[test]
+fn any_body_gets_a_described_status_and_changes_nothing() {
+    let (engine, _agent) = RUNTIME.block_on(engine());
+    let before = engine.engine.core().view();
+    let posts: Vec<&Route> = ROUTES.iter().filter(|route| route.method == "post").collect();
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 2000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let bodies = (prop::sample::select((0..posts.len()).collect::<Vec<_>>()), bodies());
+    let judged = runner.run(&bodies, |(route, body)| {
+        let route = posts[route];
+        let (status, answer) = RUNTIME.block_on(engine.send("POST", route.path, body));
+        prop_assert!(route.statuses().contains(&status), "{}: {status} {answer}", route.path);
+        // An empty body is an empty object; `/status` without a proof is nobody's secret.
+        let nothing_asked = route.path == "/status" && answer.get("agent").is_none();
+        prop_assert!(status >= 400 || nothing_asked, "{}: {status} {answer}", route.path);
+        if status >= 400 {
+            let code = answer["code"].as_str().unwrap_or("none").to_owned();
+            let known = route.all_codes().iter().any(|known| known.text() == code);
+            prop_assert!(known, "{}: {code} is not described", route.path);
+            prop_assert!(!answer["error"].as_str().unwrap_or_default().is_empty());
+        }
+        Ok(())
+    });
+    judged.unwrap();
+    let after = engine.engine.core().view();
+    assert_eq!((before.head, &before.state), (after.head, &after.state));
+    RUNTIME.block_on(engine.engine.stop());
+}

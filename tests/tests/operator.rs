@@ -1,0 +1,12 @@
+//! Commands of the operator through the control channel: what they answer, refuse and leave behind.
+
+#[path = "operator/accounts.rs"]
+mod accounts;
+#[path = "operator/doctor.rs"]
+mod doctor;
+#[path = "operator/history.rs"]
+mod history;
+#[path = "operator/requests.rs"]
+mod requests;
+#[path = "operator/settings.rs"]
+mod settings;

@@ -1,0 +1,198 @@
+//! Agents, addresses, policies and seeds: changing them, ending them, asking about them.
+
+use std::sync::Arc;
+
+use bursar_core::answers::{AgentAnswer, Answer, RehearsalAnswer};
+use bursar_core::codes::Code;
+use bursar_core::wire::{Asking, Prompt};
+use bursar_engine::engine::Mode;
+use bursar_engine::ports::Signer;
+use bursar_tests::doubles::SlowSigner;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+use serde_json::json;
+
+async fn engine() -> TestEngine {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 10 --txn 5 --auto 0.5 --allow-domains api.example.com").await;
+    engine
+}
+
+async fn agent(engine: &TestEngine, line: &str) -> AgentAnswer {
+    match engine.operator().must(line).await {
+        Answer::Agent(agent) => agent,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_agent_is_given_another_policy_or_address() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    operator.must("policy create q --day 1").await;
+    operator.must("address create other 1").await;
+    let hired = engine.hire("bot", "bearer").await;
+    let url = Some("https://api.example.com/x");
+    engine.post("/sign", &hired.ask(engine.now_s(), &offer(12_000, 1), url)).await;
+    let edited = agent(&engine, "agent edit bot --policy q").await;
+    assert_eq!((edited.policy.as_deref(), edited.label.as_deref()), (Some("q"), Some("pay")));
+    let edited = agent(&engine, "agent edit bot --address other").await;
+    assert_eq!((edited.policy.as_deref(), edited.label.as_deref()), (Some("q"), Some("other")));
+    assert_eq!(edited.spent_today, "0.012", "another policy does not give another day");
+    assert_eq!(operator.refused("agent edit bot --policy none").await.code, Code::NothingFound);
+    operator.must("agent register idle").await;
+    let refused = operator.refused("agent edit idle --policy q").await;
+    assert_eq!(refused.code, Code::AgentNotCommissioned);
+    operator.must("wallet lock").await;
+    assert_eq!(operator.refused("agent edit bot --policy p").await.code, Code::WalletLocked);
+    assert!(bursar_core::grammar::Order::parse_line("agent edit bot").is_err());
+}
+
+#[tokio::test]
+async fn a_deleted_agent_is_unknown_at_once_and_keeps_its_history() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    for auth in ["hmac", "bearer"] {
+        let hired = engine.hire(auth, auth).await;
+        let url = Some("https://api.example.com/x");
+        let ask = hired.ask(engine.now_s(), &offer(2_000_000, 1), url);
+        let (status, held) = engine.post("/sign", &ask).await;
+        assert_eq!(status, 202, "{held}");
+        let refused = operator.refused(&format!("agent delete {auth}")).await;
+        assert_eq!(refused.code, Code::InUse);
+        operator.must(&format!("deny {}", held["request_id"].as_str().unwrap())).await;
+        let deleted = operator.outcome(&format!("agent delete {auth}")).await;
+        assert!(matches!(deleted.prompts[..], [Prompt::Confirm { .. }]), "{:?}", deleted.prompts);
+        assert_eq!(deleted.reply.result, Ok(Answer::Deleted { name: auth.into() }));
+        assert_eq!(deleted.reply.warnings, []);
+        let (status, answer) =
+            engine.post("/sign", &hired.ask(engine.now_s(), &offer(1, 2), url)).await;
+        assert_eq!((status, &answer["code"]), (401, &json!("AUTH_FAILED")));
+        assert_eq!(operator.refused(&format!("agent show {auth}")).await.code, Code::NothingFound);
+        let line = format!("history --agent {}", hired.id);
+        let Answer::History(history) = operator.must(&line).await else { panic!() };
+        assert_eq!(history.requests.len(), 1);
+        let row = &history.requests[0];
+        assert!(row.agent.is_none() && row.agent_unknown_reason.is_some(), "{row:?}");
+    }
+    // The wallet opens again and misses nothing.
+    drop(operator);
+    let engine = engine.restart(Setup::default()).await;
+    let opened = engine.operator().outcome("wallet open").await;
+    assert_eq!(opened.reply.warnings, []);
+}
+
+/// A slip on its way to the keys is worthless once its agent is deleted, or suspended.
+#[tokio::test]
+async fn no_signature_leaves_after_its_agent_has_gone() {
+    for line in ["agent delete bot", "agent suspend bot"] {
+        let (signer, mut asked) = SlowSigner::machine();
+        let setup = Setup { signer: Some(signer), ..Setup::default() };
+        let engine = Arc::new(TestEngine::start(setup).await);
+        engine.furnish("--day 10 --txn 5 --auto 0.5").await;
+        let agent = engine.hire("bot", "bearer").await;
+        let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+        let asking = Arc::clone(&engine);
+        let ask = tokio::spawn(async move { asking.post("/sign", &body).await });
+        let held_back = asked.recv().await.expect("the authorization is committed");
+        engine.operator().must(line).await;
+        let late = engine.engine.vault().sign(held_back.slip).await;
+        assert!(late.is_err(), "{line}: a signature left");
+        held_back.answer.send(late).unwrap();
+        assert_eq!(ask.await.unwrap().0, 202, "{line}");
+        assert!(asked.try_recv().is_err(), "{line}: no new slip");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_back_is_asked_first() {
+    let engine = engine().await;
+    engine.hire("bot", "hmac").await;
+    let mut operator = engine.operator();
+    operator.must("address create other 1").await;
+    operator.asking = Asking::Silent;
+    for line in ["agent delete bot", "address delete other"] {
+        assert_eq!(operator.refused(line).await.code, Code::ConfirmationNeeded, "{line}");
+    }
+    operator.asking = Asking::Agreed;
+    operator.must("agent delete bot").await;
+    operator.must("address delete other").await;
+    assert_eq!(operator.refused("address delete other").await.code, Code::NothingFound);
+}
+
+#[tokio::test]
+async fn an_address_is_renamed_under_its_agents() {
+    let engine = engine().await;
+    let hired = engine.hire("bot", "bearer").await;
+    let mut operator = engine.operator();
+    let Answer::Address(renamed) = operator.must("address rename pay 'new label'").await else {
+        panic!()
+    };
+    assert_eq!(renamed.label, "new label");
+    assert_eq!(agent(&engine, "agent show bot").await.label.as_deref(), Some("new label"));
+    let ask = hired.ask(engine.now_s(), &offer(12_000, 1), Some("https://api.example.com/x"));
+    assert_eq!(engine.post("/sign", &ask).await.0, 200);
+    assert_eq!(operator.refused("address delete 'new label'").await.code, Code::InUse);
+    assert_eq!(operator.refused("address rename pay x").await.code, Code::NothingFound);
+}
+
+async fn told(engine: &TestEngine, line: &str) -> RehearsalAnswer {
+    match engine.operator().must(line).await {
+        Answer::Rehearsal(told) => told,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_policy_is_asked_what_it_would_do() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    let listed = "--domain api.example.com";
+    for (line, verdict, code) in [
+        (format!("policy test p 0.4 {listed}"), "act", None),
+        (format!("policy test p 0.5 {listed}"), "hold", Some("above_threshold")),
+        (format!("policy test p 5.01 {listed}"), "refuse", Some("EXCEEDS_PER_REQUEST_MAX")),
+        ("policy test p 0.4".to_owned(), "refuse", Some("DOMAIN_URL_REQUIRED")),
+        (
+            "policy test p 0.4 --domain evil.example".to_owned(),
+            "refuse",
+            Some("DOMAIN_NOT_ALLOWED"),
+        ),
+        (format!("policy test p 0.4 {listed} --network 1"), "refuse", Some("NETWORK_DISABLED")),
+    ] {
+        let told = told(&engine, &line).await;
+        assert_eq!((told.verdict.as_str(), told.code.as_deref()), (verdict, code), "{line}");
+    }
+    assert_eq!(operator.refused("policy test none 1").await.code, Code::NothingFound);
+    assert_eq!(operator.refused("policy test p 1 --network x").await.code, Code::NothingFound);
+    assert_eq!(operator.refused("policy test p 1 --domain 'a b'").await.code, Code::BadInput);
+    operator.must("freeze").await;
+    let frozen = told(&engine, "policy test p 0.4").await;
+    assert_eq!(frozen.code.as_deref(), Some("AGENTS_FROZEN"));
+    let Answer::History(history) = operator.must("history").await else { panic!() };
+    assert_eq!(history.requests, [], "nothing was asked");
+}
+
+#[tokio::test]
+async fn words_are_shown_again_to_whoever_has_the_password() {
+    let engine = TestEngine::start(Setup::default()).await;
+    let mut operator = engine.operator();
+    operator.must("wallet create main").await;
+    let made = operator.outcome("seed create").await.secret.expect("words");
+    let again = operator.outcome("seed words S001").await;
+    assert_eq!(again.secret.as_deref(), Some(made.as_str()));
+    assert!(matches!(again.prompts[..], [Prompt::Secret { .. }]), "{:?}", again.prompts);
+    operator.passwords.push_back("another password".into());
+    let refused = operator.outcome("seed words S001").await;
+    assert_eq!(refused.reply.result.unwrap_err().code, Code::WrongPassword);
+    assert_eq!(refused.secret, None);
+    assert_eq!(operator.refused("seed words S002").await.code, Code::NothingFound);
+    operator.must("wallet lock").await;
+    assert_eq!(operator.refused("seed words S001").await.code, Code::WalletLocked);
+    // Alone, the command opens the wallet for itself.
+    drop(operator);
+    let alone = engine.restart(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;
+    let again = alone.operator().outcome("seed words S001").await;
+    assert_eq!(again.secret.as_deref(), Some(made.as_str()));
+}

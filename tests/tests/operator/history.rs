@@ -1,0 +1,183 @@
+//! `history`, its export, and `receipt`.
+
+use bursar_core::answers::{Answer, HistoryAnswer, HistoryRow};
+use bursar_core::codes::Code;
+use bursar_core::limits::HOLD_MS;
+use bursar_engine::engine::Mode;
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+use serde_json::json;
+
+async fn history(engine: &TestEngine, line: &str) -> HistoryAnswer {
+    match engine.operator().must(line).await {
+        Answer::History(history) => history,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn ask(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> String {
+    let url = format!("https://host{n}.example/x");
+    let body = agent.ask(engine.now_s(), &offer(atoms, n), Some(&url));
+    let (_status, answer) = engine.post("/sign", &body).await;
+    let id = answer.get("transaction_id").or(answer.get("request_id"));
+    id.and_then(|id| id.as_str()).unwrap_or_default().to_owned()
+}
+
+/// One request of each end; answers the agents.
+async fn lived() -> (TestEngine, Agent, Agent) {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 10 --txn 3 --auto 0.5").await;
+    let (first, second) =
+        (engine.hire("first", "bearer").await, engine.hire("second", "hmac").await);
+    let mut operator = engine.operator();
+    ask(&engine, &first, 2_000_000, 1).await;
+    engine.clock.advance(u64::try_from(HOLD_MS).unwrap() + 1000);
+    operator.must("policy list").await;
+    ask(&engine, &first, 12_000, 2).await;
+    let denied = ask(&engine, &second, 2_000_000, 3).await;
+    operator.must(&format!("deny {denied}")).await;
+    ask(&engine, &second, 4_000_000, 4).await;
+    engine.clock.advance(1000);
+    ask(&engine, &second, 2_000_000, 5).await;
+    (engine, first, second)
+}
+
+fn statuses(history: &HistoryAnswer) -> Vec<(&str, &str)> {
+    let each = history.requests.iter();
+    each.map(|row| (row.status.as_str(), row.agent.as_deref().unwrap_or("-"))).collect()
+}
+
+#[tokio::test]
+async fn past_requests_are_told_newest_first() {
+    let (engine, first, _second) = lived().await;
+    let all = history(&engine, "history").await;
+    let expected = [
+        ("pending", "second"),
+        ("refused", "second"),
+        ("denied", "second"),
+        ("signed", "first"),
+        ("expired", "first"),
+    ];
+    // The record of a signature follows the answer to its agent.
+    let told = statuses(&all);
+    let told: Vec<_> =
+        told.into_iter().map(|(s, a)| (if s == "executing" { "signed" } else { s }, a)).collect();
+    assert_eq!(told, expected);
+    assert!(!all.more);
+    let HistoryRow { amount, symbol, amount_atomic, usd, host, tx_hash, created, .. } =
+        all.requests[3].clone();
+    assert_eq!(
+        [amount.as_deref(), symbol.as_deref(), usd.as_deref(), host.as_deref()],
+        [Some("0.012000"), Some("USDC"), Some("0.012"), Some("host2.example")]
+    );
+    assert_eq!((amount_atomic.as_str(), tx_hash), ("12000", None));
+    assert_eq!(created, "2026-01-01T00:15:01Z");
+
+    for (line, count, more) in [
+        ("history --limit 2", 2, true),
+        ("history --limit 5", 5, false),
+        ("history --agent second", 3, false),
+        ("history --agent SECOND --status denied", 1, false),
+        ("history --lane payments --status expired", 1, false),
+        ("history --status verified", 0, false),
+        ("history --since 5m", 4, false),
+        ("history --since 500s --status pending", 1, false),
+        ("history --since 2026-01-01T00:15:02Z", 1, false),
+        ("history --since 2026-01-01", 5, false),
+        ("history --since 2026-01-02", 0, false),
+    ] {
+        let told = history(&engine, line).await;
+        assert_eq!((told.requests.len(), told.more), (count, more), "{line}");
+    }
+    let told = history(&engine, &format!("history --agent {} --limit 1", first.id)).await;
+    assert_eq!((told.requests.len(), told.more), (1, true));
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused() {
+    let engine = TestEngine::start(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;
+    let mut operator = engine.operator();
+    assert!(
+        matches!(operator.must("history").await, Answer::History(told) if told.requests.is_empty())
+    );
+    assert_eq!(operator.refused("history --agent nobody").await.code, Code::NothingFound);
+    for line in ["history --limit 0", "history --limit 501", "receipt 12", "receipt xyz123"] {
+        assert_eq!(operator.refused(line).await.code, Code::BadInput, "{line}");
+    }
+    for line in ["receipt 0123abcd", "receipt 01234567-89ab-4cde-8f01-23456789abcd"] {
+        assert_eq!(operator.refused(line).await.code, Code::NothingFound, "{line}");
+    }
+    for line in
+        ["history --status paid", "history --lane x", "history --since soon", "history export"]
+    {
+        assert!(bursar_core::grammar::Order::parse_line(line).is_err(), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn an_export_has_every_row_that_fits_and_no_formula() {
+    let (engine, ..) = lived().await;
+    let mut operator = engine.operator();
+    let all = operator.outcome("history export /tmp/a.csv").await;
+    let Ok(Answer::Exported(exported)) = all.reply.result else { panic!("{:?}", all.reply) };
+    assert_eq!((exported.rows, exported.file.as_str()), (5, "/tmp/a.csv"));
+    let lines: Vec<&str> = all.file.split("\r\n").collect();
+    assert_eq!(lines.len(), 7, "a head, five rows, an end: {}", all.file);
+    assert!(lines[0].starts_with("id,created,lane,agent_id,agent,label,status,amount,symbol"));
+    assert!(lines[4].contains(",0.012000,USDC,12000,0.012,eip155:8453,0x833589"), "{}", lines[4]);
+    assert!(!std::path::Path::new("/tmp/a.csv").exists(), "the engine writes nothing");
+
+    let some = operator.outcome("history export --agent first --status expired x.csv").await;
+    assert_eq!(some.file.lines().count(), 2);
+    let some = operator.outcome("history --limit 2 export x.csv").await;
+    assert_eq!(some.file.lines().count(), 3);
+
+    // An agent that is named like a formula.
+    engine.hire("'=1+1'", "bearer").await;
+    let agent = engine.hire("'@SUM(A1)'", "bearer").await;
+    ask(&engine, &agent, 4_000_000, 9).await;
+    let hostile = operator.outcome("history --agent '@SUM(A1)' export x.csv").await;
+    assert!(hostile.file.contains(",'@SUM(A1),"), "{}", hostile.file);
+}
+
+#[tokio::test]
+async fn a_large_export_comes_in_pieces() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 10 --txn 3").await;
+    let agent = engine.hire("bot", "bearer").await;
+    for n in 0..400 {
+        // Below the server's rate.
+        engine.clock.advance(300);
+        ask(&engine, &agent, 4_000_000, n).await;
+    }
+    let mut operator = engine.operator();
+    let out = operator.outcome("history export x.csv").await;
+    assert!(out.file.len() > bursar_core::limits::PART_BYTES, "{}", out.file.len());
+    assert_eq!(out.file.lines().count(), 401);
+    let ids: std::collections::BTreeSet<&str> =
+        out.file.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(ids.len(), 400, "no row twice");
+}
+
+#[tokio::test]
+async fn a_receipt_is_found_by_its_id_or_by_enough_of_it() {
+    let (engine, ..) = lived().await;
+    let mut operator = engine.operator();
+    let all = history(&engine, "history").await;
+    for row in &all.requests {
+        let short: String = row.id.chars().take(8).collect();
+        for id in [&row.id, &short] {
+            let Answer::Receipt(receipt) = operator.must(&format!("receipt {id}")).await else {
+                panic!("no receipt")
+            };
+            assert_eq!(receipt["transactionId"], json!(row.id));
+            assert_eq!(receipt["payment"]["amount"]["atomic"], json!(row.amount_atomic));
+        }
+    }
+    let id = &all.requests[3].id;
+    let (status, served) = engine.get(&format!("/receipt/{id}")).await;
+    let Answer::Receipt(told) = operator.must(&format!("receipt {id}")).await else { panic!() };
+    assert_eq!((status, served), (200, told), "the operator reads what the agent reads");
+}

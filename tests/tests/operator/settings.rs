@@ -1,0 +1,247 @@
+//! `config …`, `network rpc` and `server start`: what holds at once, what is kept where, what is refused.
+
+use std::path::Path;
+
+use bursar_core::answers::{Answer, SettingAnswer};
+use bursar_core::codes::Code;
+use bursar_core::settings::keys::{self, Key};
+use bursar_engine::engine::Mode;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+use serde_json::{Value, json};
+
+async fn engine() -> TestEngine {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 10 --txn 10 --auto 5").await;
+    engine
+}
+
+async fn told(engine: &TestEngine, line: &str) -> SettingAnswer {
+    match engine.operator().must(line).await {
+        Answer::Setting(setting) => setting,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The value of a key, and where it comes from.
+async fn get(engine: &TestEngine, key: &str) -> (Value, String) {
+    let setting = told(engine, &format!("config get {key}")).await;
+    (setting.value, setting.source)
+}
+
+fn file(engine: &TestEngine) -> String {
+    std::fs::read_to_string(engine.folder.join("settings.toml")).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn every_setting_is_listed_with_its_default() {
+    let engine = TestEngine::start(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;
+    let Answer::Settings { settings } = engine.operator().must("config list").await else {
+        panic!()
+    };
+    let listed: Vec<&str> = settings.iter().map(|setting| setting.key.as_str()).collect();
+    let known: Vec<String> = Key::all().iter().map(ToString::to_string).collect();
+    assert_eq!(listed, known);
+    assert!(settings.iter().all(|setting| setting.source == "default"), "{settings:?}");
+    for setting in &settings {
+        assert_eq!(setting.value.is_null(), setting.value_unknown_reason.is_some(), "{setting:?}");
+        let got = told(&engine, &format!("config get {}", setting.key)).await;
+        assert_eq!(got, *setting);
+    }
+}
+
+#[tokio::test]
+async fn a_harmless_setting_is_written_to_the_file_and_survives() {
+    let engine = engine().await;
+    std::fs::write(
+        engine.folder.join("settings.toml"),
+        "# mine\n[server]\nautostart = true # yes\n",
+    )
+    .unwrap();
+    for (key, value, shown) in [
+        ("server.autostart", "false", json!(false)),
+        ("server.rate_per_minute", "7", json!(7)),
+        ("server.listen", "127.0.0.1:0", json!("127.0.0.1:0")),
+        ("payments.verify_settlements", "false", json!(false)),
+        ("networks.base.explorer", "https://x.example/p", json!("https://x.example:443")),
+    ] {
+        let set = told(&engine, &format!("config set {key} {value}")).await;
+        assert_eq!((set.value, set.source.as_str()), (shown, "file"), "{key}");
+    }
+    let text = file(&engine);
+    assert!(text.starts_with("# mine\n[server]\nautostart = false # yes\n"), "{text}");
+    let mode = std::os::unix::fs::MetadataExt::mode(
+        &std::fs::metadata(engine.folder.join("settings.toml")).unwrap(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+    let left = std::fs::read_dir(&engine.folder).unwrap().filter_map(Result::ok);
+    assert!(!left.into_iter().any(|e| e.file_name().to_string_lossy().starts_with(".settings")));
+
+    let engine = engine.restart(Setup::default()).await;
+    assert_eq!(get(&engine, "server.rate_per_minute").await, (json!(7), "file".to_owned()));
+    told(&engine, "config set server.rate_per_minute default").await;
+    assert_eq!(get(&engine, "server.rate_per_minute").await, (json!(300), "default".to_owned()));
+    assert!(!file(&engine).contains("rate_per_minute"), "{}", file(&engine));
+}
+
+#[tokio::test]
+async fn what_loosens_needs_the_open_wallet_and_is_in_no_file() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    let loose = [
+        ("server.hosts", "Wallet.lan,b.lan", json!(["wallet.lan", "b.lan"])),
+        ("server.rate_per_minute", "0", json!(0)),
+        ("payments.max_validity", "7200", json!(7200)),
+        ("confirm_typing_above", "5", json!("5.00")),
+        ("networks.1.enabled", "true", json!(true)),
+    ];
+    operator.must("wallet lock").await;
+    for (key, value, _shown) in &loose {
+        let refused = operator.refused(&format!("config set {key} {value}")).await;
+        assert_eq!(refused.code, Code::WalletLocked, "{key}");
+    }
+    operator.must("config set server.lan_bearer refuse").await;
+    assert_eq!(operator.refused("server start --allow-lan").await.code, Code::WalletLocked);
+    operator.must("wallet open").await;
+    for (key, value, shown) in &loose {
+        operator.must(&format!("config set {key} {value}")).await;
+        assert_eq!(get(&engine, key).await, (shown.clone(), "journal".to_owned()), "{key}");
+    }
+    assert_eq!(file(&engine), "");
+    // And back, without the wallet.
+    operator.must("wallet lock").await;
+    for key in ["server.hosts", "server.rate_per_minute", "payments.max_validity"] {
+        operator.must(&format!("config set {key} default")).await;
+        assert_eq!(get(&engine, key).await.1, "default", "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_limit_holds_for_the_next_payment() {
+    let engine = engine().await;
+    let agent = engine.hire("bot", "bearer").await;
+    let (status, _) = engine.post("/sign", &agent.ask(engine.now_s(), &offer(1000, 1), None)).await;
+    assert_eq!(status, 200);
+    engine.operator().must("config set payments.max_validity 30").await;
+    let (status, answer) =
+        engine.post("/sign", &agent.ask(engine.now_s(), &offer(1000, 2), None)).await;
+    assert_eq!(status, 202, "{answer}");
+}
+
+#[tokio::test]
+async fn a_bad_value_changes_nothing() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    operator.must("config set networks.8453.rpc https://a.example/KEYKEYKEY").await;
+    let before = file(&engine);
+    for (line, word) in [
+        ("config set server.listen 0.0.0.0:9402", "loopback"),
+        ("config set server.listen nonsense", "address"),
+        ("config set server.autostart yes", "true or false"),
+        ("config set server.rate_per_minute -- -1", "whole number"),
+        ("config set server.rate_per_minute 1 2", "whole number"),
+        ("config set payments.max_validity 1", "seconds"),
+        ("config set server.hosts http://a", "names"),
+        ("config set server.lan_bearer maybe", "warn or refuse"),
+        ("config set networks.8453.rpc KEYKEYKEY", "URL"),
+        ("config set networks.8453.rpc http://a.example/KEYKEYKEY", "not encrypted"),
+        ("network rpc base https://u:KEYKEYKEY@a.example", "user name"),
+        ("network rpc nowhere https://a.example", "nowhere"),
+        ("config set networks.8453.explorer ftp://x", "https"),
+        ("config set confirm_typing_above 1.1234567", ""),
+    ] {
+        let refused = operator.refused(line).await;
+        assert!(refused.message.contains(word), "{line}: {refused}");
+        assert!(!refused.message.contains("KEYKEYKEY"), "{line}: {refused}");
+        assert_eq!(file(&engine), before, "{line}");
+    }
+    for line in ["config get server.listn", "config set nothing 1", "config set server.listen"] {
+        assert!(bursar_core::grammar::Order::parse_line(line).is_err(), "{line}");
+    }
+    // A file that somebody broke is not made worse.
+    std::fs::write(engine.folder.join("settings.toml"), "not toml").unwrap();
+    let refused = operator.refused("config set server.autostart false").await;
+    assert!(refused.message.contains("settings.toml"), "{refused}");
+    assert_eq!(file(&engine), "not toml");
+}
+
+#[tokio::test]
+async fn endpoints_change_at_once_and_keep_their_keys() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    let set =
+        told(&engine, "network rpc base https://a.example/v2/KEYKEYKEY https://b.example").await;
+    assert_eq!(set.key, "networks.8453.rpc");
+    assert_eq!(set.value, json!(["https://a.example:443", "https://b.example:443"]));
+    let shown = format!("{:?}", operator.must("config list").await);
+    assert!(!shown.contains("KEYKEYKEY"), "{shown}");
+    let whole = told(&engine, "config get networks.8453.rpc --reveal").await.value;
+    assert_eq!(whole, json!(["https://a.example/v2/KEYKEYKEY", "https://b.example/"]));
+    let set = told(&engine, "network rpc eip155:8453 default").await;
+    assert_eq!(set.source, "default");
+}
+
+#[tokio::test]
+async fn a_running_server_says_that_it_must_be_restarted() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    operator.must("config set server.listen 127.0.0.1:0").await;
+    operator.must("server start").await;
+    for (line, warns) in [
+        ("config set server.rate_per_minute 20", true),
+        ("config set server.hosts a.lan", true),
+        ("config set server.autostart false", false),
+        ("config set payments.max_validity 60", false),
+    ] {
+        let done = operator.outcome(line).await;
+        let codes: Vec<&str> = done.reply.warnings.iter().map(|w| w.code.as_str()).collect();
+        assert_eq!(codes.contains(&"RESTART_SERVER"), warns, "{line}: {codes:?}");
+    }
+    operator.must("server stop").await;
+    let done = operator.outcome("config set server.hosts default").await;
+    assert!(done.reply.warnings.is_empty(), "{:?}", done.reply.warnings);
+}
+
+#[tokio::test]
+async fn a_plain_start_of_the_server_closes_it_to_the_network() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    operator.must("config set server.listen 127.0.0.1:0").await;
+    let allowed = || engine.engine.core().view().state.settings.allow_lan;
+    let Answer::Server(first) = operator.must("server start").await else { panic!() };
+    assert!(first.running && !allowed());
+    let Answer::Server(open) = operator.must("server start --allow-lan").await else { panic!() };
+    assert!(open.running && allowed());
+    assert_ne!(open.url, first.url, "it was bound anew");
+    operator.must("wallet lock").await;
+    let Answer::Server(closed) = operator.must("server start").await else { panic!() };
+    assert!(closed.running && !allowed());
+    let Answer::Server(same) = operator.must("server start").await else { panic!() };
+    assert_eq!(same.url, closed.url, "a server that runs as wanted goes on");
+}
+
+#[tokio::test]
+async fn a_server_that_did_not_start_leaves_nothing_open() {
+    let engine = engine().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut operator = engine.operator();
+    let address = taken.local_addr().unwrap();
+    operator.must(&format!("config set server.listen {address}")).await;
+    assert_eq!(operator.refused("server start --allow-lan").await.code, Code::InUse);
+    assert!(!engine.engine.core().view().state.settings.allow_lan);
+}
+
+#[test]
+fn the_manual_is_that_of_the_table() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md");
+    if std::env::var_os("BURSAR_BLESS").is_some() {
+        std::fs::write(&file, keys::manual()).unwrap();
+    }
+    let written = std::fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(
+        written,
+        keys::manual(),
+        "docs/settings.md is old: BURSAR_BLESS=1 cargo test -p bursar-tests --test operator"
+    );
+}

@@ -1,0 +1,199 @@
+//! The file that an export makes: written here and not by the engine, because the current folder and the
+//! rights are those of whoever typed the command. Never overwrites; whole, or not there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::{HistoryExport, HistoryOrder, Order};
+
+/// The path that an order wants written, if it wants one.
+fn wanted(order: &mut Order) -> Option<&mut String> {
+    match order {
+        Order::History(HistoryOrder { export: Some(HistoryExport::Export { file }), .. }) => {
+            Some(file)
+        }
+        _writes_none => None,
+    }
+}
+
+/// Makes the path of an export absolute and takes it, before the engine is asked for anything.
+pub(super) fn prepare(order: &mut Order, data: Option<&Path>) -> Result<Option<Export>, Fault> {
+    let Some(file) = wanted(order) else { return Ok(None) };
+    let path = std::path::absolute(&file).map_err(|error| unwritable(Path::new(file), &error))?;
+    refuse_data_folder(&path, data)?;
+    let export = Export::create(path)?;
+    // What came in as text and lies below a folder that need not be text.
+    *file = export.path.to_string_lossy().into_owned();
+    Ok(Some(export))
+}
+
+/// A file among the wallet's own could be taken for one of them.
+fn refuse_data_folder(path: &Path, data: Option<&Path>) -> Result<(), Fault> {
+    let Some(data) = data.and_then(|data| fs::canonicalize(data).ok()) else { return Ok(()) };
+    let folder = path.parent().unwrap_or(path);
+    // Links resolved; a folder that is not there is told when the file is made.
+    let folder = fs::canonicalize(folder).unwrap_or_else(|_missing| folder.to_owned());
+    if folder.starts_with(&data) {
+        let message = format!(
+            "{} lies in the data folder, which is the wallet's own: choose another place.",
+            path.display()
+        );
+        return Err(Fault::because(Code::BadInput, message));
+    }
+    Ok(())
+}
+
+/// A file on its way. Dropped without [`Export::finish`], nothing is left of it.
+#[derive(Debug)]
+pub(super) struct Export {
+    path: PathBuf,
+    /// What has come so far, under another name beside it.
+    fresh: PathBuf,
+    file: Option<File>,
+}
+
+impl Export {
+    /// Takes the name with an empty file of ours: what is there already is never touched, also if
+    /// somebody makes it in the meantime.
+    fn create(path: PathBuf) -> Result<Self, Fault> {
+        drop(create_new(&path).map_err(|error| unwritable(&path, &error))?);
+        let mut name = std::ffi::OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(format!(".{}", std::process::id()));
+        let fresh = path.with_file_name(name);
+        match create_new(&fresh) {
+            Ok(file) => Ok(Self { path, fresh, file: Some(file) }),
+            Err(error) => {
+                let _left_empty = fs::remove_file(&path);
+                Err(unwritable(&fresh, &error))
+            }
+        }
+    }
+
+    pub(super) fn write(&mut self, text: &str) -> Result<(), Fault> {
+        let Some(file) = &mut self.file else { return Err(Fault::new(Code::InternalError)) };
+        file.write_all(text.as_bytes()).map_err(|error| unwritable(&self.path, &error))
+    }
+
+    /// On disk under its name, and only then a success.
+    pub(super) fn finish(mut self) -> Result<(), Fault> {
+        let Some(file) = self.file.take() else { return Err(Fault::new(Code::InternalError)) };
+        let put = || -> io::Result<()> {
+            file.sync_all()?;
+            fs::rename(&self.fresh, &self.path)?;
+            let folder = self.path.parent().unwrap_or(Path::new("/"));
+            // Some file systems cannot sync a folder; the rename is then as durable as they make it.
+            let _unsynced = File::open(folder).and_then(|folder| folder.sync_all());
+            Ok(())
+        };
+        put().map_err(|error| {
+            self.discard();
+            unwritable(&self.path, &error)
+        })
+    }
+
+    fn discard(&self) {
+        for file in [&self.fresh, &self.path] {
+            let _gone_already = fs::remove_file(file);
+        }
+    }
+}
+
+impl Drop for Export {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            self.discard();
+        }
+    }
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Fault {
+    let shown = path.display();
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        let message =
+            format!("{shown} exists already and is not overwritten: choose another name.");
+        return Fault::because(Code::InUse, message);
+    }
+    Fault::because(Code::BadInput, format!("{shown} cannot be written: {error}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn order(file: &Path) -> Order {
+        Order::parse_line(&format!("history export {}", file.display())).unwrap()
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_file_is_whole_closed_to_others_and_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.csv");
+        let mut export = prepare(&mut order(&file), None).unwrap().unwrap();
+        export.write("a,b\r\n").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"", "not before it is whole");
+        export.write("1,2\r\n").unwrap();
+        export.finish().unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"a,b\r\n1,2\r\n");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(names(folder.path()), ["a.csv"]);
+    }
+
+    #[test]
+    fn a_failed_export_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.csv");
+        let mut export = prepare(&mut order(&file), None).unwrap().unwrap();
+        export.write("half").unwrap();
+        drop(export);
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_overwritten_and_nothing_lies_among_the_wallets_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.csv");
+        fs::write(&file, "mine").unwrap();
+        let refused = prepare(&mut order(&file), None).unwrap_err();
+        assert_eq!(refused.code, Code::InUse, "{refused}");
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+
+        let data = folder.path().join("data");
+        fs::create_dir_all(data.join("wallets")).unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&data, &link).unwrap();
+        for place in [data.join("a.csv"), data.join("wallets/a.csv"), link.join("a.csv")] {
+            let refused = prepare(&mut order(&place), Some(&data)).unwrap_err();
+            assert!(refused.message.contains("data folder"), "{refused}");
+        }
+        assert_eq!(names(&data), ["wallets"]);
+        let nowhere = folder.path().join("none/a.csv");
+        assert!(prepare(&mut order(&nowhere), Some(&data)).is_err());
+    }
+
+    #[test]
+    fn a_relative_path_starts_where_the_command_was_typed() {
+        let mut order = Order::parse_line("history export no-such-folder/x.csv").unwrap();
+        let refused = prepare(&mut order, None).unwrap_err();
+        let here = std::env::current_dir().unwrap().join("no-such-folder/x.csv");
+        assert!(refused.message.contains(here.to_str().unwrap()), "{refused}");
+        assert!(prepare(&mut Order::Status, None).unwrap().is_none());
+    }
+}

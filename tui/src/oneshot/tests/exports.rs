@@ -1,0 +1,71 @@
+//! `history export`: the pieces become a file of the one who typed the command, or nothing.
+
+use std::path::Path;
+
+use bursar_core::answers::ExportAnswer;
+
+use super::*;
+
+fn leaked(line: String) -> &'static str {
+    Box::leak(line.into_boxed_str())
+}
+
+async fn part(engine: &mut TestEngine, text: &str) {
+    engine.send(&ToClient::Part { id: 1, text: text.to_owned() }).await;
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().next().is_none()
+}
+
+#[tokio::test]
+async fn pieces_become_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.csv");
+    let shown = file.display().to_string();
+    let answer = Answer::Exported(ExportAnswer { file: shown.clone(), rows: 2 });
+    let ran = Scene::of(leaked(format!("history export {shown}")))
+        .against(|mut engine| async move {
+            part(&mut engine, "id\r\n").await;
+            part(&mut engine, "1\r\n2\r\n").await;
+            done(&mut engine, ok(answer)).await;
+        })
+        .await;
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "id\r\n1\r\n2\r\n");
+    let shown = |text: &str| text.replace(folder.path().to_str().unwrap(), "/home/op");
+    let ran = Ran { exit: ran.exit, out: shown(&ran.out), err: shown(&ran.err) };
+    assert_ran("exported", "history export a.csv", &ran);
+}
+
+#[tokio::test]
+async fn a_command_that_fails_or_breaks_off_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = leaked(format!("history export {}", folder.path().join("a.csv").display()));
+    let fault = Fault::because(Code::JournalDamaged, "a record is damaged");
+    let reply = Reply { result: Err(fault), warnings: vec![], secret: None };
+    let ran = Scene::of(line)
+        .against(|mut engine| async move {
+            part(&mut engine, "half").await;
+            done(&mut engine, reply).await;
+        })
+        .await;
+    assert_eq!(ran.exit, 13);
+    assert!(is_empty(folder.path()));
+
+    let ran = Scene::of(line).against(|mut engine| async move { part(&mut engine, "x").await });
+    assert_eq!(ran.await.exit, 3);
+    assert!(is_empty(folder.path()));
+}
+
+#[tokio::test]
+async fn a_file_that_exists_is_told_before_anything_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.csv");
+    std::fs::write(&file, "mine").unwrap();
+    let line = leaked(format!("history export {}", file.display()));
+    let ran = Scene::of(line)
+        .against(|mut engine| async move { assert_eq!(engine.message().await, None) })
+        .await;
+    assert_eq!(ran.exit, 10, "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+}

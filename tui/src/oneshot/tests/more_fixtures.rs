@@ -1,0 +1,118 @@
+//! One fixed value of each answer about the past, the settings and the machine.
+
+use bursar_core::answers::*;
+
+use super::fixtures::{HEAD, ID, PAYEE, PAYER, USDC};
+
+pub(super) fn history_row() -> HistoryRow {
+    HistoryRow {
+        id: ID.into(),
+        created: "2026-01-01T00:00:00Z".into(),
+        lane: "payment".into(),
+        agent_id: "ABC123".into(),
+        agent: Some("report bot".into()),
+        agent_unknown_reason: None,
+        label: "research".into(),
+        status: "verified".into(),
+        amount: Some("1.500000".into()),
+        amount_unknown_reason: None,
+        amount_atomic: "1500000".into(),
+        symbol: Some("USDC".into()),
+        symbol_unknown_reason: None,
+        usd: Some("1.50".into()),
+        usd_unknown_reason: None,
+        asset: USDC.into(),
+        network: "eip155:8453".into(),
+        payee: PAYEE.into(),
+        host: Some("api.example.com".into()),
+        host_unknown_reason: None,
+        tx_hash: Some(format!("0x{HEAD}")),
+        tx_hash_unknown_reason: None,
+    }
+}
+
+/// A token that nobody knows, asked for by an agent that is gone.
+pub(super) fn unknown_row() -> HistoryRow {
+    let because = |reason: &str| Some(reason.to_owned());
+    HistoryRow {
+        id: "89abcdef-4567-4890-8bcd-ef0123456789".into(),
+        agent: None,
+        agent_unknown_reason: because("the agent was deleted"),
+        status: "pending".into(),
+        amount: None,
+        amount_unknown_reason: because("the token is not in Bursar's table"),
+        symbol: None,
+        symbol_unknown_reason: because("the token is not in Bursar's table"),
+        usd: None,
+        usd_unknown_reason: because("the token is not in Bursar's table"),
+        asset: PAYER.into(),
+        host: None,
+        host_unknown_reason: because("no URL was named"),
+        tx_hash: None,
+        tx_hash_unknown_reason: because("no transaction was reported"),
+        ..history_row()
+    }
+}
+
+pub(super) fn receipt() -> serde_json::Value {
+    serde_json::json!({
+        "type": "AP2Receipt",
+        "transactionId": ID,
+        "status": "payment-completed",
+        "authorization": {"method": "auto", "authorizedAt": "2026-01-01T00:00:00Z"},
+        "payment": {
+            "amount": {"micro": 1_500_000, "atomic": "1500000", "formatted": "1.500000 USDC"},
+            "recipient": PAYEE,
+            "resource": null,
+            "requestUrl": "https://api.example.com/report?\u{1b}[2J\"x\"",
+        },
+        "settlement": {"txHash": format!("0x{HEAD}")},
+    })
+}
+
+pub(super) fn setting(key: &str, value: serde_json::Value, source: &str) -> SettingAnswer {
+    let row = key.parse::<bursar_core::settings::keys::Key>().unwrap().row();
+    SettingAnswer {
+        key: key.into(),
+        value_unknown_reason: value.is_null().then(|| "none is set".into()),
+        value,
+        source: source.into(),
+        default: row.default.into(),
+        help: row.help.into(),
+    }
+}
+
+pub(super) fn settings() -> Vec<SettingAnswer> {
+    use serde_json::{Value, json};
+    vec![
+        setting("server.listen", json!("127.0.0.1:9402"), "default"),
+        setting("server.hosts", json!([]), "default"),
+        setting("networks.8453.rpc", json!(["https://a.example:443", "https://b:443"]), "file"),
+        setting("networks.8453.explorer", Value::Null, "default"),
+        setting("payments.max_validity", json!(7200), "journal"),
+        setting("payments.verify_settlements", json!(false), "environment"),
+    ]
+}
+
+pub(super) fn checks(broken: bool) -> Vec<CheckAnswer> {
+    let mut checks = vec![
+        CheckAnswer::ok("data folder", "/home/op/.local/share/bursar is yours alone"),
+        CheckAnswer::warn("swap", "on (/dev/sda2): keys may reach the disk", "swapoff -a"),
+    ];
+    if broken {
+        checks.push(CheckAnswer::fail("Base", "serves chain 1", "bursar network rpc 8453 <url>"));
+    }
+    checks
+}
+
+pub(super) fn rehearsal() -> RehearsalAnswer {
+    RehearsalAnswer {
+        policy: "p".into(),
+        amount: "2.00".into(),
+        network: "Base".into(),
+        domain: None,
+        verdict: "hold".into(),
+        code: Some("above_threshold".into()),
+        reason: "you would be asked: not below the policy's auto-approve threshold".into(),
+    }
+}

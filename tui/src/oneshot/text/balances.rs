@@ -1,0 +1,77 @@
+//! What addresses hold. An unknown amount is a `?` with its reason below, never a zero.
+
+use bursar_core::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+
+use crate::oneshot::sheet::{Sheet, foreign};
+
+pub(super) fn balances(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
+    if addresses.is_empty() {
+        to.line("There is no address yet.");
+        return to.next("Next", "bursar address create <label> 0");
+    }
+    let rows: Vec<[String; 6]> = addresses
+        .iter()
+        .flat_map(|address| address.networks.iter().map(move |on| (address, on)))
+        .flat_map(|(address, on)| on.balances.iter().map(move |held| row(address, on, held)))
+        .collect();
+    if rows.is_empty() {
+        to.line("No network is enabled.");
+        return to.next("Next", "bursar network enable <network>");
+    }
+    to.table(["LABEL", "NETWORK", "TOKEN", "AMOUNT", "USD", ""], &rows);
+    reasons(to, addresses);
+}
+
+fn row(address: &HoldingsAnswer, on: &NetworkHoldingsAnswer, held: &BalanceAnswer) -> [String; 6] {
+    let unknown = held.amount_atomic.is_none();
+    let usd = held.usd.clone().unwrap_or_else(|| if unknown { "?" } else { "-" }.to_owned());
+    [
+        address.label.clone(),
+        on.name.clone(),
+        // A token names itself as it likes: only those of our table stand without quotes.
+        if held.verified { held.symbol.clone() } else { foreign(&held.symbol) },
+        amount(held),
+        usd,
+        mark(held),
+    ]
+}
+
+/// Without its decimals an amount is bare units.
+fn amount(held: &BalanceAnswer) -> String {
+    match (&held.amount, &held.amount_atomic) {
+        (Some(whole), _) => whole.clone(),
+        (None, Some(raw)) => format!("{raw} units"),
+        (None, None) => "?".to_owned(),
+    }
+}
+
+fn mark(held: &BalanceAnswer) -> String {
+    let stranger = held.token_address.as_ref().filter(|_token| !held.verified);
+    stranger.map_or(String::new(), |token| format!("unverified {token}"))
+}
+
+/// Each reason once: a network that is silent is silent for every address.
+fn reasons(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
+    let mut told: Vec<String> = Vec::new();
+    for on in addresses.iter().flat_map(|address| &address.networks) {
+        // Where nothing could be read, the network's reason is that of each.
+        let unread = |held: &&BalanceAnswer| on.error.is_none() && held.amount_atomic.is_none();
+        let alone = on.balances.iter().filter(unread);
+        let of_tokens = alone.filter_map(|held| {
+            held.amount_unknown_reason.as_ref().map(|why| format!("{}: {why}", held.symbol))
+        });
+        let of_all = on.error.iter().chain(&on.incomplete).cloned();
+        for why in of_all.chain(of_tokens) {
+            let line = format!("{}: {why}", on.name);
+            if !told.contains(&line) {
+                told.push(line);
+            }
+        }
+    }
+    if !told.is_empty() {
+        to.blank();
+    }
+    for line in &told {
+        to.line(line);
+    }
+}

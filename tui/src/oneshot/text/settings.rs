@@ -1,0 +1,42 @@
+//! Settings: one with everything about it, all with where they come from.
+
+use bursar_core::answers::SettingAnswer;
+use serde_json::Value;
+
+use super::Context;
+use crate::oneshot::sheet::Sheet;
+
+pub(super) fn setting(to: &mut Sheet, setting: &SettingAnswer, context: Context<'_>) {
+    to.rows(&[
+        ("key", setting.key.clone()),
+        ("value", value(setting)),
+        ("from", setting.source.clone()),
+        ("default", setting.default.clone()),
+        ("about", setting.help.clone()),
+    ]);
+    if context.command == "config.get" {
+        to.next("Change it with", &format!("bursar config set {} <value>", setting.key));
+    } else {
+        to.next("See all with", "bursar config list");
+    }
+}
+
+pub(super) fn settings(to: &mut Sheet, settings: &[SettingAnswer]) {
+    let row =
+        |setting: &SettingAnswer| [setting.key.clone(), setting.source.clone(), value(setting)];
+    to.table(["KEY", "FROM", "VALUE"], &settings.iter().map(row).collect::<Vec<_>>());
+    to.next("About one", "bursar config get <key>   change it: bursar config set <key> <value>");
+}
+
+fn value(setting: &SettingAnswer) -> String {
+    match &setting.value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) if list.is_empty() => "none".to_owned(),
+        Value::Array(list) => {
+            let texts: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
+            texts.join(", ")
+        }
+        other => other.to_string(),
+    }
+}
