@@ -55,10 +55,10 @@ async fn t_10_the_whole_table_costs_a_process_little_memory() {
     let agent = hire(&mut operator, "bot", "bearer").await;
     let lines = table(&agent);
     let mut kept = Kept::open(&engine.url);
-    // What the process needs in any case: bodies of the largest size, and payments.
-    let full = json!({"agent_id": agent.id, "x": "x".repeat(MIB - 100)}).to_string();
+    // What the process needs in any case: bodies of the largest size whose proof is wrong, and payments.
+    let full = json!({"agent_id": agent.id, "payment_required": "x".repeat(MIB - 100)}).to_string();
     for _time in 0..8 {
-        assert_eq!(kept.ask("POST", "/sign", full.as_bytes()).0, 400);
+        assert_eq!(kept.ask("POST", "/sign", full.as_bytes()).0, 401);
     }
     for line in lines.iter().filter(|line| line.wanted == PAID).take(8) {
         assert_eq!(kept.ask("POST", "/sign", &line.body).0, 200, "{}", line.name);

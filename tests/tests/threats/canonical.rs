@@ -7,7 +7,9 @@ use bursar_tests::agent::Agent;
 use bursar_tests::engine::TestEngine;
 use serde_json::Value;
 
-use crate::stage::{POLICY, cases, engine_with, hear, journal_end, proof, quick, vectors};
+use crate::stage::{
+    POLICY, cases, engine_with, hear_from_afar, journal_end, proof, quick, vectors,
+};
 
 /// Every place in which a value of any kind is signed: in front of it and behind it, alike in the message and
 /// on the wire.
@@ -72,7 +74,7 @@ async fn send(
         format!("{back}}}").as_bytes(),
     ]
     .concat();
-    let heard = hear(engine, ("POST", path), &[], body).await;
+    let heard = hear_from_afar(engine, ("POST", path), body).await;
     (heard.status, heard.code())
 }
 

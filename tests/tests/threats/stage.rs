@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
@@ -52,9 +53,30 @@ impl Heard {
     }
 }
 
-/// One request with headers of the test's choice.
+/// One request with headers of the test's choice, from this machine.
 pub(crate) async fn hear(
     engine: &TestEngine,
+    call: (&str, &str),
+    headers: &[(&str, &str)],
+    body: impl Into<Vec<u8>>,
+) -> Heard {
+    hear_from(engine, [127, 0, 0, 1], call, headers, body).await
+}
+
+/// The same from a machine of its own, to which nobody has failed to prove anything yet.
+pub(crate) async fn hear_from_afar(
+    engine: &TestEngine,
+    call: (&str, &str),
+    body: impl Into<Vec<u8>>,
+) -> Heard {
+    static MACHINES: AtomicU32 = AtomicU32::new(0);
+    let [_, b, c, d] = MACHINES.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    hear_from(engine, [10, b, c, d], call, &[], body).await
+}
+
+async fn hear_from(
+    engine: &TestEngine,
+    peer: [u8; 4],
     (method, path): (&str, &str),
     headers: &[(&str, &str)],
     body: impl Into<Vec<u8>>,
@@ -64,7 +86,7 @@ pub(crate) async fn hear(
         request = request.header(*name, *value);
     }
     let mut request = request.body(Body::from(body.into())).expect("a request");
-    request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 5))));
+    request.extensions_mut().insert(ConnectInfo(SocketAddr::from((peer, 5))));
     let response =
         tower::ServiceExt::oneshot(engine.http.clone(), request).await.expect("answered");
     let status = response.status().as_u16();
