@@ -55,6 +55,8 @@ pub struct Start {
     pub trace: Option<PathBuf>,
     /// The mode bits that its files do not get, in octal; else those of the test.
     pub umask: Option<&'static str>,
+    /// A file to which everything is logged, and everything it says on standard error.
+    pub log: Option<PathBuf>,
 }
 
 impl EngineProcess {
@@ -123,6 +125,10 @@ impl EngineProcess {
         if start.unlock {
             command.env("BURSAR_TEST_PASSWORD", PASSWORD);
         }
+        if let Some(log) = &start.log {
+            let opened = std::fs::OpenOptions::new().create(true).append(true).open(log);
+            command.stderr(opened.expect("a file for the log")).env("BURSAR_LOG", "trace");
+        }
         if let Some(rpc) = &start.rpc {
             command.env("BURSAR_NETWORKS_8453_RPC", rpc);
         }
@@ -139,6 +145,10 @@ impl EngineProcess {
 
     fn clock_file(folder: &Path) -> PathBuf {
         folder.with_extension("clock")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Moves the engine's clock by so much from the real one.

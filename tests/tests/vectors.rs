@@ -86,7 +86,7 @@ fn authenticated(engine: &TestEngine, path: &str, body: &Value, now: i64) -> boo
 }
 
 #[tokio::test]
-async fn every_accepted_message_has_its_canonical_text_and_digest() {
+async fn t_08_every_accepted_message_has_its_canonical_text_and_digest() {
     let file = read("hmac-requests.json");
     let accepted = cases(&file, "accepted", 24);
     for case in accepted {
@@ -110,7 +110,7 @@ async fn every_accepted_message_has_its_canonical_text_and_digest() {
 }
 
 #[tokio::test]
-async fn every_edge_of_authentication_is_decided_as_written() {
+async fn t_08_every_edge_of_authentication_is_decided_as_written() {
     let file = read("hmac-requests.json");
     let edges = cases(&file, "refused_or_edge", 51);
     let engine = engine_with("ABC123", text(&file["tokens"], "t1"), 1_767_225_600).await;
@@ -130,7 +130,7 @@ async fn every_edge_of_authentication_is_decided_as_written() {
 }
 
 #[tokio::test]
-async fn bearer_tokens_are_compared_by_their_hash() {
+async fn t_08_bearer_tokens_are_compared_by_their_hash() {
     let file = read("hmac-requests.json");
     for case in cases(&file, "bearer", 7) {
         let token = text(&file["tokens"], "t4");
@@ -152,41 +152,66 @@ async fn bearer_tokens_are_compared_by_their_hash() {
     }
 }
 
-#[tokio::test]
-async fn the_sign_requests_go_through_http_and_a_repeat_is_the_same_payment() {
-    let file = read("hmac-requests.json");
-    let signs = |list: &'static str, count| {
-        cases(&file, list, count).iter().filter(|case| text(case, "endpoint") == "/sign")
-    };
-    let mut seen = 0;
-    for case in signs("accepted", 24) {
-        seen += 1;
-        let token = text(&file["tokens"], text(case, "token"));
-        let code = text(&case["body"], "agent_id");
-        let engine = engine_with(code, token, case["now"].as_i64().unwrap()).await;
-        let first = engine.post("/sign", &case["body"]).await;
-        assert_ne!(first.0, 401, "{}: {}", text(case, "id"), first.1);
-        assert_eq!(engine.post("/sign", &case["body"]).await, first, "{}", text(case, "id"));
-        let records = engine.engine.core().reader().latest(9).unwrap().len();
-        assert_eq!(records, usize::from(first.0 == 200), "{}: {}", text(case, "id"), first.1);
+/// Paths that are not served here yet. One that is must be taken out.
+const NOT_SERVED: &[&str] = &[];
+
+/// What a right proof gets at each endpoint; a repeat gets the same.
+fn past_authentication(path: &str, status: u16, answer: &Value) -> bool {
+    let code = answer["code"].as_str();
+    match path {
+        "/trade" => status == 400 && answer["status"] == "rejected",
+        "/venues" | "/position" => (status, code) == (400, Some("DEFI_DISABLED")),
+        "/mandate" | "/balances" => status == 200 && answer["status"] == "ok",
+        // Nobody here ever paid what the vector reports.
+        "/callback" => (status, code) == (404, Some("TRANSACTION_NOT_FOUND")),
+        "/sign" => status == 200 || (status == 400 && code != Some("AUTH_FAILED")),
+        other => panic!("{other}"),
     }
-    assert_eq!(seen, 12);
-    for case in signs("refused_or_edge", 51) {
-        seen += 1;
-        let token = text(&file["tokens"], "t1");
-        let engine = engine_with("ABC123", token, case["now"].as_i64().unwrap()).await;
-        let (status, answer) = engine.post("/sign", &case["body"]).await;
-        let id = text(case, "id");
-        if text(case, "auth") == "ok" {
-            assert_eq!(status, 200, "{id}: {answer}");
+}
+
+#[tokio::test]
+async fn t_08_every_request_goes_through_http_and_a_repeat_is_the_same() {
+    let file = read("hmac-requests.json");
+    let mut seen = std::collections::BTreeMap::new();
+    let all = cases(&file, "accepted", 24).iter().chain(cases(&file, "refused_or_edge", 51));
+    for case in all {
+        let (id, path) = (text(case, "id"), text(case, "endpoint"));
+        *seen.entry(path).or_insert(0) += 1;
+        // An accepted case says with which token; the others are all made with the first.
+        let accepted = case.get("canonical").is_some();
+        let token = text(&file["tokens"], if accepted { text(case, "token") } else { "t1" });
+        let code = if accepted { text(&case["body"], "agent_id") } else { "ABC123" };
+        let engine = engine_with(code, token, case["now"].as_i64().unwrap()).await;
+        let before = engine.engine.core().view().state.seq;
+        let first = engine.post(path, &case["body"]).await;
+        let (status, answer) = &first;
+        if NOT_SERVED.contains(&path) {
+            assert_eq!((*status, &answer["code"]), (404, &json!("NOT_FOUND")), "{path} is served");
+            continue;
+        }
+        if accepted || text(case, "auth") == "ok" {
+            assert!(past_authentication(path, *status, answer), "{id}: {status} {answer}");
         } else {
             assert!(matches!(status, 400 | 401), "{id}: {status} {answer}");
-            let code = answer["code"].as_str().unwrap();
-            assert!(status == 400 || code == Code::AuthFailed.text(), "{id}: {answer}");
-            assert!(engine.engine.core().reader().latest(9).unwrap().is_empty(), "{id}");
+            let told = answer["code"].as_str().unwrap();
+            assert!(*status == 400 || told == Code::AuthFailed.text(), "{id}: {answer}");
+            assert_eq!(engine.engine.core().view().state.seq, before, "{id}");
         }
+        assert_eq!(engine.post(path, &case["body"]).await, first, "{id}");
+        let records = engine.engine.core().reader().latest(9).unwrap().len();
+        assert_eq!(records, usize::from(path == "/sign" && *status == 200), "{id}: {answer}");
     }
-    assert_eq!(seen, 12 + 47);
+    let seen: Vec<(&str, i32)> = seen.into_iter().collect();
+    let wanted = [
+        ("/balances", 1),
+        ("/callback", 2),
+        ("/mandate", 2),
+        ("/position", 3),
+        ("/sign", 12 + 47),
+        ("/trade", 6),
+        ("/venues", 2),
+    ];
+    assert_eq!(seen, wanted);
 }
 
 #[test]
@@ -233,7 +258,7 @@ async fn spend(engine: &TestEngine, agent: &Agent, n: u64) -> bool {
 }
 
 #[tokio::test]
-async fn the_allowance_sequences_hold_through_the_engine() {
+async fn t_29_the_allowance_sequences_hold_through_the_engine() {
     let file = read("allowance.json");
     let (mut steps, mut renewals) = (0, 0);
     for sequence in cases(&file, "sequences", 9) {

@@ -4,7 +4,7 @@
 mod read;
 mod write;
 
-pub use read::parse;
+pub use read::{parse, parse_few};
 pub(crate) use write::push_string;
 
 /// One JSON value. Equality is by what was written: `1.0` is not `1`, and the order of keys counts.
@@ -132,6 +132,8 @@ pub enum JsonError {
     TrailingText(usize),
     #[error("nested too deep (byte {0})")]
     TooDeep(usize),
+    #[error("too many values (byte {0})")]
+    TooManyValues(usize),
     #[error("a key occurs twice (byte {0})")]
     DuplicateKey(usize),
     #[error("a control character stands unescaped in a string (byte {0})")]

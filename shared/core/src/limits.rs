@@ -11,6 +11,9 @@ pub const LARGE_BODIES: usize = 64;
 pub const PAYMENT_HEADER_BYTES: usize = 64 << 10;
 /// Nesting of a request body; the canonical-JSON vectors accept 127 and refuse 128.
 pub const BODY_DEPTH: usize = 127;
+/// Values in a request body or in a payment header, containers among them: 32 offers have an eighth of it, and a
+/// mebibyte of nothing but small values would take a hundred in memory, from anybody who can connect.
+pub const BODY_VALUES: usize = 1 << 12;
 /// Nesting of the decoded payment header.
 pub const PAYMENT_HEADER_DEPTH: usize = 32;
 /// One URL that an agent or a merchant names.

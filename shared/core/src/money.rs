@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_at_the_edge_are_errors() {
+    fn t_15_sums_at_the_edge_are_errors() {
         assert_eq!(Usd(u64::MAX).checked_add(Usd(1)), Err(MoneyError::Overflow));
         assert_eq!(Usd(1).checked_sub(Usd(2)), Err(MoneyError::Overflow));
         assert_eq!(Usd(1).left_after(Usd(2)), Usd::ZERO);
@@ -262,7 +262,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_shown_amount_reads_back(micros: u64, wei: u128, bps in 0u16..=10_000) {
+        fn t_15_a_shown_amount_reads_back(micros: u64, wei: u128, bps in 0u16..=10_000) {
             prop_assert_eq!(Usd::parse(&Usd(micros).to_string()), Ok(Usd(micros)));
             prop_assert_eq!(Wei::parse_coins(&Wei(wei).as_coins()), Ok(Wei(wei)));
             let percent = Bps(bps).to_string();
@@ -270,7 +270,7 @@ mod tests {
         }
 
         #[test]
-        fn atoms_read_back(words: [u64; 4]) {
+        fn t_15_atoms_read_back(words: [u64; 4]) {
             let atoms = Atoms(U256::from_limbs(words));
             prop_assert_eq!(Atoms::parse(&atoms.to_string()), Ok(atoms));
         }

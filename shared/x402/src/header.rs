@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bursar_core::json::{self, Value};
-use bursar_core::limits::{PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPTH};
+use bursar_core::limits::{BODY_VALUES, PAYMENT_HEADER_BYTES, PAYMENT_HEADER_DEPTH};
 
 use crate::error::X402Error;
 
@@ -30,7 +30,8 @@ pub fn decode(text: &str) -> Result<Value, X402Error> {
     if bytes.len() > PAYMENT_HEADER_BYTES {
         return Err(X402Error::header(TOO_LONG));
     }
-    json::parse(&bytes, PAYMENT_HEADER_DEPTH).map_err(|fault| X402Error::header(fault.to_string()))
+    json::parse_few(&bytes, PAYMENT_HEADER_DEPTH, BODY_VALUES)
+        .map_err(|fault| X402Error::header(fault.to_string()))
 }
 
 /// Writes JSON text as a header value: standard alphabet, padded, one line.

@@ -1,5 +1,5 @@
-//! The product's engine with a key derivation that costs nothing, a clock that a test moves by a file, and
-//! the fault that a test wants. Never part of a release.
+//! The product's engine with a key derivation that costs nothing, a clock that a test moves by a file, the
+//! fault that a test wants, and the product's log where BURSAR_LOG chooses one. Never part of a release.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,9 +18,13 @@ use bursar_engine::service::instance::{Instance, claim};
 use bursar_tests::doubles::{FaultPlan, SkewedClock};
 use bursar_tests::engine::test_edition;
 use secrecy::SecretString;
+use tracing_subscriber::EnvFilter;
 
 #[tokio::main]
 async fn main() -> std::process::ExitCode {
+    if let Ok(filter) = EnvFilter::try_from_env("BURSAR_LOG") {
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    }
     match run().await {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(fault) => {

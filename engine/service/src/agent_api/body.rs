@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, header};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::{self, Object, Value};
-use bursar_core::limits::{BODY_BYTES, BODY_DEPTH};
+use bursar_core::limits::{BODY_BYTES, BODY_DEPTH, BODY_VALUES};
 
 /// The object of a body; an empty body is an empty object, as the original reads it.
 pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fault> {
@@ -25,7 +25,7 @@ pub(super) async fn object(headers: &HeaderMap, body: Body) -> Result<Object, Fa
     if bytes.is_empty() {
         return Ok(Object::new());
     }
-    match json::parse(&bytes, BODY_DEPTH) {
+    match json::parse_few(&bytes, BODY_DEPTH, BODY_VALUES) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_not_an_object) => Err(Fault::new(Code::InvalidJson)),
         Err(error) => Err(Fault::new(Code::InvalidJson).with_detail(error)),

@@ -16,7 +16,8 @@ use super::message::Endpoint;
 use super::reply::Answer;
 use super::{Api, PathId, text_of};
 
-/// What only the operator decides: an agent that sends one of these misunderstands its place.
+/// What only the operator decides, by the names of the original, of its policies as agents read them, and of
+/// the contracts behind: an agent that sends one of these misunderstands its place.
 const NOT_PERMITTED: &[&str] = &[
     "agent_id",
     "agent_code",
@@ -28,10 +29,23 @@ const NOT_PERMITTED: &[&str] = &[
     "from",
     "owner",
     "on_behalf",
+    "on_behalf_of",
+    "onBehalf",
     "policy",
     "max_price_impact",
     "max_price_impact_percent",
+    "max_slippage_percent",
+    "min_reserve_eth",
+    "per_trade_max_usd",
+    "daily_volume_limit_usd",
     "auto_approve",
+    "auto_approve_below_usd",
+    "max_deposit_usd",
+    "max_total_deployed_usd",
+    "max_deployed_percent",
+    "max_ops_per_day",
+    "restrict_to_curated",
+    "curators",
 ];
 
 pub(super) async fn trade(State(api): State<Arc<Api>>, request: HttpRequest) -> Response<Body> {

@@ -154,7 +154,6 @@ impl Api {
         }
     }
 
-    /// Whether the disk has room for more records.
     /// Compares our clock with the chain's, beside the payment and not before it.
     fn look_at_the_clock(&self, chain: ChainId) {
         if let Some(node) = self.ports.chains.get(&chain)
@@ -166,6 +165,7 @@ impl Api {
         }
     }
 
+    /// Whether the disk has room for more records.
     pub(super) fn has_room(&self) -> bool {
         self.ports.disk.free_bytes(&self.folder).is_ok_and(|free| free >= FREE_DISK_BYTES)
     }

@@ -27,7 +27,8 @@ pub(super) fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<Done, 
     let view = engine.core.view();
     let moment = engine.core.now();
     let mut waiting: Vec<&Arc<Request>> = view.state.held.values().collect();
-    waiting.sort_by_key(|request| (request.created, request.id));
+    // By the entry that made them: the clock may tell several the same time, or be set back.
+    waiting.sort_by_key(|request| request.seq);
     let mut requests: Vec<_> = waiting
         .into_iter()
         .map(|request| describe::request(&view.state, request, &moment))

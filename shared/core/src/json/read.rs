@@ -16,11 +16,17 @@ const INTEGER_DIGITS_MAX: usize = 4300;
 /// Reads one value that fills the whole text, white space around it aside. `max_depth` counts
 /// brackets open at once: 0 takes only a scalar, and nothing beyond 256 is taken.
 pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Value, JsonError> {
+    parse_few(bytes, max_depth, usize::MAX)
+}
+
+/// The same for what a stranger wrote: takes at most so many values, containers among them. Small values
+/// take up to a hundred times their text in memory.
+pub fn parse_few(bytes: &[u8], max_depth: usize, max_values: usize) -> Result<Value, JsonError> {
     if bytes.starts_with("\u{feff}".as_bytes()) {
         return Err(JsonError::ByteOrderMark(0));
     }
     let text = std::str::from_utf8(bytes).map_err(|bad| JsonError::NotUtf8(bad.valid_up_to()))?;
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = Reader { text, at: 0, room: max_values };
     reader.skip_space();
     let value = reader.value(max_depth.min(DEPTH_CEILING))?;
     reader.skip_space();
@@ -31,7 +37,7 @@ impl FromStr for Number {
     type Err = JsonError;
 
     fn from_str(text: &str) -> Result<Self, JsonError> {
-        let mut reader = Reader { text, at: 0 };
+        let mut reader = Reader { text, at: 0, room: 1 };
         let number = reader.number()?;
         if reader.peek().is_none() { Ok(number) } else { Err(JsonError::TrailingText(reader.at)) }
     }
@@ -42,10 +48,13 @@ impl FromStr for Number {
 struct Reader<'a> {
     text: &'a str,
     at: usize,
+    /// Values that may still come.
+    room: usize,
 }
 
 impl<'a> Reader<'a> {
     fn value(&mut self, levels: usize) -> Result<Value, JsonError> {
+        self.room = self.room.checked_sub(1).ok_or(JsonError::TooManyValues(self.at))?;
         match self.peek() {
             Some(b'{') => self.object(levels).map(Value::Object),
             Some(b'[') => self.array(levels).map(Value::Array),

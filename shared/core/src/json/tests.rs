@@ -133,6 +133,15 @@ fn depth_is_bounded_by_the_caller_and_by_a_ceiling() {
 
 /// All with all would be 5,000,000,000 comparisons: minutes, not milliseconds.
 #[test]
+fn as_many_values_are_read_as_the_caller_allows() {
+    let text = br#"{"a":[1,"x",{}],"b":null}"#;
+    assert!(parse_few(text, 9, 6).is_ok());
+    assert_eq!(parse_few(text, 9, 5), Err(JsonError::TooManyValues(20)));
+    assert_eq!(parse_few(b"1", 9, 0), Err(JsonError::TooManyValues(0)));
+    assert_eq!(parse_few(&[b'['; 100], 256, 99), Err(JsonError::TooManyValues(99)));
+}
+
+#[test]
 fn a_hundred_thousand_keys_are_read_without_comparing_all_with_all() {
     let members: Vec<String> = (0..100_000).map(|n| format!("\"{n:x}\":0")).collect();
     let body = format!("{{{}}}", members.join(","));

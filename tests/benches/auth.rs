@@ -1,0 +1,67 @@
+//! How long a caller without a right proof waits for the refusal: the means of each kind, by that of a wrong
+//! signature. Whoever measures them must not tell a locked wallet or an unknown agent from it. A ratio that is
+//! off by more than a twentieth is marked; this machine's noise is the first line against the second.
+//!
+//! `cargo bench -p bursar-tests --bench auth`
+
+use std::time::{Duration, Instant};
+
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+use serde_json::{Map, Value, json};
+
+const CALLS: usize = 2_000;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let (open, agent) = engine().await;
+    let (locked, its_agent) = engine().await;
+    locked.operator().must("wallet lock").await;
+    let now = open.now_s();
+    let fields = Map::from_iter([("payment_required".to_owned(), json!(offer(1_000, 1)))]);
+    let body = |id: &str, signature: String| {
+        let mut body = fields.clone();
+        body.insert("agent_id".to_owned(), json!(id));
+        body.insert("signature".to_owned(), json!(signature));
+        Value::Object(body)
+    };
+    let wrong = format!("SIG:{now}:{}", "0".repeat(64));
+    let cases = [
+        ("wrong signature", &open, body(&agent.id, wrong.clone())),
+        ("wrong signature, again", &open, body(&agent.id, wrong.clone())),
+        ("unknown agent", &open, body("ZZZ999", wrong.clone())),
+        ("stale", &open, body(&agent.id, agent.sign(now - 400, &fields))),
+        ("other message", &open, body(&agent.id, agent.sign(now, &Map::new()))),
+        ("right, wallet locked", &locked, body(&its_agent.id, its_agent.sign(now, &fields))),
+        ("wrong, wallet locked", &locked, body(&its_agent.id, wrong)),
+    ];
+    let mut spent = [Duration::ZERO; 7];
+    for turn in 0..CALLS + 100 {
+        // In turns, so that whatever else the machine does meets all of them alike.
+        for ((_, engine, body), spent) in cases.iter().zip(&mut spent) {
+            let started = Instant::now();
+            let (status, _) = engine.post("/sign", body).await;
+            let took = started.elapsed();
+            assert_eq!(status, 401);
+            if turn >= 100 {
+                *spent += took;
+            }
+        }
+    }
+    let mean = |spent: &Duration| spent.as_secs_f64() / CALLS as f64;
+    let first = mean(&spent[0]);
+    for ((name, ..), spent) in cases.iter().zip(&spent) {
+        let ratio = mean(spent) / first;
+        let mark = if (ratio - 1.0).abs() > 0.05 { "  <- more than a twentieth" } else { "" };
+        println!("{name:<24} {:>8.1} us  {ratio:.3}{mark}", mean(spent) * 1e6);
+    }
+}
+
+async fn engine() -> (TestEngine, Agent) {
+    let engine = TestEngine::start(Setup { settings: NO_RATE, ..Setup::default() }).await;
+    engine.furnish("--day 10 --txn 10 --auto 0.5").await;
+    let agent = engine.hire("bot", "hmac").await;
+    (engine, agent)
+}

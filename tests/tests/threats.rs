@@ -1,0 +1,48 @@
+//! The threats of the specification, each as its attacker brings it: through the HTTP server with all that
+//! stands before it, or at a process of its own where the disk, the memory, another user or raw bytes matter.
+//! A test carries the number of its threat; [`listed`] fails when one has none.
+
+#[path = "threats/amounts.rs"]
+mod amounts;
+#[path = "threats/authority.rs"]
+mod authority;
+#[path = "threats/bound_lines.rs"]
+mod bound_lines;
+#[path = "threats/bounds.rs"]
+mod bounds;
+#[path = "threats/canonical.rs"]
+mod canonical;
+#[path = "threats/chains.rs"]
+mod chains;
+#[path = "threats/clocks.rs"]
+mod clocks;
+#[path = "threats/contacts.rs"]
+mod contacts;
+#[path = "threats/credentials.rs"]
+mod credentials;
+#[path = "threats/domains.rs"]
+mod domains;
+#[path = "threats/ids.rs"]
+mod ids;
+#[path = "threats/limits.rs"]
+mod limits;
+#[path = "threats/listed.rs"]
+mod listed;
+#[path = "threats/node.rs"]
+mod node;
+#[path = "threats/proofs.rs"]
+mod proofs;
+#[path = "threats/replay.rs"]
+mod replay;
+#[path = "threats/secrets.rs"]
+mod secrets;
+#[path = "threats/stage.rs"]
+mod stage;
+#[path = "threats/structure.rs"]
+mod structure;
+#[path = "threats/tokens.rs"]
+mod tokens;
+#[path = "threats/users.rs"]
+mod users;
+#[path = "threats/wire.rs"]
+mod wire;

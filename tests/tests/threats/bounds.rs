@@ -1,0 +1,85 @@
+//! Resource servers and callers that send too much, or what can be read in two ways: every bound, at it and
+//! one above it, and what all of it costs a process in memory.
+
+use bursar_tests::operator::Expect;
+use bursar_tests::process::{EngineProcess, Start};
+use serde_json::json;
+
+use crate::bound_lines::{MIB, PAID, table};
+use crate::stage::{authorized, engine_with, furnish, hear, hire, quick};
+use crate::wire::Kept;
+
+const POLICY: &str = "--day 1000 --txn 10 --auto 5";
+/// What the whole table may add to the peak of a process.
+const GROWTH_KIB: u64 = 4 * 1024;
+
+#[tokio::test]
+async fn t_10_every_bound_holds_at_it_and_above_it() {
+    let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
+    let (mut lines, mut paid) = (0, 0);
+    for line in table(&agent) {
+        let heard = hear(&engine, ("POST", "/sign"), &[], line.body).await;
+        let told = (heard.status, heard.code());
+        let text = String::from_utf8_lossy(&heard.body).into_owned();
+        assert_eq!((told.0, told.1.as_str()), line.wanted, "{}: {text}", line.name);
+        lines += 1;
+        paid += usize::from(told.0 == 200);
+        assert_eq!(authorized(&engine), paid, "{}", line.name);
+    }
+    assert!(lines > 100, "{lines} lines");
+    // Compression would undo the bound on the body.
+    let body = json!({"agent_id": agent.id}).to_string();
+    for encoding in ["gzip", "deflate", "br", "identity, gzip", "x"] {
+        let headers = [("content-encoding", encoding)];
+        let heard = hear(&engine, ("POST", "/sign"), &headers, body.clone()).await;
+        assert_eq!(heard.status, 415, "{encoding}");
+    }
+}
+
+fn peak_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process of ours");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t_10_the_whole_table_costs_a_process_little_memory() {
+    if !cfg!(target_os = "linux") {
+        eprintln!("skipped: only Linux tells the peak of another process");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let mut operator = engine.operator().await;
+    furnish(&mut operator, POLICY).await;
+    let agent = hire(&mut operator, "bot", "bearer").await;
+    let lines = table(&agent);
+    let mut kept = Kept::open(&engine.url);
+    // What the process needs in any case: bodies of the largest size whose proof is wrong, and payments.
+    let full = json!({"agent_id": agent.id, "payment_required": "x".repeat(MIB - 100)}).to_string();
+    for _time in 0..8 {
+        assert_eq!(kept.ask("POST", "/sign", full.as_bytes()).0, 401);
+    }
+    for line in lines.iter().filter(|line| line.wanted == PAID).take(8) {
+        assert_eq!(kept.ask("POST", "/sign", &line.body).0, 200, "{}", line.name);
+    }
+    let before = peak_kib(engine.pid());
+    let mut dearest = (0, String::new());
+    let mut last = before;
+    for line in &lines {
+        // A body that is refused by its length ends the connection.
+        let mut kept = Kept::open(&engine.url);
+        let (status, _) = kept.ask("POST", "/sign", &line.body);
+        assert_eq!(status, line.wanted.0, "{}", line.name);
+        // The kernel counts pages in batches: a peak may seem to fall by a few.
+        let now = peak_kib(engine.pid()).max(last);
+        if now - last > dearest.0 {
+            dearest = (now - last, line.name.clone());
+        }
+        last = now;
+    }
+    let grown = last - before;
+    operator.must("status").await;
+    eprintln!("{} lines: {before} KiB and {grown} KiB more", lines.len());
+    assert!(grown < GROWTH_KIB, "{grown} KiB more than {before}, most by {dearest:?}");
+}

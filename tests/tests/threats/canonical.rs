@@ -1,0 +1,120 @@
+//! Texts that two readers understand in two ways. A body is signed over what Python writes of it; what we
+//! read must be that, or be refused.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::TestEngine;
+use serde_json::Value;
+
+use crate::stage::{
+    POLICY, cases, engine_with, hear_from_afar, journal_end, proof, quick, vectors,
+};
+
+/// Every place in which a value of any kind is signed: in front of it and behind it, alike in the message and
+/// on the wire.
+const PLACES: [(&str, &str, &str); 4] = [
+    ("/sign", "\"x402_data\":{\"v\":", "}"),
+    ("/trade", "\"trade\":{\"v\":", "}"),
+    ("/position", "\"position\":{\"v\":", "}"),
+    ("/venues", "\"position\":{\"v\":", "}"),
+];
+
+/// Levels that [`PLACES`] put around a value.
+const AROUND: usize = 2;
+
+fn wire(case: &Value) -> Vec<u8> {
+    match case["wire"].as_str() {
+        Some(text) => text.as_bytes().to_vec(),
+        None => STANDARD.decode(case["wire_b64"].as_str().unwrap()).unwrap(),
+    }
+}
+
+/// The deepest nesting of a text that is JSON.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0, 0, false, false);
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if in_string => escaped = true,
+            '"' => in_string = !in_string,
+            '[' | '{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            ']' | '}' if !in_string => depth -= 1,
+            _other => {}
+        }
+    }
+    deepest
+}
+
+/// Sends `wire` in place, with a proof over `canonical` in the same place; answers status and code.
+async fn send(
+    engine: &TestEngine,
+    agent: &Agent,
+    (path, front, back): (&str, &str, &str),
+    wire: &[u8],
+    canonical: &str,
+) -> (u16, String) {
+    let now = engine.now_s();
+    let timestamp = format!("\"timestamp\":{now}");
+    let id = format!("\"agent_id\":\"{}\"", agent.id);
+    // In the order of the keys: agent_id, position, timestamp, trade, x402_data.
+    let member = format!("{front}{canonical}{back}");
+    let message = if front.starts_with("\"position") {
+        format!("{{{id},{member},{timestamp}}}")
+    } else {
+        format!("{{{id},{timestamp},{member}}}")
+    };
+    let signature = proof(&agent.token, now, &message);
+    let body = [
+        format!("{{{id},\"signature\":\"{signature}\",{front}").as_bytes(),
+        wire,
+        format!("{back}}}").as_bytes(),
+    ]
+    .concat();
+    let heard = hear_from_afar(engine, ("POST", path), body).await;
+    (heard.status, heard.code())
+}
+
+#[tokio::test]
+async fn t_08_a_proof_holds_for_what_python_reads_and_for_nothing_else() {
+    let file = vectors("python-canonical-json.json");
+    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let before = journal_end(&engine);
+    let (mut accepted, mut refused, mut too_deep) = (0, 0, 0);
+    for case in cases(&file, "cases", 371) {
+        let (id, wire) = (case["id"].as_str().unwrap(), wire(case));
+        let python = case["python"].as_str().unwrap_or("{}");
+        for place in PLACES {
+            let (status, code) = send(&engine, &agent, place, &wire, python).await;
+            let told = format!("{id} at {}: {status} {code}", place.0);
+            assert_eq!(status, 400, "{told}");
+            if case["advice"] == "reject" {
+                refused += 1;
+                assert_eq!(code, "INVALID_JSON", "{told}");
+                continue;
+            }
+            if depth(python) + AROUND + 1 > 127 {
+                too_deep += 1;
+                assert_eq!(code, "INVALID_JSON", "{told}");
+                continue;
+            }
+            accepted += 1;
+            let wanted = match place.0 {
+                "/sign" => "INVALID_X402_FORMAT",
+                "/trade" => "",
+                _lending => "DEFI_DISABLED",
+            };
+            assert_eq!(code, wanted, "{told}");
+            // One character more in the message, and it is another message.
+            let other = format!("{python} ");
+            let (status, code) = send(&engine, &agent, place, &wire, &other).await;
+            assert_eq!((status, code.as_str()), (401, "AUTH_FAILED"), "{id} at {}", place.0);
+        }
+    }
+    assert_eq!((accepted + too_deep, refused), (318 * 4, 53 * 4));
+    assert_eq!(too_deep, 4);
+    assert_eq!(journal_end(&engine), before, "a refused body left something behind");
+}

@@ -1,0 +1,123 @@
+//! Somebody sets the clock while agents pay.
+
+use std::sync::Arc;
+
+use bursar_chain::clock::manual::ManualClock;
+use bursar_core::time::Utc;
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+
+use crate::stage::{at_once, authorized, engine_with, quick, shared, signed_atoms};
+
+const LIMIT: u64 = 10_000_000;
+const PRICE: u64 = 300_001;
+const NOON_S: i64 = NEW_YEAR_S + 12 * 3600;
+const HOUR_MS: i64 = 3_600_000;
+
+/// An engine whose machine tells how long it has been on, or does not.
+async fn started(boot_id: &str) -> (Arc<TestEngine>, Agent) {
+    let clock = Arc::new(ManualClock::new(Utc::from_seconds(NOON_S)));
+    clock.set_boot_id(boot_id);
+    clock.advance(1);
+    let setup = Setup { clock, ..quick() };
+    let (engine, agent) = engine_with(setup, "--day 10 --txn 10 --auto 5", "bearer").await;
+    (shared(engine), agent)
+}
+
+/// Asks until the allowance is spent; what was signed.
+async fn spend(engine: &TestEngine, agent: &Agent, n: &mut u64) -> u64 {
+    let mut sum = 0;
+    loop {
+        *n += 1;
+        let (status, answer) =
+            engine.post("/sign", &agent.ask(engine.now_s(), &offer(PRICE, *n), None)).await;
+        match status {
+            200 => sum += signed_atoms(&answer),
+            429 => return sum,
+            _other => panic!("{status} {answer}"),
+        }
+    }
+}
+
+/// The most that one allowance buys at this price.
+const WHOLE: u64 = LIMIT / PRICE * PRICE;
+
+#[tokio::test]
+async fn t_29_setting_the_clock_buys_nothing() {
+    for (boot_id, by_jumps) in [("boot-1", 0), ("", WHOLE)] {
+        let (engine, agent) = started(boot_id).await;
+        let mut n = 0;
+        assert_eq!(spend(&engine, &agent, &mut n).await, WHOLE);
+        // Back by all sorts of times, and forward again, always within the day.
+        for hours in [1, 11, 13, 36, 24 * 40, 24 * 800] {
+            engine.clock.set_utc(Utc::from_seconds(NOON_S).plus_ms(-hours * HOUR_MS));
+            assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: {hours} h back");
+            engine.clock.set_utc(Utc::from_seconds(NOON_S + 11 * 3600));
+            assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: back and forward");
+        }
+        // Zones to the east have tomorrow already; an allowance has to last all the same.
+        for zone in ["Pacific/Kiritimati", "Asia/Tokyo", "Pacific/Pago_Pago", "UTC"] {
+            engine.clock.set_zone(zone).unwrap();
+            assert_eq!(spend(&engine, &agent, &mut n).await, 0, "{boot_id}: {zone}");
+        }
+        // Over midnight, again and again: at most once it is a new day, and with a boot clock never.
+        let mut bought = 0;
+        for _time in 0..5 {
+            engine.clock.set_utc(Utc::from_seconds(NOON_S + 24 * 3600));
+            bought += spend(&engine, &agent, &mut n).await;
+            engine.clock.set_utc(Utc::from_seconds(NOON_S));
+            bought += spend(&engine, &agent, &mut n).await;
+        }
+        assert_eq!(bought, by_jumps, "{boot_id}");
+        // Time that really passes renews it.
+        engine.clock.set_utc(Utc::from_seconds(NOON_S + 24 * 3600));
+        engine.clock.advance(u64::try_from(24 * HOUR_MS).unwrap());
+        assert_eq!(spend(&engine, &agent, &mut n).await, WHOLE, "{boot_id}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn t_29_a_clock_that_jumps_under_payments_in_flight_renews_once() {
+    for (boot_id, allowances) in [("boot-1", 1), ("", 2)] {
+        let (engine, agent) = started(boot_id).await;
+        let turning = Arc::clone(&engine);
+        let turn = tokio::spawn(async move {
+            for time in 0..400 {
+                let day = 24 * 3600 * (time % 2);
+                turning.clock.set_utc(Utc::from_seconds(NOON_S + day));
+                tokio::task::yield_now().await;
+            }
+        });
+        let clients = (0..16u64).map(|client| {
+            let (engine, agent) = (Arc::clone(&engine), agent.clone());
+            async move {
+                let mut sum = 0;
+                for n in 0..20 {
+                    let body = agent.ask(engine.now_s(), &offer(PRICE, client * 100 + n), None);
+                    let (status, answer) = engine.post("/sign", &body).await;
+                    // Signed for a minute that the clock has left since: no header, and spent all the same.
+                    sum += match (status, answer["code"].as_str()) {
+                        (200, None) => signed_atoms(&answer),
+                        (202, None) | (200, Some("ALREADY_SIGNED")) => PRICE,
+                        (429, _) => 0,
+                        _other => panic!("{status} {answer}"),
+                    };
+                }
+                sum
+            }
+        });
+        let sum: u64 = at_once(clients).await.into_iter().sum();
+        turn.await.unwrap();
+        assert!(sum <= allowances * WHOLE, "{boot_id}: {sum}");
+        assert_eq!(authorized(&engine) as u64 * PRICE, sum, "{boot_id}");
+        // Whatever came of the race, nothing is left of either day.
+        for day in [0, 1, 0] {
+            engine.clock.set_utc(Utc::from_seconds(NOON_S + day * 24 * 3600));
+            spend(&engine, &agent, &mut 1_000_000).await;
+        }
+        assert!(authorized(&engine) as u64 * PRICE <= allowances * WHOLE, "{boot_id}");
+        engine.operator().must("audit verify").await;
+    }
+}

@@ -1,0 +1,97 @@
+//! A bearer token that was stolen, and the operator who ends it.
+
+use std::path::{Path, PathBuf};
+
+use bursar_tests::agent::Agent;
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+use bursar_tests::process::{EngineProcess, Start};
+
+use crate::stage::{POLICY, furnish, hire};
+use crate::wire::Kept;
+
+/// Every file below a folder.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let kind = std::fs::symlink_metadata(&path).expect("there").file_type();
+        if kind.is_dir() {
+            found.extend(files(&path));
+        } else if kind.is_file() {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The files below a folder that hold these bytes.
+pub(crate) fn holding(folder: &Path, secret: &[u8]) -> Vec<PathBuf> {
+    let holds = |path: &PathBuf| {
+        let bytes = std::fs::read(path).expect("readable");
+        bytes.windows(secret.len()).any(|found| found == secret)
+    };
+    files(folder).into_iter().filter(holds).collect()
+}
+
+fn ask(kept: &mut Kept, agent: &Agent, n: u64) -> (u16, String) {
+    let now = jiff::Timestamp::now().as_second();
+    let body = agent.ask(now, &offer(1_000, n), None).to_string();
+    let (status, body) = kept.ask("POST", "/sign", body.as_bytes());
+    let answer: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+    (status, answer["code"].as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t_09_a_replaced_credential_ends_at_once_and_lies_nowhere() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("data");
+    let mut engine = EngineProcess::start(&folder, &Start::default());
+    let mut operator = engine.operator().await;
+    furnish(&mut operator, POLICY).await;
+    let (mut tokens, mut given) = (Vec::new(), Vec::new());
+    for auth in ["bearer", "hmac"] {
+        let mut agent = hire(&mut operator, &format!("bot-{auth}"), auth).await;
+        let mut kept = Kept::open(&engine.url);
+        let mut n = 0;
+        for _round in 0..3 {
+            n += 10;
+            assert_eq!(ask(&mut kept, &agent, n).0, 200, "{auth}");
+            let line = format!("agent instructions bot-{auth} --regenerate");
+            let made = operator.outcome(&line).await;
+            assert!(made.reply.result.is_ok(), "{made:?}");
+            let old = agent.clone();
+            agent.token = made.secret.expect("a new token");
+            assert_ne!(old.token, agent.token);
+            // On the very connection that it was good on a moment ago, and for the very payment.
+            for again in [n, n + 1] {
+                let told = ask(&mut kept, &old, again);
+                assert_eq!(told, (401, "AUTH_FAILED".to_owned()), "{auth}");
+            }
+            assert_eq!(ask(&mut kept, &agent, n + 2).0, 200, "{auth}");
+            tokens.extend([old.token.clone(), agent.token.clone()]);
+            given.extend([old, agent.clone()]);
+        }
+    }
+    operator.must("wallet lock").await;
+    assert_eq!(engine.terminate(), Some(0));
+    // Neither as text, nor as digits, nor as the bytes that these stand for.
+    for token in &tokens {
+        let digits = &token[3..];
+        for secret in [token.as_bytes(), digits.as_bytes(), &hex::decode(digits).unwrap()[..]] {
+            assert_eq!(holding(&folder, secret), Vec::<PathBuf>::new(), "a token lies in a file");
+        }
+    }
+    assert!(files(&folder).len() >= 3, "{:?}", files(&folder));
+
+    // A restart brings no old credential back.
+    let engine = EngineProcess::start(&folder, &Start { unlock: true, ..Start::default() });
+    let mut kept = Kept::open(&engine.url);
+    for (n, agent) in (1_000..).zip(&given) {
+        let told = ask(&mut kept, agent, n);
+        let last = agent.token == tokens[5] || agent.token == tokens[11];
+        let wanted = if last { (200, String::new()) } else { (401, "AUTH_FAILED".to_owned()) };
+        assert_eq!(told, wanted, "{}", agent.id);
+    }
+    assert_eq!(given.len(), 12);
+}

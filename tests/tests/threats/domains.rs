@@ -1,0 +1,143 @@
+//! Agents and merchants that lie about where a payment goes: every vector through `/sign`.
+
+use bursar_core::hosts::{HostEntry, HostLists};
+use bursar_core::ids::Name;
+use bursar_domain::Action;
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::TestEngine;
+use bursar_tests::offers::BASE;
+use bursar_tests::operator::Expect;
+use serde_json::{Value, json};
+
+use crate::stage::{POLICY, authorized, cases, engine_with, offer_with, quick, vectors};
+
+/// Gives the agent's policy these lists. Not every entry of the vectors can be typed on a command line.
+async fn set_lists(engine: &TestEngine, case: &Value) {
+    let name: Name = "p".parse().unwrap();
+    let view = engine.engine.core().view();
+    let mut policy = view.state.policy(&name).expect("the policy").policy.clone();
+    let read = |list: &str| {
+        let texts = case[list].as_array().unwrap().iter();
+        texts.map(|text| HostEntry::parse(text.as_str().unwrap()).unwrap()).collect()
+    };
+    policy.payments.hosts = HostLists { allowed: read("allowed"), blocked: read("blocked") };
+    let policy = Box::new(policy);
+    engine.engine.core().act(Action::EditPolicy { name, policy }).await.expect("edited");
+}
+
+/// Asks with these two URLs; answers the status and the code.
+async fn ask(
+    engine: &TestEngine,
+    agent: &Agent,
+    n: usize,
+    request: Option<&str>,
+    resource: Option<&str>,
+) -> (u16, String) {
+    let header = offer_with(1_000, n, |offer| {
+        offer["error"] = json!(format!("payment {n}"));
+        match resource {
+            Some(url) => offer["resource"]["url"] = json!(url),
+            None => drop(offer.as_object_mut().unwrap().remove("resource")),
+        }
+    });
+    let body = agent.ask(engine.now_s(), &header, request);
+    let (status, answer) = engine.post("/sign", &body).await;
+    (status, answer["code"].as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test]
+async fn t_03_either_url_of_a_pair_is_judged() {
+    let file = vectors("domain-matching.json");
+    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let mut signed = 0;
+    for (n, pair) in cases(&file, "pairs", 10).iter().enumerate() {
+        set_lists(&engine, pair).await;
+        let (request, resource) = (pair["request_url"].as_str(), pair["resource_url"].as_str());
+        let told = ask(&engine, &agent, n, request, resource).await;
+        let without_url = pair["note"].as_str().unwrap().contains("DOMAIN_URL_REQUIRED");
+        let wanted = match pair["expect"].as_str().unwrap() {
+            "allow" => (200, ""),
+            "hold" => (202, "APPROVAL_REQUIRED"),
+            "deny" if without_url => (403, "DOMAIN_URL_REQUIRED"),
+            "deny" => (403, "DOMAIN_NOT_ALLOWED"),
+            other => panic!("{other}"),
+        };
+        assert_eq!((told.0, told.1.as_str()), wanted, "{pair}");
+        signed += usize::from(told.0 == 200);
+    }
+    assert_eq!((signed, authorized(&engine)), (4, 4));
+}
+
+/// Both URLs stand on the card that the operator approves.
+#[tokio::test]
+async fn t_03_the_operator_sees_both_urls() {
+    let (engine, agent) = engine_with(quick(), "--day 10 --txn 10 --auto 0", "hmac").await;
+    let (mine, theirs) = ("https://shop.example/cart", "https://other.example/till");
+    let told = ask(&engine, &agent, 1, Some(mine), Some(theirs)).await;
+    assert_eq!(told.0, 202, "{told:?}");
+    let shown = engine.operator().must("requests").await;
+    let bursar_core::answers::Answer::Requests { requests } = shown else { panic!("{shown:?}") };
+    let lines = requests[0].card.as_ref().expect("a card").lines().join("\n");
+    for url in [mine, theirs] {
+        assert!(lines.contains(url), "{url} is not on the card:\n{lines}");
+    }
+}
+
+#[tokio::test]
+async fn t_32_every_host_of_the_vectors_is_judged_as_written() {
+    let file = vectors("domain-matching.json");
+    let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
+    let (mut asked, mut signed) = (0, 0);
+    for case in cases(&file, "cases", 119) {
+        set_lists(&engine, case).await;
+        let url = case["url"].as_str().unwrap();
+        // The same URL as the agent's word, as the payment's word, and as both.
+        for (request, resource) in [(Some(url), None), (None, Some(url)), (Some(url), Some(url))] {
+            asked += 1;
+            let told = ask(&engine, &agent, asked, request, resource).await;
+            let wanted = match case["expect"].as_str().unwrap() {
+                "allow" => (200, ""),
+                // An empty URL is one that was not sent.
+                "invalid" if url.is_empty() => (403, "DOMAIN_URL_REQUIRED"),
+                "deny" | "invalid" => (403, "DOMAIN_NOT_ALLOWED"),
+                other => panic!("{other}"),
+            };
+            assert_eq!((told.0, told.1.as_str()), wanted, "{request:?} {resource:?} {case}");
+            signed += usize::from(told.0 == 200);
+        }
+    }
+    assert_eq!((asked, signed), (119 * 3, authorized(&engine)));
+    assert_eq!(signed, 3 * 47);
+}
+
+#[tokio::test]
+async fn t_32_every_entry_of_the_vectors_is_kept_in_one_form_or_refused() {
+    let file = vectors("domain-matching.json");
+    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let mut operator = engine.operator();
+    let mut kept = 0;
+    for row in cases(&file, "entries", 21) {
+        let entry = row["entry"].as_str().unwrap();
+        operator.must("policy edit p --allow-domains a.example").await;
+        let line = format!("policy edit p --allow-domains \"{entry}\"");
+        let wanted = match row["canonical"].as_str() {
+            Some(canonical) => {
+                kept += 1;
+                operator.must(&line).await;
+                json!([canonical])
+            }
+            None if entry.is_empty() => {
+                // An empty list is how a list is cleared; an empty entry in one adds nothing.
+                operator.must("policy edit p --allow-domains \"a.example,,\"").await;
+                json!(["a.example"])
+            }
+            None => {
+                assert!(operator.run(&line).await.is_err(), "{entry} was taken");
+                json!(["a.example"])
+            }
+        };
+        let (_, answer) = engine.post("/mandate", &agent.read(engine.now_s())).await;
+        assert_eq!(answer["policy"]["allowed_domains"], wanted, "{row}");
+    }
+    assert_eq!((kept, BASE.0), (7, 8453));
+}

@@ -1,0 +1,164 @@
+//! Agents that want more than their limit: all at once, or by filling the operator's queue.
+
+use std::sync::Arc;
+
+use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_core::codes::Code;
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::{Expect, Operator};
+
+use crate::stage::{at_once, authorized, engine_with, quick, shared, signed_atoms};
+
+/// Requests that may wait at once: of one agent, and of all.
+const HELD_PER_AGENT: usize = 20;
+const HELD_IN_ALL: usize = 500;
+
+const LIMIT: u64 = 10_000_000;
+/// No divisor of the limit.
+const PRICE: u64 = 30_007;
+const CLIENTS: u64 = 64;
+const EACH: u64 = 20;
+
+/// Every client asks for `EACH` payments of its own; what was signed of them, one amount each.
+async fn rush(engine: &Arc<TestEngine>, agent: &Agent, round: u64) -> Vec<u64> {
+    let clients = (0..CLIENTS).map(|client| {
+        let (engine, agent) = (Arc::clone(engine), agent.clone());
+        async move {
+            let mut paid = Vec::new();
+            for n in 0..EACH {
+                let n = (round * CLIENTS + client) * EACH + n;
+                let body = agent.ask(engine.now_s(), &offer(PRICE, n), None);
+                let (status, answer) = engine.post("/sign", &body).await;
+                match status {
+                    200 => paid.push(signed_atoms(&answer)),
+                    429 => assert!(
+                        ["EXCEEDS_DAILY_LIMIT", "LIMIT_REACHED"]
+                            .contains(&answer["code"].as_str().unwrap()),
+                        "{answer}"
+                    ),
+                    _other => panic!("{status} {answer}"),
+                }
+            }
+            paid
+        }
+    });
+    at_once(clients).await.concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn t_01_all_at_once_get_no_more_than_the_limit() {
+    for auth in ["hmac", "bearer"] {
+        // On the disk, where one commit carries many.
+        let setup = Setup { settings: NO_RATE, ..Setup::default() };
+        let (engine, agent) = engine_with(setup, "--day 10 --txn 10 --auto 5", auth).await;
+        let engine = shared(engine);
+        let paid = rush(&engine, &agent, 0).await;
+        assert_eq!(paid.len() as u64, LIMIT / PRICE, "{auth}");
+        assert!(paid.iter().all(|atoms| *atoms == PRICE) && paid.iter().sum::<u64>() <= LIMIT);
+        assert_eq!(authorized(&engine), paid.len());
+    }
+}
+
+/// Asks for dollars that the policy holds; answers the request's id.
+async fn hold(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> (u16, String) {
+    let body = agent.ask(engine.now_s(), &offer(atoms, n), None);
+    let (status, answer) = engine.post("/sign", &body).await;
+    let told = if status == 202 { &answer["request_id"] } else { &answer["code"] };
+    (status, told.as_str().unwrap_or_else(|| panic!("{answer}")).to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn t_01_what_waits_is_held_back_from_what_is_signed() {
+    let (engine, agent) = engine_with(quick(), "--day 10 --txn 10 --auto 1", "hmac").await;
+    let engine = shared(engine);
+    let mut operator = engine.operator();
+    let mut waiting = Vec::new();
+    for n in 0..3 {
+        let (status, id) = hold(&engine, &agent, 2_000_000, 1_000_000 + n).await;
+        assert_eq!(status, 202, "{id}");
+        waiting.push(id);
+    }
+    let mut paid = rush(&engine, &agent, 0).await;
+    assert_eq!(paid.len() as u64, (LIMIT - 6_000_000) / PRICE);
+    // What is denied is there again, and no more than that.
+    operator.must(&format!("deny {}", waiting.pop().unwrap())).await;
+    paid.extend(rush(&engine, &agent, 1).await);
+    assert_eq!(paid.len() as u64, (LIMIT - 4_000_000) / PRICE);
+    // What waited had its room kept.
+    for id in &waiting {
+        operator.must(&format!("approve {id}")).await;
+        let (_, answer) = engine.get(&format!("/sign/status/{id}")).await;
+        paid.push(signed_atoms(&answer));
+    }
+    assert!(paid.iter().sum::<u64>() <= LIMIT, "{}", paid.iter().sum::<u64>());
+    assert_eq!(authorized(&engine), paid.len());
+}
+
+async fn queue(operator: &mut Operator) -> Vec<RequestAnswer> {
+    match operator.must("requests").await {
+        Answer::Requests { requests } => requests,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn t_34_the_queue_is_bounded_and_keeps_what_it_took_in_its_order() {
+    let engine = TestEngine::start(quick()).await;
+    engine.furnish("--day 1000000 --txn 10 --auto 0").await;
+    let crowd = HELD_IN_ALL / HELD_PER_AGENT;
+    let mut agents = Vec::new();
+    for n in 0..=crowd {
+        agents.push(engine.hire(&format!("bot{n}"), "bearer").await);
+    }
+    let mut operator = engine.operator();
+    // One that is alone has its own bound.
+    let greedy = engine.hire("greedy", "bearer").await;
+    for n in 0..=HELD_PER_AGENT {
+        let (status, told) = hold(&engine, &greedy, 1_000_000, 1_000 + n as u64).await;
+        let wanted = if n < HELD_PER_AGENT { 202 } else { 429 };
+        assert_eq!(status, wanted, "request {n}: {told}");
+    }
+    for waiting in queue(&mut operator).await {
+        operator.must(&format!("deny {}", waiting.id)).await;
+    }
+    let mut taken = Vec::new();
+    let mut n = 0;
+    // In turns, so that no agent's requests stand together.
+    for round in 0..=HELD_PER_AGENT {
+        for agent in &agents[..crowd] {
+            n += 1;
+            let (status, told) = hold(&engine, agent, 1_000_000, n).await;
+            if round < HELD_PER_AGENT {
+                assert_eq!(status, 202, "{told}");
+                taken.push(told);
+            } else {
+                assert_eq!((status, told.as_str()), (429, "TOO_MANY_PENDING"));
+            }
+        }
+        // A clock that is set back moves nothing to the front.
+        engine.clock.jump_back(60_000);
+    }
+    assert_eq!(taken.len(), 500);
+    let (status, told) = hold(&engine, &agents[crowd], 1_000_000, 0).await;
+    assert_eq!((status, told.as_str()), (429, "TOO_MANY_PENDING"), "the queue is full");
+    let shown: Vec<String> = queue(&mut operator).await.into_iter().map(|one| one.id).collect();
+    assert_eq!(shown, taken, "in the order in which they came");
+
+    // One place is free again, for one.
+    operator.must(&format!("deny {}", taken.remove(0))).await;
+    let last = &agents[crowd];
+    let (status, id) = hold(&engine, last, 1_000_000, 100_000).await;
+    assert_eq!(status, 202, "{id}");
+    taken.push(id);
+    assert_eq!(hold(&engine, last, 1_000_000, 100_001).await.0, 429);
+    let shown: Vec<String> = queue(&mut operator).await.into_iter().map(|one| one.id).collect();
+    assert_eq!(shown, taken);
+    // Small payments are signed at once, however long the queue is.
+    operator.must("policy edit p --auto 1").await;
+    let body = last.ask(engine.now_s(), &offer(1_000, 1), None);
+    assert_eq!(engine.post("/sign", &body).await.0, 200);
+    let unknown = operator.refused("approve 00000000").await;
+    assert_eq!(unknown.code, Code::RequestNotFound);
+}

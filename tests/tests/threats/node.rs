@@ -1,0 +1,159 @@
+//! Chains that say what the test wants: one by the word of a node, one without.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use axum::Router;
+use axum::extract::State;
+use axum::routing::post;
+use bursar_chain::clock::manual::ManualClock;
+use bursar_chain::ports::{BlockTag, Chain, ChainFault, ChainReply, Clock, Receipt};
+use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_core::networks::{ChainId, by_chain};
+use bursar_core::time::Utc;
+use bursar_tests::engine::Setup;
+use bursar_tests::offers::BASE;
+use serde_json::{Value, json};
+
+use crate::stage::quick;
+
+/// A JSON-RPC node on this machine.
+#[derive(Debug)]
+pub(crate) struct Node {
+    chain_id: AtomicU64,
+    clock: Arc<ManualClock>,
+    /// Questions for anything but its chain id.
+    asked: AtomicUsize,
+    url: Mutex<String>,
+}
+
+impl Node {
+    pub(crate) async fn start(clock: &Arc<ManualClock>, chain_id: u64) -> Arc<Self> {
+        let node = Arc::new(Self {
+            chain_id: AtomicU64::new(chain_id),
+            clock: Arc::clone(clock),
+            asked: AtomicUsize::new(0),
+            url: Mutex::default(),
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        *node.url.lock().unwrap() = format!("http://{}", listener.local_addr().expect("bound"));
+        let app = Router::new().fallback(post(answer)).with_state(Arc::clone(&node));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        node
+    }
+
+    pub(crate) fn serve_chain(&self, chain_id: u64) {
+        self.chain_id.store(chain_id, Ordering::SeqCst);
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.url.lock().unwrap().clone()
+    }
+
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// An engine that reaches Base through this node.
+    pub(crate) fn setup(self: &Arc<Self>) -> Setup {
+        let config = RpcConfig::new(BASE, [self.url()]);
+        let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
+        let chain = RpcChain::new(config, clock).expect("an endpoint");
+        let mut setup = Setup { clock: Arc::clone(&self.clock), ..quick() };
+        setup.chains.insert(BASE, Arc::new(chain) as Arc<dyn Chain>);
+        setup
+    }
+}
+
+async fn answer(State(node): State<Arc<Node>>, question: String) -> String {
+    let question: Value = serde_json::from_str(&question).unwrap_or(Value::Null);
+    let method = question["method"].as_str().unwrap_or_default();
+    let coin = by_chain(BASE).expect("a network").stablecoin;
+    if method != "eth_chainId" {
+        node.asked.fetch_add(1, Ordering::SeqCst);
+    }
+    let result = match method {
+        "eth_chainId" => json!(format!("{:#x}", node.chain_id.load(Ordering::SeqCst))),
+        "eth_call" => json!(coin.domain_separator),
+        // Far off every clock: believed, it would stop payments.
+        "eth_getBlockByNumber" => json!({"timestamp": "0x1"}),
+        _other => Value::Null,
+    };
+    json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string()
+}
+
+/// When the newest block was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Block {
+    /// So many seconds before the clock of the engine, whenever it is asked; negative is after it.
+    Behind(i64),
+    /// At this instant, and none since.
+    At(Utc),
+    /// Nobody says.
+    Dead,
+}
+
+/// A chain of which the engine learns nothing but the time, and that at once: whoever sees that it was asked
+/// sees an engine that has gone on from there.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    clock: Arc<ManualClock>,
+    newest: Block,
+    asked: AtomicUsize,
+}
+
+impl Blocks {
+    pub(crate) fn new(clock: &Arc<ManualClock>, newest: Block) -> Arc<Self> {
+        Arc::new(Self { clock: Arc::clone(clock), newest, asked: AtomicUsize::new(0) })
+    }
+
+    /// Waits until the engine has looked as often as that.
+    pub(crate) async fn looked_at(&self, times: usize) {
+        while self.asked.load(Ordering::SeqCst) < times {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn silent<T: Send + 'static>() -> ChainReply<'static, T> {
+    Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
+}
+
+impl Chain for Blocks {
+    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+        silent()
+    }
+
+    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        silent()
+    }
+
+    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+        silent()
+    }
+
+    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        silent()
+    }
+
+    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+        silent()
+    }
+
+    fn block_time(&self) -> ChainReply<'_, Utc> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        match self.newest {
+            Block::Behind(seconds) => {
+                let at = self.clock.now().utc.plus_ms(-seconds * 1000);
+                Box::pin(async move { Ok(at) })
+            }
+            Block::At(at) => Box::pin(async move { Ok(at) }),
+            Block::Dead => silent(),
+        }
+    }
+
+    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
+        silent()
+    }
+}

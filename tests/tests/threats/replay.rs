@@ -1,0 +1,237 @@
+//! Captured requests, and keys that are used twice.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bursar_chain::clock::manual::ManualClock;
+use bursar_core::time::Utc;
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::{NEW_YEAR_S, NO_RATE, Setup, TestEngine};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+use serde_json::{Value, json};
+
+use crate::stage::{POLICY, at_once, authorized, engine_with, quick, shared, signed};
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn on_disk(clock: &Arc<ManualClock>) -> Setup {
+    Setup { settings: NO_RATE, clock: Arc::clone(clock), ..Setup::default() }
+}
+
+async fn reopened(engine: TestEngine) -> TestEngine {
+    let clock = Arc::clone(&engine.clock);
+    let engine = engine.restart(on_disk(&clock)).await;
+    engine.operator().must("wallet open").await;
+    engine
+}
+
+/// Everything that whoever captured a body can make of it without the secret.
+fn copies(body: &Value) -> Vec<Vec<u8>> {
+    let mut with_key = body.clone();
+    with_key["idempotency_key"] = json!("another");
+    let mut with_more = body.clone();
+    with_more["note"] = json!("harmless");
+    with_more["request_url"] = json!("");
+    let pretty = serde_json::to_vec_pretty(body).unwrap();
+    let escaped = body.to_string().replace("agent_id", "\\u0061gent_id");
+    vec![
+        body.to_string().into_bytes(),
+        with_key.to_string().into_bytes(),
+        with_more.to_string().into_bytes(),
+        pretty,
+        escaped.into_bytes(),
+    ]
+}
+
+async fn assert_all(engine: &TestEngine, body: &Value, wanted: &(u16, Value), when: &str) {
+    for (n, copy) in copies(body).into_iter().enumerate() {
+        let told = engine.send("POST", "/sign", copy).await;
+        assert_eq!(&told, wanted, "copy {n}, {when}");
+    }
+    assert_eq!(authorized(engine), 1, "{when}");
+}
+
+async fn assert_code(engine: &TestEngine, body: &Value, wanted: (u16, &str), when: &str) {
+    for (n, copy) in copies(body).into_iter().enumerate() {
+        let (status, answer) = engine.send("POST", "/sign", copy).await;
+        let told = (status, answer["code"].as_str().unwrap_or_default());
+        assert_eq!(told, wanted, "copy {n}, {when}: {answer}");
+    }
+    assert_eq!(authorized(engine), 1, "{when}");
+}
+
+#[tokio::test]
+async fn t_07_a_captured_request_is_one_payment_for_ever() {
+    let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
+    let (engine, agent) = engine_with(on_disk(&clock), POLICY, "hmac").await;
+    let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+    let first = engine.post("/sign", &body).await;
+    assert_eq!(first.0, 200, "{}", first.1);
+    assert_all(&engine, &body, &first, "at once").await;
+
+    let stale = (401, "AUTH_FAILED");
+    engine.clock.jump_back(HOUR_MS);
+    assert_code(&engine, &body, stale, "an hour before").await;
+    let engine = reopened(engine).await;
+    assert_code(&engine, &body, stale, "an hour before, after a restart").await;
+    engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S));
+    assert_all(&engine, &body, &first, "back again").await;
+    let engine = reopened(engine).await;
+    assert_all(&engine, &body, &first, "back again, after a restart").await;
+    engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S - 300));
+    assert_all(&engine, &body, &first, "at the edge of the window").await;
+
+    // The payment is over after a minute; the window stays open for four more.
+    engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S + 60));
+    assert_code(&engine, &body, (409, "PAYMENT_EXPIRED"), "when it can be redeemed no more").await;
+    engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S + 3600));
+    assert_code(&engine, &body, stale, "an hour after").await;
+    // A clock that went far ahead, over midnight and the next payments, and comes back.
+    engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S + 40 * 86_400));
+    let other = agent.ask(engine.now_s(), &offer(12_000, 2), None);
+    assert_eq!(engine.post("/sign", &other).await.0, 200);
+    engine.clock.set_utc(Utc::from_seconds(NEW_YEAR_S + 61));
+    let engine = reopened(engine).await;
+    let (status, answer) = engine.post("/sign", &body).await;
+    assert_eq!((status, &answer["code"]), (409, &json!("PAYMENT_EXPIRED")), "{answer}");
+    assert_eq!(authorized(&engine), 2);
+}
+
+/// What waited, was denied or was refused does not become a payment by being sent again.
+#[tokio::test]
+async fn t_07_a_captured_request_keeps_its_first_end() {
+    let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
+    let (engine, agent) = engine_with(on_disk(&clock), "--day 10 --txn 5 --auto 0.5", "hmac").await;
+    let ask = |n: u64, atoms: u64| agent.ask(NEW_YEAR_S, &offer(atoms, n), None);
+    let (held, denied, refused) = (ask(1, 2_000_000), ask(2, 2_000_000), ask(3, 6_000_000));
+    let mut ids = Vec::new();
+    for (body, wanted) in [(&held, 202), (&denied, 202), (&refused, 403)] {
+        let (status, answer) = engine.post("/sign", body).await;
+        assert_eq!(status, wanted, "{answer}");
+        ids.push(answer["request_id"].as_str().unwrap_or_default().to_owned());
+    }
+    engine.operator().must(&format!("deny {}", ids[1])).await;
+    // The policy that refused them is wide now.
+    engine.operator().must("policy edit p --txn 100 --day 1000 --auto 100").await;
+    let mut engine = engine;
+    for round in 0..2 {
+        for copy in copies(&held) {
+            let (status, answer) = engine.send("POST", "/sign", copy).await;
+            assert_eq!((status, &answer["request_id"]), (202, &json!(ids[0])), "{round}: {answer}");
+        }
+        for copy in copies(&denied) {
+            let (_, answer) = engine.send("POST", "/sign", copy).await;
+            assert_eq!(answer["status"], "rejected", "{round}: {answer}");
+        }
+        for copy in copies(&refused) {
+            let (_, answer) = engine.send("POST", "/sign", copy).await;
+            assert_eq!(answer["code"], "EXCEEDS_PER_REQUEST_MAX", "{round}: {answer}");
+        }
+        assert_eq!(authorized(&engine), 0);
+        engine = reopened(engine).await;
+    }
+    engine.operator().must(&format!("approve {}", ids[0])).await;
+    let (status, signed) = engine.post("/sign", &held).await;
+    assert_eq!((status, &signed["status"]), (200, &json!("success")), "{signed}");
+    assert_eq!(authorized(&engine), 1);
+}
+
+async fn keyed(engine: &TestEngine, agent: &Agent, n: u64, key: Value) -> (u16, Value) {
+    let mut body = agent.ask(engine.now_s(), &offer(12_000, n), None);
+    body["idempotency_key"] = key;
+    engine.post("/sign", &body).await
+}
+
+#[tokio::test]
+async fn t_31_a_key_is_bound_to_its_agent_and_its_content() {
+    let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
+    let (engine, agent) = engine_with(on_disk(&clock), POLICY, "bearer").await;
+    let other = engine.hire("other", "bearer").await;
+    let key = || json!("order-1");
+    let first = keyed(&engine, &agent, 1, key()).await;
+    // The same key is another one to another agent, whether it pays for the same or for something else.
+    let theirs = keyed(&engine, &other, 3, key()).await;
+    assert_eq!((first.0, theirs.0), (200, 200), "{} {}", first.1, theirs.1);
+    let third = engine.hire("third", "bearer").await;
+    let same = keyed(&engine, &third, 1, key()).await;
+    assert_eq!(same.0, 200, "{}", same.1);
+    assert_ne!(first.1["header_value"], same.1["header_value"]);
+    // Another endpoint's key is another key, and says nothing of ours.
+    let trade = json!({"token_in": "ETH", "token_out": "ETH", "amount_in": "1"});
+    let mut trade = signed(&agent, engine.now_s(), "trade", &trade);
+    trade["idempotency_key"] = key();
+    assert_eq!(engine.post("/trade", &trade).await.1["status"], "rejected");
+    let mut engine = engine;
+    for round in 0..2 {
+        assert_eq!(keyed(&engine, &agent, 1, key()).await, first, "{round}");
+        assert_eq!(keyed(&engine, &other, 3, key()).await, theirs, "{round}");
+        let (status, answer) = keyed(&engine, &agent, 2, key()).await;
+        let told = (status, answer["code"].as_str().unwrap());
+        assert_eq!(told, (409, "IDEMPOTENCY_CONFLICT"), "{round}");
+        assert_eq!(authorized(&engine), 3);
+        engine = reopened(engine).await;
+    }
+    // Two keys are two payments of one content, which is what they are for.
+    assert_eq!(keyed(&engine, &agent, 1, json!("order-2")).await.0, 200);
+    assert_eq!(authorized(&engine), 4);
+    // Once the payment is over, the key is free, and not before.
+    engine.clock.advance(59_999);
+    assert_eq!(keyed(&engine, &agent, 2, key()).await.0, 409);
+    engine.clock.advance(1);
+    assert_eq!(keyed(&engine, &agent, 2, key()).await.0, 200);
+    assert_eq!(authorized(&engine), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn t_31_two_contents_that_race_for_a_key_are_one_payment() {
+    let (engine, agent) = engine_with(quick(), POLICY, "bearer").await;
+    let (engine, agent) = (shared(engine), shared(agent));
+    for round in 0..8u64 {
+        let asks = (0..32u64).map(|n| {
+            let (engine, agent) = (Arc::clone(&engine), Arc::clone(&agent));
+            let content = round * 2 + n % 2;
+            async move { keyed(&engine, &agent, content, json!(format!("key-{round}"))).await }
+        });
+        let mut headers = BTreeSet::new();
+        let mut conflicts = 0;
+        for (status, answer) in at_once(asks).await {
+            match status {
+                200 => drop(headers.insert(answer["header_value"].as_str().unwrap().to_owned())),
+                409 => conflicts += 1,
+                _other => panic!("{status} {answer}"),
+            }
+        }
+        assert_eq!((headers.len(), conflicts), (1, 16), "round {round}");
+        assert_eq!(authorized(&engine) as u64, round + 1);
+    }
+}
+
+#[tokio::test]
+async fn t_31_a_key_is_visible_ascii_and_multiplies_no_signed_payment() {
+    let (engine, bearer) = engine_with(quick(), POLICY, "bearer").await;
+    for bad in ["k".repeat(129), " ".into(), "a b".into(), "schlüssel".into(), "a\u{7}".into()] {
+        let (status, answer) = keyed(&engine, &bearer, 1, json!(bad)).await;
+        let told = (status, answer["code"].as_str().unwrap());
+        assert_eq!(told, (400, "INVALID_REQUEST"), "{bad:?}");
+    }
+    for bad in [json!(1), json!(["k"]), json!({}), json!(true)] {
+        assert_eq!(keyed(&engine, &bearer, 1, bad).await.0, 400);
+    }
+    assert_eq!(authorized(&engine), 0);
+    assert_eq!(keyed(&engine, &bearer, 1, json!("k".repeat(128))).await.0, 200);
+    // No key, an empty one and null are the same: none.
+    for none in [json!(""), Value::Null] {
+        assert_eq!(keyed(&engine, &bearer, 2, none).await.0, 200);
+    }
+    assert_eq!(authorized(&engine), 2);
+
+    let agent = engine.hire("signer", "hmac").await;
+    let mut body = agent.ask(engine.now_s(), &offer(12_000, 9), None);
+    let first = engine.post("/sign", &body).await;
+    for key in ["a", "b", "c"] {
+        body["idempotency_key"] = json!(key);
+        assert_eq!(engine.post("/sign", &body).await, first);
+    }
+    assert_eq!(authorized(&engine), 3);
+}

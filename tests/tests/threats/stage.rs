@@ -1,0 +1,192 @@
+//! What the threats share: an engine without a rate limit, whole answers, and a canonical text that is not
+//! the engine's own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
+use axum::http::Request;
+use bursar_core::answers::Answer;
+use bursar_domain::Status;
+use bursar_engine::journal::MemoryStore;
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::offers::{challenge, header, opened};
+use bursar_tests::operator::{Expect, Operator};
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+/// Half a dollar is automatic, ten dollars are the limit of one payment, a thousand of a day.
+pub(crate) const POLICY: &str = "--day 1000 --txn 10 --auto 0.5";
+
+/// Without a rate limit, on a journal in memory.
+pub(crate) fn quick() -> Setup {
+    Setup { store: Some(Box::new(MemoryStore::default())), settings: NO_RATE, ..Setup::default() }
+}
+
+/// A furnished engine and an agent.
+pub(crate) async fn engine_with(setup: Setup, policy: &str, auth: &str) -> (TestEngine, Agent) {
+    let engine = TestEngine::start(setup).await;
+    engine.furnish(policy).await;
+    let agent = engine.hire("bot", auth).await;
+    (engine, agent)
+}
+
+/// An answer with everything that a caller sees of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Heard {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Heard {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    pub(crate) fn code(&self) -> String {
+        self.json()["code"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// One request with headers of the test's choice, from this machine.
+pub(crate) async fn hear(
+    engine: &TestEngine,
+    call: (&str, &str),
+    headers: &[(&str, &str)],
+    body: impl Into<Vec<u8>>,
+) -> Heard {
+    hear_from(engine, [127, 0, 0, 1], call, headers, body).await
+}
+
+/// The same from a machine of its own, to which nobody has failed to prove anything yet.
+pub(crate) async fn hear_from_afar(
+    engine: &TestEngine,
+    call: (&str, &str),
+    body: impl Into<Vec<u8>>,
+) -> Heard {
+    static MACHINES: AtomicU32 = AtomicU32::new(0);
+    let [_, b, c, d] = MACHINES.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    hear_from(engine, [10, b, c, d], call, &[], body).await
+}
+
+async fn hear_from(
+    engine: &TestEngine,
+    peer: [u8; 4],
+    (method, path): (&str, &str),
+    headers: &[(&str, &str)],
+    body: impl Into<Vec<u8>>,
+) -> Heard {
+    let mut request = Request::builder().method(method).uri(path).header("host", "127.0.0.1");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let mut request = request.body(Body::from(body.into())).expect("a request");
+    request.extensions_mut().insert(ConnectInfo(SocketAddr::from((peer, 5))));
+    let response =
+        tower::ServiceExt::oneshot(engine.http.clone(), request).await.expect("answered");
+    let status = response.status().as_u16();
+    let told = response.headers().iter();
+    let headers = told.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect();
+    let body = to_bytes(response.into_body(), 1 << 20).await.expect("a body").to_vec();
+    Heard { status, headers, body }
+}
+
+/// A proof over a canonical text that the test wrote itself.
+pub(crate) fn proof(token: &str, timestamp: i64, canonical: &str) -> String {
+    let key = hex::decode(&token[3..]).expect("a token");
+    let mac = Hmac::<Sha256>::new_from_slice(&key).expect("any key will do");
+    let digest = mac.chain_update(canonical.as_bytes()).finalize().into_bytes();
+    format!("SIG:{timestamp}:{}", hex::encode(digest))
+}
+
+/// A signed body with one member beside agent and signature, as at `/trade` and `/position`.
+pub(crate) fn signed(agent: &Agent, now_s: i64, field: &str, value: &Value) -> Value {
+    let mut fields = serde_json::Map::new();
+    fields.insert(field.to_owned(), value.clone());
+    let signature = agent.sign(now_s, &fields);
+    json!({"agent_id": agent.id, "signature": signature, field: value})
+}
+
+/// An offer on Base with changes, as a header that no other `n` has.
+pub(crate) fn offer_with(atoms: u64, n: usize, change: impl FnOnce(&mut Value)) -> String {
+    let url = format!("https://api.example.com/{n}");
+    let mut offer = challenge(bursar_tests::offers::BASE, atoms, &url);
+    change(&mut offer);
+    header(&offer)
+}
+
+/// The authorization that an answer to `/sign` carries.
+pub(crate) fn terms(answer: &Value) -> Value {
+    let header = answer["header_value"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    opened(header)["payload"]["authorization"].clone()
+}
+
+/// The amount in it.
+pub(crate) fn signed_atoms(answer: &Value) -> u64 {
+    terms(answer)["value"].as_str().expect("a string").parse().expect("a number")
+}
+
+/// What the journal has authorized, signed or not.
+pub(crate) fn authorized(engine: &TestEngine) -> usize {
+    let records = engine.engine.core().reader().latest(100_000).expect("readable");
+    let is = |status: &Status| matches!(status, Status::Authorized { .. });
+    records.iter().filter(|record| is(&record.status)).count()
+}
+
+/// What the newest entry of the journal is: nothing happened where it stays.
+pub(crate) fn journal_end(engine: &TestEngine) -> u64 {
+    engine.engine.core().view().state.seq
+}
+
+/// A vector file.
+pub(crate) fn vectors(name: &str) -> Value {
+    let path = format!("{}/vectors/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// A list of a vector file, of which there are so many.
+pub(crate) fn cases<'a>(file: &'a Value, list: &str, count: usize) -> &'a [Value] {
+    let cases = file[list].as_array().expect("a list");
+    assert_eq!(cases.len(), count, "{list}");
+    cases
+}
+
+/// Tasks that call one engine at once.
+pub(crate) async fn at_once<T: Send + 'static, F>(tasks: impl IntoIterator<Item = F>) -> Vec<T>
+where
+    F: Future<Output = T> + Send + 'static,
+{
+    let running: Vec<_> = tasks.into_iter().map(tokio::spawn).collect();
+    let mut done = Vec::with_capacity(running.len());
+    for task in running {
+        done.push(task.await.expect("no task panics"));
+    }
+    done
+}
+
+/// An engine that several tasks share.
+pub(crate) fn shared<T>(value: T) -> Arc<T> {
+    Arc::new(value)
+}
+
+/// Registers an agent and gives it the policy `p`.
+pub(crate) async fn hire(operator: &mut Operator, name: &str, auth: &str) -> Agent {
+    let made = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
+    let Ok(Answer::Credentials(given)) = made.reply.result else { panic!("{name}") };
+    operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+    Agent { id: given.agent_id, token: made.secret.expect("a token"), bearer: auth == "bearer" }
+}
+
+/// Wallet, seed, address and policy of an engine process.
+pub(crate) async fn furnish(operator: &mut Operator, policy: &str) {
+    for line in ["wallet create main", "seed create", "address create pay 0 \"for tests\""] {
+        operator.must(line).await;
+    }
+    operator.must(&format!("policy create p {policy}")).await;
+}

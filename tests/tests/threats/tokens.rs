@@ -1,0 +1,234 @@
+//! Offers in look-alike tokens, and approvals of something else than what was shown.
+
+use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_core::card::HoldReason;
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::networks;
+use bursar_domain::Action;
+use bursar_tests::engine::TestEngine;
+use bursar_tests::offers::{BASE, PAY_TO};
+use bursar_tests::operator::{Expect, Operator};
+use bursar_x402::authorization::Authorization;
+use bursar_x402::signature::{Signature65, recover};
+use bursar_x402::typed_data::TokenDomain;
+use serde_json::{Value, json};
+
+use crate::stage::{POLICY, authorized, engine_with, offer_with, quick, terms, vectors};
+
+const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+const USDC_OF_THE_TEST_NETWORK: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+
+async fn waiting(operator: &mut Operator) -> Vec<RequestAnswer> {
+    match operator.must("requests").await {
+        Answer::Requests { requests } => requests,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Who signed, if what was signed is our table's token on Base.
+fn signer_under_our_table(answer: &Value) -> String {
+    let terms = terms(answer);
+    let text = |name: &str| terms[name].as_str().unwrap().to_owned();
+    let authorization = Authorization {
+        from: text("from").parse().unwrap(),
+        to: text("to").parse().unwrap(),
+        value: text("value").parse().unwrap(),
+        valid_after: text("validAfter").parse().unwrap(),
+        valid_before: text("validBefore").parse().unwrap(),
+        nonce: text("nonce").parse().unwrap(),
+    };
+    let header = bursar_tests::offers::opened(answer["header_value"].as_str().unwrap());
+    let signature: Signature65 = header["payload"]["signature"].as_str().unwrap().parse().unwrap();
+    let domain = TokenDomain::of_stablecoin(networks::by_chain(BASE).unwrap());
+    recover(domain.digest(&authorization), &signature).unwrap().to_string()
+}
+
+#[tokio::test]
+async fn t_11_a_token_is_known_by_its_address_alone() {
+    let file = vectors("eip712-x402.json");
+    let looks_alike: Vec<&Value> = file["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|case| case["id"].as_str().unwrap().starts_with("conf-"))
+        .collect();
+    assert_eq!(looks_alike.len(), 10);
+    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let mut operator = engine.operator();
+    operator.must("network enable 84532").await;
+    let mut reasons = Vec::new();
+    for (n, case) in looks_alike.iter().enumerate() {
+        let (id, domain) = (case["id"].as_str().unwrap(), &case["domain"]);
+        let header = offer_with(12_000, n, |offer| {
+            let first = &mut offer["accepts"][0];
+            first["network"] = json!(format!("eip155:{}", domain["chainId"].as_str().unwrap()));
+            first["asset"] = domain["verifyingContract"].clone();
+            first["extra"]["name"] = domain["name"].clone();
+            first["extra"]["version"] = domain["version"].clone();
+        });
+        let (status, answer) =
+            engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
+        if domain["name"] == "USD Coin" && domain["version"] == "2" && status == 200 {
+            assert_eq!(domain["chainId"], "8453", "{id}");
+            assert_eq!(domain["verifyingContract"], USDC, "{id}");
+            assert_eq!(signer_under_our_table(&answer), terms(&answer)["from"], "{id}");
+            continue;
+        }
+        assert_eq!(status, 202, "{id}: {answer}");
+        let held = waiting(&mut operator).await.pop().expect("it waits");
+        let card = held.card.expect("a card");
+        reasons.push((id, card.hold));
+        if card.hold == HoldReason::Unpriced {
+            let refused = operator.refused(&format!("approve {}", held.id)).await;
+            assert_eq!(refused.code, Code::Unpriced, "{id}");
+            operator.must(&format!("deny {}", held.id)).await;
+        } else {
+            // If the operator agrees, it is the table's domain that is signed.
+            operator.must(&format!("approve {}", held.id)).await;
+            let (_, answer) = engine.get(&format!("/sign/status/{}", held.id)).await;
+            assert_eq!(signer_under_our_table(&answer), terms(&answer)["from"], "{id}");
+        }
+    }
+    let wanted = [
+        ("conf-name", HoldReason::DomainContradicted),
+        ("conf-version", HoldReason::DomainContradicted),
+        ("conf-chain", HoldReason::Unpriced),
+        ("conf-contract", HoldReason::Unpriced),
+        ("conf-name-nfc", HoldReason::DomainContradicted),
+        ("conf-name-empty", HoldReason::DomainContradicted),
+    ];
+    assert_eq!(reasons, wanted);
+}
+
+#[tokio::test]
+async fn t_11_what_an_offer_says_of_decimals_and_symbols_is_not_read() {
+    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let mut operator = engine.operator();
+    for (n, (atoms, decimals)) in
+        [(12_000, json!(18)), (499_999, json!(0)), (12_000, json!("18")), (12_000, json!(-6))]
+            .into_iter()
+            .enumerate()
+    {
+        let header = offer_with(atoms, n, |offer| {
+            for name in ["decimals", "assetDecimals", "tokenDecimals"] {
+                offer["accepts"][0][name] = decimals.clone();
+                offer["accepts"][0]["extra"][name] = decimals.clone();
+            }
+            offer["accepts"][0]["extra"]["symbol"] = json!("FREE");
+        });
+        let (status, answer) =
+            engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
+        assert_eq!(status, 200, "{decimals}: {answer}");
+        assert_eq!(terms(&answer)["value"], atoms.to_string());
+    }
+    let (_, told) = engine.post("/mandate", &agent.read(engine.now_s())).await;
+    assert_eq!(told["spent_today_micro"], 12_000 * 3 + 499_999);
+    // Dear in atoms, whatever the decimals say; and in a token of no price, dear in nothing.
+    for (atoms, asset, decimals, wanted) in [
+        (600_000, USDC, json!(18), (202, "APPROVAL_REQUIRED")),
+        (11_000_000, USDC, json!(18), (403, "EXCEEDS_PER_REQUEST_MAX")),
+        (1, USDC_OF_THE_TEST_NETWORK, json!(6), (202, "APPROVAL_REQUIRED")),
+        (1, "0x00000000000000000000000000000000DeaDBeef", json!(6), (202, "APPROVAL_REQUIRED")),
+    ] {
+        let header = offer_with(atoms, 50, |offer| {
+            offer["accepts"][0]["asset"] = json!(asset);
+            offer["accepts"][0]["decimals"] = decimals.clone();
+            offer["accepts"][0]["extra"]["decimals"] = decimals;
+            offer["accepts"][0]["extra"]["symbol"] = json!("USDC");
+        });
+        let (status, answer) =
+            engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
+        assert_eq!((status, answer["code"].as_str().unwrap()), wanted, "{asset}: {answer}");
+    }
+    let unpriced = |held: &&RequestAnswer| held.card.as_ref().is_some_and(|card| card.unpriced);
+    assert_eq!(waiting(&mut operator).await.iter().filter(unpriced).count(), 2);
+}
+
+async fn hold(
+    engine: &TestEngine,
+    agent: &bursar_tests::agent::Agent,
+    n: usize,
+    pay_to: &str,
+) -> String {
+    let header = offer_with(2_000_000, n, |offer| offer["accepts"][0]["payTo"] = json!(pay_to));
+    let (status, answer) = engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
+    assert_eq!(status, 202, "{answer}");
+    answer["request_id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn t_13_an_approval_is_of_the_card_that_was_shown() {
+    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let mut operator = engine.operator();
+    let other = "0x00000000000000000000000000000000DeaDBeef";
+    let (mine, theirs) =
+        (hold(&engine, &agent, 1, PAY_TO).await, hold(&engine, &agent, 2, other).await);
+    let digest = |all: &[RequestAnswer], id: &str| {
+        let found = all.iter().find(|held| held.id == id).unwrap();
+        found.card.as_ref().unwrap().digest.clone()
+    };
+    let shown = waiting(&mut operator).await;
+    let (my_card, their_card) = (digest(&shown, &mine), digest(&shown, &theirs));
+    assert_ne!(my_card, their_card);
+    for wrong in [&their_card, &my_card.to_uppercase(), &my_card[..63], "", &"0".repeat(64)] {
+        let line = format!("approve {mine} --yes --card \"{wrong}\"");
+        let refused = match operator.run(&line).await {
+            Ok(outcome) => outcome.reply.result.is_err(),
+            Err(_not_a_digest) => true,
+        };
+        assert!(refused, "{wrong} was taken for {my_card}");
+    }
+    // Whoever is between the operator and the decision cannot change it on the way, either.
+    let id: RequestId = mine.parse().unwrap();
+    let swapped = Action::Approve { id, shown: their_card, nonce: [1; 32] };
+    let refused = engine.engine.core().act(swapped).await.unwrap_err();
+    assert_eq!(refused.code, Code::CardChanged);
+    // What the card says of the rules has changed: it is another card.
+    operator.must("policy edit p --txn 9").await;
+    let line = format!("approve {mine} --yes --card {my_card}");
+    assert_eq!(operator.refused(&line).await.code, Code::CardChanged);
+    assert_eq!((authorized(&engine), waiting(&mut operator).await.len()), (0, 2));
+
+    let my_card = digest(&waiting(&mut operator).await, &mine);
+    operator.must(&format!("approve {mine} --yes --card {my_card}")).await;
+    let (_, answer) = engine.get(&format!("/sign/status/{mine}")).await;
+    let terms = terms(&answer);
+    assert_eq!((&terms["to"], &terms["value"]), (&json!(PAY_TO), &json!("2000000")));
+    assert_eq!(authorized(&engine), 1);
+}
+
+#[tokio::test]
+async fn t_13_a_payment_to_nobody_is_refused_at_intake() {
+    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let (_, told) = engine.post("/mandate", &agent.read(engine.now_s())).await;
+    let own = told["wallet_address"].as_str().unwrap();
+    let zero = format!("0x{}", "0".repeat(40));
+    for (n, pay_to) in [
+        &zero,
+        USDC,
+        &USDC.to_lowercase(),
+        own,
+        &own.to_lowercase(),
+        "",
+        "0x",
+        "merchant.eth",
+        &PAY_TO[2..],
+        &PAY_TO[..41],
+        &format!("{PAY_TO}00"),
+        &PAY_TO.replace("0x", "0X"),
+        &format!(" {PAY_TO}"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for atoms in [1_000, 2_000_000] {
+            let header = offer_with(atoms, n, |offer| offer["accepts"][0]["payTo"] = json!(pay_to));
+            let (status, answer) =
+                engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
+            let told = (status, answer["code"].as_str().unwrap_or_default());
+            assert_eq!(told, (400, "INVALID_PAYMENT_DATA"), "{pay_to}: {answer}");
+        }
+    }
+    assert_eq!((authorized(&engine), waiting(&mut engine.operator()).await.len()), (0, 0));
+}

@@ -1,0 +1,127 @@
+//! Another account on the same machine.
+
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use bursar_tests::offers::offer;
+use bursar_tests::process::{EngineProcess, Start};
+
+use crate::stage::{POLICY, furnish, hire};
+use crate::wire::Kept;
+
+/// The account that owns nothing.
+const NOBODY: u32 = 65_534;
+
+/// Tries what may be tried with each path, and prints what came of it.
+const INTRUDER: &str = r#"
+import errno, os, socket, sys
+def attempt(what, act):
+    try:
+        act()
+        print(what, "DONE", sep="\t")
+    except OSError as fault:
+        print(what, errno.errorcode[fault.errno], sep="\t")
+def call(path):
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(path)
+assert os.getuid() == 65534 and os.geteuid() == 65534
+for path in sys.argv[1:]:
+    if path.endswith("/"):
+        attempt("list " + path, lambda: os.listdir(path))
+        attempt("create " + path, lambda: os.open(path + "planted", os.O_CREAT | os.O_WRONLY))
+    elif path.endswith(".sock"):
+        attempt("call " + path, lambda: call(path))
+    else:
+        attempt("read " + path, lambda: os.open(path, os.O_RDONLY))
+        attempt("write " + path, lambda: os.open(path, os.O_WRONLY))
+        attempt("remove " + path, lambda: os.unlink(path))
+"#;
+
+/// Every path of the data folder; folders end with a slash.
+fn paths(folder: &Path) -> Vec<String> {
+    let mut found = vec![format!("{}/", folder.display())];
+    for entry in std::fs::read_dir(folder).expect("ours") {
+        let path: PathBuf = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(paths(&path));
+        } else {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+/// What the other account gets done, one line for each attempt: what, and what came of it.
+fn intrude(paths: &[String]) -> Vec<(String, String)> {
+    let mut command = Command::new("python3");
+    command.args(["-c", INTRUDER]).args(paths).uid(NOBODY).gid(NOBODY).current_dir("/");
+    let output = command.output().unwrap_or_else(|error| panic!("python3 is missing: {error}"));
+    let told = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = told.lines().map(|line| line.split_once('\t').expect("two columns"));
+    lines.map(|(what, end)| (what.to_owned(), end.to_owned())).collect()
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("ours");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t_25_another_account_gets_at_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can be another account for a moment");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    // It is our folder's mode that must keep others out, not that of the way there.
+    set_mode(home.path(), 0o755);
+    let folder = home.path().join("data");
+    // Under a mask that gives files away, a mode that is not set at creation is none.
+    let start = Start { umask: Some("000"), ..Start::default() };
+    let engine = EngineProcess::start(&folder, &start);
+    let mut operator = engine.operator().await;
+    furnish(&mut operator, POLICY).await;
+    let agent = hire(&mut operator, "bot", "hmac").await;
+    // A second save, so that the previous copy is there too.
+    hire(&mut operator, "other", "hmac").await;
+    let body = agent.ask(jiff::Timestamp::now().as_second(), &offer(1_000, 1), None);
+    let paid = Kept::open(&engine.url).ask("POST", "/sign", body.to_string().as_bytes());
+    assert_eq!(paid.0, 200);
+
+    let all = paths(&folder);
+    for name in
+        ["journal.redb", "main.wallet", "main.wallet.previous", "control.json", "control.sock"]
+    {
+        assert!(all.iter().any(|path| path.ends_with(name)), "{name} is not in {all:?}");
+    }
+    for (what, end) in intrude(&all) {
+        assert_eq!(end, "EACCES", "{what}");
+    }
+    // Even if somebody opens the folders: each file and the socket are closed by themselves.
+    for path in all.iter().filter(|path| path.ends_with('/')) {
+        set_mode(Path::new(path), 0o755);
+    }
+    let attempts = intrude(&all);
+    assert!(attempts.len() >= 12, "{attempts:?}");
+    for (what, end) in &attempts {
+        let wanted = if what.starts_with("list ") { "DONE" } else { "EACCES" };
+        assert_eq!(end, wanted, "{what}");
+    }
+    for path in &all {
+        let meta = std::fs::symlink_metadata(path.trim_end_matches('/')).unwrap();
+        let kind = meta.file_type();
+        if kind.is_file() || kind.is_socket() {
+            assert_eq!(meta.permissions().mode() & 0o777, 0o600, "{path}");
+        }
+    }
+    // What was opened is closed again by the next start.
+    drop((operator, engine));
+    let _engine = EngineProcess::start(&folder, &start);
+    let mode = std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o700);
+    for (what, end) in intrude(&all) {
+        assert_eq!(end, "EACCES", "{what}");
+    }
+}
