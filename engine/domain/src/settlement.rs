@@ -41,6 +41,8 @@ pub struct Claim {
     pub to: Address,
     pub value: U256,
     pub nonce: B256,
+    /// Unix seconds; from then on nobody can pay by it any more.
+    pub valid_before: u64,
 }
 
 /// How far a payment has come. The order is that of the decisions: signed, which has no stage yet, then
@@ -76,7 +78,8 @@ pub enum Check {
     Verified {
         block: u64,
     },
-    /// The reported transaction failed on the chain.
+    /// The reported transaction failed on the chain, and no other one can pay any more: the nonce is unused
+    /// and the authorization's time is over.
     Reverted {
         block: u64,
     },
@@ -173,6 +176,7 @@ impl Settlement {
                 to: terms.to,
                 value: terms.value,
                 nonce: terms.nonce,
+                valid_before: terms.valid_before,
             },
             stage: Stage::Submitted,
             tx_hash: None,

@@ -303,27 +303,50 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reverted_transaction_is_a_failed_payment() {
+async fn a_transaction_that_failed_takes_no_payment_back_that_was_made() {
     let Some((mut stage, _relay)) = sighted().await else { return };
     let pauper = Address::repeat_byte(0x78);
     for path in PATHS {
-        let agent = stage.hire(&format!("bot{}", path.replace('/', "-")), "hmac").await;
+        let agent = stage.hire(&format!("bot{}", path.replace('/', "-")), "bearer").await;
         let bought = buy(&stage, &agent, path).await;
         let (reverted, moved) = call_coin(&stage.chain, pauper, plain_transfer()).await;
         assert!(!moved);
         report_settled(&stage, &agent, &bought.id, reverted).await;
         let receipt = stage.looked_up(&bought.id, "failed").await;
+        assert_eq!(receipt["status"], "payment-completed", "the chain knows it: {receipt}");
+        assert_paid_once(&stage, &agent, &bought).await;
+        report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
+        assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_whose_transaction_failed_has_failed_once_nobody_can_make_it_any_more() {
+    let Some((mut stage, relay)) = sighted().await else { return };
+    let pauper = Address::repeat_byte(0x78);
+    let mut signed = Vec::new();
+    for path in PATHS {
+        let agent = stage.hire(&format!("bot{}", path.replace('/', "-")), "hmac").await;
+        let (status, answer) = stage.ask(&stage.ask_for(&agent, path).await).await;
+        assert_eq!(status, 200, "{answer}");
+        let (reverted, moved) = call_coin(&stage.chain, pauper, plain_transfer()).await;
+        assert!(!moved);
+        let id = answer["transaction_id"].as_str().expect("an id").to_owned();
+        report_settled(&stage, &agent, &id, reverted).await;
+        relay.until_looks(&mut stage, reverted, 2).await;
+        let receipt = stage.receipt(&id).await;
+        assert_eq!(receipt["settlement"]["verification"]["status"], "pending", "{receipt}");
+        signed.push((agent, id, reverted));
+    }
+    stage.chain.request("evm_increaseTime", json!([3600])).await.expect("later");
+    stage.chain.request("evm_mine", json!([])).await.expect("a block");
+    for (agent, id, reverted) in signed {
+        let receipt = stage.looked_up(&id, "failed").await;
         assert_eq!(receipt["status"], "payment-failed", "{receipt}");
         let reason = "the chain reports that this transaction reverted";
         assert_eq!(receipt["failure"]["reason"], reason, "{receipt}");
         assert_eq!(receipt["settlement"]["settledAt"], Value::Null, "{receipt}");
-
-        // The same words again change nothing; the right transaction does.
-        let hash = reverted.to_string();
-        let (status, told) = stage.report(&agent, &bought.id, "settled", &hash).await;
+        let (status, told) = stage.report(&agent, &id, "settled", &reverted.to_string()).await;
         assert_eq!((status, &told["new_status"]), (200, &json!("failed")), "{told}");
-        report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
-        assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
-        assert_paid_once(&stage, &agent, &bought).await;
     }
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alloy_primitives::{B256, b256};
-use bursar_chain::ports::{Receipt, TxStatus};
+use alloy_primitives::{B256, U256, b256};
+use bursar_chain::ports::{BlockTag, Chain, ChainFault, Receipt, TxStatus};
 use bursar_core::ids::RequestId;
 use bursar_domain::Action;
 use bursar_domain::settlement::{Check, Claim, Settlement};
@@ -27,6 +27,9 @@ const TRANSFER: B256 = b256!("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a116
 /// keccak256 of `AuthorizationUsed(address,bytes32)` (EIP-3009).
 const AUTHORIZATION_USED: B256 =
     b256!("0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5");
+
+/// Selector of `authorizationState(address,bytes32)` (EIP-3009).
+const AUTHORIZATION_STATE: [u8; 4] = [0xe9, 0x4a, 0x01, 0x02];
 
 /// When a settlement is looked at next.
 #[derive(Debug, Clone, Copy)]
@@ -90,13 +93,13 @@ fn replan(
 async fn look(core: &Handle, ports: &Ports, settlement: &Settlement) {
     let Some(tx_hash) = settlement.tx_hash else { return };
     let claim = &settlement.claim;
-    let receipt = match ports.chains.get(&claim.chain) {
-        Some(chain) => chain.receipt(tx_hash).await.map_err(|fault| fault.to_string()),
+    let found = match ports.chains.get(&claim.chain) {
+        Some(chain) => verdict(&*chain, tx_hash, claim).await,
         None => Err("no endpoint is configured".to_owned()),
     };
     let given_up = settlement.is_given_up(core.now().utc);
-    let found = match receipt {
-        Ok(Some(receipt)) => judge(&receipt, claim),
+    let found = match found {
+        Ok(Some(found)) => found,
         Ok(None) if given_up => Check::NotFound,
         Err(_fault) if given_up => Check::Unavailable,
         Ok(None) => return,
@@ -110,13 +113,43 @@ async fn look(core: &Handle, ports: &Ports, settlement: &Settlement) {
     }
 }
 
+/// What the chain says; `None` while it has nothing to say yet.
+async fn verdict(chain: &dyn Chain, tx_hash: B256, claim: &Claim) -> Result<Option<Check>, String> {
+    let text = |fault: ChainFault| fault.to_string();
+    let Some(receipt) = chain.receipt(tx_hash).await.map_err(text)? else { return Ok(None) };
+    let block = receipt.block_number;
+    if receipt.status == TxStatus::Succeeded {
+        let holds = holds_payment(&receipt, claim);
+        return Ok(Some(if holds { Check::Verified { block } } else { Check::Mismatch { block } }));
+    }
+    // A transaction that failed says nothing of the payment: another one may have made it, or still may.
+    if is_used(chain, claim).await? {
+        return Ok(Some(Check::Mismatch { block }));
+    }
+    let now = chain.block_time().await.map_err(text)?;
+    let over = u64::try_from(now.seconds()).is_ok_and(|now| now >= claim.valid_before);
+    Ok(over.then_some(Check::Reverted { block }))
+}
+
+/// Whether the token has taken an authorization with our nonce (EIP-3009 `authorizationState`).
+async fn is_used(chain: &dyn Chain, claim: &Claim) -> Result<bool, String> {
+    let mut call = Vec::with_capacity(68);
+    call.extend_from_slice(&AUTHORIZATION_STATE);
+    call.extend_from_slice(claim.from.into_word().as_slice());
+    call.extend_from_slice(claim.nonce.as_slice());
+    let answer = chain.call(claim.asset, call.into(), BlockTag::Latest).await;
+    let answer = answer.map_err(|fault| fault.to_string())?;
+    match <[u8; 32]>::try_from(answer.as_ref()).map(U256::from_be_bytes) {
+        Ok(word) if word == U256::ZERO => Ok(false),
+        Ok(word) if word == U256::ONE => Ok(true),
+        Ok(_no_bool) => Err("authorizationState answered no bool".to_owned()),
+        Err(_no_word) => Err("authorizationState answered no word".to_owned()),
+    }
+}
+
 /// Whether a transaction is this payment: the token itself says that our payer's authorization with our
 /// nonce was used, and that our amount went to our payee.
-fn judge(receipt: &Receipt, claim: &Claim) -> Check {
-    let block = receipt.block_number;
-    if receipt.status == TxStatus::Reverted {
-        return Check::Reverted { block };
-    }
+fn holds_payment(receipt: &Receipt, claim: &Claim) -> bool {
     let ours = receipt.logs.iter().filter(|log| log.address == claim.asset);
     let (mut used, mut moved) = (false, false);
     for log in ours {
@@ -132,15 +165,16 @@ fn judge(receipt: &Receipt, claim: &Claim) -> Check {
             _other => {}
         }
     }
-    if used && moved { Check::Verified { block } } else { Check::Mismatch { block } }
+    used && moved
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::{Address, Bytes, U256, keccak256};
-    use bursar_chain::ports::Log;
-    use bursar_core::networks::NETWORKS;
+    use alloy_primitives::{Address, Bytes, keccak256};
+    use bursar_chain::ports::{ChainReply, Log};
+    use bursar_core::networks::{ChainId, NETWORKS};
+    use bursar_core::time::Utc;
 
     fn claim() -> Claim {
         Claim {
@@ -150,6 +184,7 @@ mod tests {
             to: Address::repeat_byte(3),
             value: U256::from(12_000),
             nonce: B256::repeat_byte(4),
+            valid_before: 1_000,
         }
     }
 
@@ -180,12 +215,14 @@ mod tests {
     fn the_topics_are_those_of_the_standards() {
         assert_eq!(keccak256("Transfer(address,address,uint256)"), TRANSFER);
         assert_eq!(keccak256("AuthorizationUsed(address,bytes32)"), AUTHORIZATION_USED);
+        let state = keccak256("authorizationState(address,bytes32)");
+        assert_eq!(state[..4], AUTHORIZATION_STATE);
     }
 
     #[test]
     fn t_05_only_this_very_payment_is_verified() {
         let claim = claim();
-        assert_eq!(judge(&receipt(&claim), &claim), Check::Verified { block: 7 });
+        assert!(holds_payment(&receipt(&claim), &claim));
         let others: [fn(&mut Claim); 5] = [
             |c| c.asset = Address::repeat_byte(7),
             |c| c.from = Address::repeat_byte(7),
@@ -196,15 +233,78 @@ mod tests {
         for change in others {
             let mut other = claim.clone();
             change(&mut other);
-            assert_eq!(judge(&receipt(&other), &claim), Check::Mismatch { block: 7 });
+            assert!(!holds_payment(&receipt(&other), &claim));
         }
         for missing in 0..2 {
             let mut half = receipt(&claim);
             half.logs.remove(missing);
-            assert_eq!(judge(&half, &claim), Check::Mismatch { block: 7 });
+            assert!(!holds_payment(&half, &claim));
         }
-        assert_eq!(judge(&sample(), &claim), Check::Mismatch { block: 7 });
+        assert!(!holds_payment(&sample(), &claim));
+    }
+
+    /// A chain that knows one transaction, one authorization and the time.
+    #[derive(Debug)]
+    struct Scripted {
+        receipt: Option<Receipt>,
+        state: Result<Bytes, ChainFault>,
+        now_s: i64,
+    }
+
+    impl Chain for Scripted {
+        fn chain_id(&self) -> ChainReply<'_, ChainId> {
+            Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
+        }
+
+        fn call(&self, to: Address, data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+            assert_eq!((to, data.len()), (claim().asset, 68));
+            Box::pin(async { self.state.clone() })
+        }
+
+        fn balance(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+            Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
+        }
+
+        fn code_at(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+            Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
+        }
+
+        fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+            Box::pin(async { Ok(self.receipt.clone()) })
+        }
+
+        fn block_time(&self) -> ChainReply<'_, Utc> {
+            Box::pin(async { Ok(Utc::from_seconds(self.now_s)) })
+        }
+
+        fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
+            Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
+        }
+    }
+
+    #[tokio::test]
+    async fn t_05_a_failed_transaction_ends_a_payment_only_when_nobody_can_make_it_any_more() {
+        let claim = claim();
         let reverted = Receipt { status: TxStatus::Reverted, ..sample() };
-        assert_eq!(judge(&reverted, &claim), Check::Reverted { block: 7 });
+        let word = |last: u8| Ok(Bytes::from(B256::with_last_byte(last)));
+        let gone = || Err(ChainFault::Unavailable { tried: Vec::new() });
+        for (state, now_s, found) in [
+            // Another transaction has made it.
+            (word(1), 999, Ok(Some(Check::Mismatch { block: 7 }))),
+            (word(1), 1_000, Ok(Some(Check::Mismatch { block: 7 }))),
+            // Another one still may.
+            (word(0), 999, Ok(None)),
+            (word(0), 1_000, Ok(Some(Check::Reverted { block: 7 }))),
+            // Nobody can say.
+            (word(2), 1_000, Err(())),
+            (Ok(Bytes::new()), 1_000, Err(())),
+            (gone(), 1_000, Err(())),
+        ] {
+            let chain = Scripted { receipt: Some(reverted.clone()), state, now_s };
+            let verdict = verdict(&chain, reverted.tx_hash, &claim).await;
+            assert_eq!(verdict.map_err(|_text| ()), found, "{chain:?}");
+        }
+        let unknown = Scripted { receipt: None, state: word(1), now_s: 1_000 };
+        assert_eq!(verdict(&unknown, reverted.tx_hash, &claim).await, Ok(None));
     }
 }
