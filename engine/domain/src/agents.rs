@@ -2,6 +2,7 @@
 
 use bursar_core::grammar::AuthMode;
 use bursar_core::ids::{AgentId, Name};
+use bursar_core::limits::REFUSALS_PER_MINUTE;
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 use bursar_core::time::Utc;
@@ -42,6 +43,28 @@ pub struct Agent {
     pub commission: Option<Commission>,
     /// Value of its requests that wait for the operator.
     pub reserved: Usd,
+    pub refusals: Refusals,
+}
+
+/// How many of an agent's asks were refused in the latest minute in which one was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Refusals {
+    minute: i64,
+    count: u32,
+}
+
+impl Refusals {
+    pub(crate) fn count(&mut self, at: Utc) {
+        let minute = at.seconds().div_euclid(60);
+        let before = if minute == self.minute { self.count } else { 0 };
+        *self = Self { minute, count: before.saturating_add(1) };
+    }
+
+    /// Whether another one is only told, not recorded: an agent must not fill the journal with asks that
+    /// come to nothing.
+    pub(crate) fn are_too_many(&self, at: Utc) -> bool {
+        self.minute == at.seconds().div_euclid(60) && self.count >= REFUSALS_PER_MINUTE
+    }
 }
 
 /// What an agent was given to work with.

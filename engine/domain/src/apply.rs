@@ -11,7 +11,7 @@ use bursar_core::money::Usd;
 use bursar_core::time::Utc;
 use bursar_x402::authorization::Authorization;
 
-use crate::agents::{Agent, Commission, PolicyRecord};
+use crate::agents::{Agent, Commission, PolicyRecord, Refusals};
 use crate::allowance::Window;
 use crate::event::{AddressAdded, Asked, Entry, Event};
 use crate::requests::{Approver, Deadline, Request, Status};
@@ -72,6 +72,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
                 suspended: false,
                 commission: None,
                 reserved: Usd::ZERO,
+                refusals: Refusals::default(),
             };
             Arc::make_mut(&mut state.agents).insert(id.clone(), Arc::new(agent));
         }
@@ -119,6 +120,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             return Some(Touched::Request(hold(state, asked, entry, *reason, deadline)));
         }
         Event::PaymentRefused { asked, refusal } => {
+            with_agent(state, &asked.agent, |agent| agent.refusals.count(at));
             let status = Status::Refused { refusal: refusal.clone(), at };
             return Some(Touched::Request(Arc::new(request(asked, entry, status))));
         }

@@ -1,6 +1,7 @@
 //! The card of a held request: decoded here once, so that every screen says the same.
 
 use bursar_core::card::{self, Card, Change, Lane, Terms};
+use bursar_core::ids::Name;
 use bursar_core::money::Usd;
 use bursar_core::time::Moment;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
@@ -10,6 +11,13 @@ use crate::state::State;
 
 /// Below it no amount is typed, unless the operator set it so.
 const TYPED_FROM: Usd = Usd::dollars(5);
+
+/// The label that the paying address has now: another one may have taken the one it had.
+fn label_now(state: &State, request: &Request) -> Name {
+    let known = state.wallet.as_ref().into_iter().flat_map(|wallet| wallet.addresses.values());
+    let paying = known.into_iter().find(|known| known.address == request.from);
+    paying.map_or_else(|| request.label.clone(), |known| known.label.clone())
+}
 
 /// What an approval of `request` would do now. `None` if the request does not wait, or if its agent or
 /// policy is gone: then there is nothing to approve.
@@ -43,7 +51,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         policy: policy.name.clone(),
         policy_version: policy.version,
         agent_name: agent.name.clone(),
-        label: request.label.clone(),
+        label: label_now(state, request),
         network_title: format!("{} ({})", network.title, network.chain),
         amount: request.amount_text(),
         unpriced: request.ask.unpriced,

@@ -9,6 +9,7 @@ use bursar_x402::signature::recover;
 
 use crate::event::{Entry, Event};
 use crate::requests::Status;
+use crate::settlement::Check;
 use crate::state::State;
 
 /// Whether `entry` may follow on `before` without the key that makes seals. `now` is the time of the
@@ -39,7 +40,10 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
         }
         Event::SettingChanged(setting) => !setting.loosens(&before.settings),
         // Only about a transaction that an agent named while the wallet was open.
-        Event::SettlementChecked { id, .. } => before.settling.contains_key(id),
+        Event::SettlementChecked { id, found } => {
+            let ends = !matches!(found, Check::Pending { .. } | Check::Off);
+            ends && before.settling.contains_key(id)
+        }
         Event::PaymentDenied { id, .. } | Event::PaymentExpired { id } => {
             before.held.contains_key(id)
         }

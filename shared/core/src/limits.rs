@@ -31,6 +31,8 @@ pub const HOLD_MS: i64 = 15 * 60 * 1000;
 pub const HELD_PER_AGENT: usize = 20;
 /// Requests that may wait at once in all.
 pub const HELD_IN_ALL: usize = 500;
+/// Refused asks of one agent that are recorded in a minute; the others are refused without a trace.
+pub const REFUSALS_PER_MINUTE: u32 = 30;
 /// A signed timestamp may be this far from our clock, both ends included.
 pub const SIGNATURE_WINDOW_S: i64 = 300;
 /// How long an accepted HMAC signature is remembered, in days of the signed timestamp.

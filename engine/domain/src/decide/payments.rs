@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::Address;
 use bursar_core::codes::Code;
-use bursar_core::hosts::HostLists;
+use bursar_core::hosts::{self, HostLists};
 use bursar_core::ids::RequestId;
 use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
 use bursar_core::money::Usd;
@@ -92,9 +92,10 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             Ok(Decision::reply(events, reply))
         }
         Verdict::Refuse(refusal) => {
-            // It will never be sent back: an agent must not fill the journal with what is refused.
-            let ask = PaymentAsk { echo: Echo::none(), ..asked.ask };
-            let asked = Box::new(Asked { ask, ..*asked });
+            if agent.refusals.are_too_many(command.moment.utc.max(state.clock)) {
+                return Ok(Decision::reply(events, Reply::Refused(refusal)));
+            }
+            let asked = Box::new(Asked { ask: briefly(asked.ask), ..*asked });
             events.push(Event::PaymentRefused { asked, refusal });
             Ok(Decision::reply(events, reply))
         }
@@ -192,6 +193,21 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
     Decision { events: Vec::new(), effects, reply: Reply::Done }
 }
 
+/// What is kept of a refused ask: it will never be sent back, and the strangers in its URLs chose how long
+/// those are.
+fn briefly(ask: PaymentAsk) -> PaymentAsk {
+    let host = |url: Option<String>| {
+        let host = hosts::host_of(&url?).ok()?;
+        Some(format!("https://{host}/"))
+    };
+    PaymentAsk {
+        echo: Echo::none(),
+        request_url: host(ask.request_url),
+        resource_url: host(ask.resource_url),
+        ..ask
+    }
+}
+
 /// The queue as it is at this moment: what is over holds nothing back, also before time was kept.
 struct Queue {
     over: Vec<RequestId>,
@@ -284,7 +300,9 @@ fn renewed(agent: &Agent, commission: &Commission, moment: &Moment) -> (Vec<Even
 /// A stored answer is not a way around the lists: the URL is no part of a bearer identity, so another one
 /// than the first is judged before the answer of the first is given.
 fn judge_another_url(hosts: &HostLists, ask: &Ask, first: &Request) -> Result<(), Refusal> {
-    if ask.payment.request_url == first.ask.request_url {
+    // Of what was refused the URLs are not kept, and its answer opens nothing.
+    let refused = matches!(first.status, Status::Refused { .. });
+    if refused || ask.payment.request_url == first.ask.request_url {
         return Ok(());
     }
     let (request, resource) = (&ask.payment.request_url, &first.ask.resource_url);

@@ -49,7 +49,7 @@ pub(super) fn report(
 /// The end of a look at the chain; about another transaction than the one that waits, it says nothing.
 pub(super) fn checked(state: &State, id: RequestId, tx_hash: B256, found: &Check) -> Decision {
     let waits = state.settling.get(&id).is_some_and(|known| known.tx_hash == Some(tx_hash));
-    let ended = !matches!(found, Check::Pending { .. });
+    let ended = !matches!(found, Check::Pending { .. } | Check::Off);
     let event = Event::SettlementChecked { id, found: found.clone() };
     Decision::done(if waits && ended { vec![event] } else { Vec::new() })
 }

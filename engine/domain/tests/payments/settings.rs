@@ -91,6 +91,43 @@ fn requests_whose_time_is_over_hold_nothing_back_before_time_is_kept() {
 }
 
 #[test]
+fn refused_asks_do_not_fill_the_journal() {
+    let mut world = ordinary();
+    let long = format!("https://api.example/{}", "a".repeat(4000));
+    let dear = PaymentAsk {
+        request_url: Some(long.clone()),
+        resource_url: Some(long),
+        ..payment(11_000_000)
+    };
+    let before = world.entries.len();
+    for _ask in 0..300 {
+        assert_eq!(world.refuses(dear.clone()).code, Code::ExceedsPerRequestMax);
+    }
+    assert_eq!(world.entries.len() - before, 30, "the others were told, and not recorded");
+    let stored = postcard::to_allocvec(&world.entries[before..]).unwrap();
+    assert!(stored.len() < 30 * 600, "{} bytes", stored.len());
+    let kept = world.records.values().next_back().unwrap();
+    assert_eq!(kept.ask.request_url.as_deref(), Some("https://api.example/"));
+    world.clock.pass(60_000);
+    world.refuses(dear);
+    assert_eq!(world.entries.len() - before, 31, "the next minute is another");
+    // What is not refused is not held up by it.
+    world.signs(payment(1000));
+}
+
+#[test]
+fn the_card_names_the_label_that_the_paying_address_has_now() {
+    let mut world = ordinary();
+    let id = world.holds(payment(2_000_000));
+    let card = world.card(id).unwrap();
+    let renamed = build::name("old");
+    world.must(Action::RenameAddress { from: card.label.clone(), to: renamed.clone() });
+    let now = world.card(id).unwrap();
+    assert_eq!((now.label, now.terms.address), (renamed, card.terms.address));
+    assert_eq!(now.digest, card.digest, "a name is no term");
+}
+
+#[test]
 fn t_14_a_clock_far_off_the_newest_block_asks_the_operator() {
     let mut world = ordinary();
     for (apart, held) in [(600_000, false), (600_001, true), (-600_000, false), (-600_001, true)] {

@@ -5,9 +5,11 @@ use alloy_primitives::B256;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::limits::{CHECK_LASTS_MS, REPORTS_PER_PAYMENT};
+use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
 use bursar_domain::settlement::{Check, News, Reported, Stage};
-use bursar_domain::{Action, Refusal, Reply};
+use bursar_domain::tail::may_follow_a_seal;
+use bursar_domain::{Action, Entry, Event, Refusal, Reply};
 use proptest::prelude::*;
 
 use crate::support::{Answer, World, build};
@@ -94,6 +96,34 @@ fn a_wrong_hash_is_not_verified_and_can_be_put_right() {
     assert!(!world.state.settling[&id].is_given_up(world.clock.utc));
     world.clock.pass(1);
     assert!(world.state.settling[&id].is_given_up(world.clock.utc));
+}
+
+#[test]
+fn only_what_a_look_can_find_may_follow_a_seal() {
+    let mut world = ordinary();
+    let id = world.signs(payment(SMALL));
+    let entry = |found: Check| Entry {
+        seq: 1,
+        at: Utc::default(),
+        event: Event::SettlementChecked { id, found },
+    };
+    let ends = [
+        Check::Verified { block: 1 },
+        Check::Reverted { block: 1 },
+        Check::Mismatch { block: 1 },
+        Check::NotFound,
+        Check::Unavailable,
+    ];
+    for found in ends.clone() {
+        assert!(!may_follow_a_seal(&world.state, &entry(found), &world.now()), "nothing waits");
+    }
+    report(&mut world, id, news(Reported::Settled, Some(1))).unwrap();
+    for found in ends {
+        assert!(may_follow_a_seal(&world.state, &entry(found), &world.now()));
+    }
+    for found in [Check::Off, Check::Pending { since: Utc(i64::MAX) }] {
+        assert!(!may_follow_a_seal(&world.state, &entry(found), &world.now()));
+    }
 }
 
 #[test]

@@ -236,7 +236,11 @@ impl World {
                 assert!(self.settlements[&first.id].is_settled());
                 return Answer::Unheard(Code::PaymentSettled.into());
             }
-            Reply::Done | Reply::Refused(_) | Reply::Reported(_) => {
+            Reply::Refused(refusal) => {
+                assert_eq!((decisive(decision), decision.effects.len()), (0, 0));
+                return Answer::Unheard(refusal.clone());
+            }
+            Reply::Done | Reply::Reported(_) => {
                 panic!("no answer to an agent: {:?}", decision.reply)
             }
         };

@@ -35,7 +35,7 @@ enum Message {
 #[derive(Clone)]
 pub struct Handle {
     queue: Sender<Message>,
-    /// Places for agents' asks. An operator's commands are few and are never turned away: least of all a
+    /// Places for agents' asks and reports. An operator's commands are few and are never turned away: least of all a
     /// freeze, when agents fill the queue.
     places: Arc<Semaphore>,
     view: watch::Receiver<Arc<View>>,
@@ -87,7 +87,7 @@ impl Handle {
     /// The refusal; `BUSY` if the queue is full; `JOURNAL_FAILED` once a commit has failed.
     pub async fn act(&self, action: Action) -> Result<Outcome, Fault> {
         let place = match &action {
-            Action::Ask(_) => Some(
+            Action::Ask(_) | Action::Report(_) => Some(
                 Arc::clone(&self.places)
                     .try_acquire_owned()
                     .map_err(|_full| Fault::new(Code::Busy))?,
