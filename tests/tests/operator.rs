@@ -4,6 +4,8 @@
 mod accounts;
 #[path = "operator/doctor.rs"]
 mod doctor;
+#[path = "operator/forged.rs"]
+mod forged;
 #[path = "operator/history.rs"]
 mod history;
 #[path = "operator/requests.rs"]

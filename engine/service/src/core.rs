@@ -65,6 +65,8 @@ pub struct Core {
     gate: Arc<Gate>,
     /// Why the journal and the wallet do not fit, if they do not: nothing is automatic then.
     untrusted: Option<String>,
+    /// The journal was judged by an open wallet's key in this life of the engine, and is trusted.
+    judged: bool,
     /// Why nothing is decided any more.
     failed: Option<String>,
     last_snapshot: u64,
@@ -92,7 +94,15 @@ impl Core {
         let _proof = journal.replay(from, |entry| {
             apply(&mut state, entry);
         })?;
-        let core = Self { state, journal, gate, untrusted: None, failed: None, last_snapshot };
+        let core = Self {
+            state,
+            journal,
+            gate,
+            untrusted: None,
+            judged: false,
+            failed: None,
+            last_snapshot,
+        };
         check::check(&core.state).map_err(|violation| core.broken(&violation))?;
         Ok(core)
     }
@@ -411,7 +421,8 @@ impl Core {
         if let Some(reason) = &self.untrusted {
             tracing::warn!(reason, "the journal does not fit the wallet: every payment asks");
         }
-        Ok(self.untrusted.is_none())
+        self.judged = self.untrusted.is_none();
+        Ok(self.judged)
     }
 
     /// Reads the whole journal: what follows the seal must be what may happen while locked, and the state
@@ -464,6 +475,7 @@ impl Core {
             outcome?;
         }
         self.untrusted = None;
+        self.judged = true;
         self.journal.seal_with(key);
         self.journal.commit().map_err(|damage| self.fail(&damage))?;
         Ok(())
@@ -479,6 +491,7 @@ impl Core {
             state: self.state.published(),
             head: self.journal.durable(),
             untrusted: self.untrusted.clone(),
+            judged: self.judged,
             failed: self.failed.clone(),
             forgotten: self.journal.forgotten().unwrap_or(u32::MAX),
         }

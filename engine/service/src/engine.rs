@@ -9,6 +9,7 @@ use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::DRAIN_MS;
+use bursar_core::settings::Settings;
 use bursar_domain::Action;
 use bursar_domain::allowance::Renewal;
 use bursar_domain::requests::Status;
@@ -245,7 +246,7 @@ impl Shared {
     /// What the settings of file and journal say of the agent server. A running one keeps what it was
     /// started with.
     fn server_config(&self) -> ServerConfig {
-        let (config, settings) = (self.settings.get(), self.core.view().state.settings.clone());
+        let (config, settings) = (self.settings.get(), self.settings_in_force());
         ServerConfig {
             agent_field: self.edition.agent_field,
             folder: self.folder.path().to_owned(),
@@ -257,10 +258,26 @@ impl Shared {
         }
     }
 
+    /// What the journal says of settings, once the journal was judged: whoever can write the folder can
+    /// write an entry, and the wallet's key alone tells.
+    fn settings_in_force(&self) -> Arc<Settings> {
+        let view = self.core.view();
+        if view.judged { Arc::clone(&view.state.settings) } else { Arc::default() }
+    }
+
     /// To whom the operator has opened the agent server.
     fn exposure(&self) -> Exposure {
-        let lan = self.core.view().state.settings.allow_lan;
-        if lan { Exposure::Lan } else { Exposure::Loopback }
+        if self.settings_in_force().allow_lan { Exposure::Lan } else { Exposure::Loopback }
+    }
+
+    /// Starts a running server anew where it is open to others than the settings in force say.
+    pub(crate) async fn follow_exposure(&self) -> Result<(), Fault> {
+        let open = self.server.lock().await.as_ref().map(Server::is_open_to_network);
+        if open.is_some_and(|open| open != (self.exposure() == Exposure::Lan)) {
+            self.stop_server().await;
+            self.start_server().await?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn start_server(&self) -> Result<SocketAddr, Fault> {

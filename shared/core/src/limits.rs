@@ -3,10 +3,12 @@
 
 /// One HTTP body: the original's bound, which agents may rely on.
 pub const BODY_BYTES: usize = 1 << 20;
-/// A body of more counts as large.
-pub const SMALL_BODY_BYTES: u64 = 64 << 10;
+/// A body of which more has come counts as large.
+pub const SMALL_BODY_BYTES: usize = 64 << 10;
 /// Large bodies in memory at once: all connections with one each would take a gigabyte.
 pub const LARGE_BODIES: usize = 64;
+/// How many of them may be of other machines.
+pub const LARGE_BODIES_REMOTE: usize = 32;
 /// The payment-required header after base64: no honest offer comes near it.
 pub const PAYMENT_HEADER_BYTES: usize = 64 << 10;
 /// Nesting of a request body; the canonical-JSON vectors accept 127 and refuse 128.

@@ -37,6 +37,30 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// What of them gives less protection than the default, in words.
+    pub fn loosened(&self) -> Vec<String> {
+        let usual = Self::default();
+        let mut told = Vec::new();
+        if self.allow_lan {
+            told.push("the agent server is open to the network".to_owned());
+        }
+        if self.rate_limit_off {
+            told.push("the rate limit is off".to_owned());
+        }
+        if !self.hosts.is_empty() {
+            told.push(format!("the agent server answers to {}", self.hosts.join(", ")));
+        }
+        if self.max_validity_s > usual.max_validity_s {
+            told.push(format!("payments may stay valid for {} s unasked", self.max_validity_s));
+        }
+        if let Some(amount) = self.confirm_typing_above {
+            told.push(format!("amounts are typed from {amount} USD on"));
+        }
+        told
+    }
+}
+
 /// What happens to a bearer token that comes from another machine, in clear text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bursar_core::answers::Answer;
-use bursar_core::limits::CONNECTIONS;
+use bursar_core::limits::{CONNECTIONS, LARGE_BODIES};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
@@ -93,6 +93,36 @@ async fn t_40_the_longest_idle_makes_room_for_a_new_caller() {
     for mut kept in crowd {
         assert_eq!(kept.ask(HEALTH).await.status, 200);
     }
+}
+
+#[tokio::test]
+async fn t_40_a_byte_on_every_connection_keeps_nobody_out() {
+    let mut engine = Crowded::new().await;
+    let mut crowd = engine.crowd(CONNECTIONS).await;
+    for caller in &mut crowd {
+        caller.send(b"G").await;
+    }
+    engine.pays().await;
+}
+
+#[tokio::test]
+async fn t_40_bodies_that_come_slowly_keep_no_small_one_out() {
+    let mut engine = Crowded::new().await;
+    let mut crowd = engine.crowd(LARGE_BODIES).await;
+    for caller in &mut crowd {
+        let head =
+            "POST /sign HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2400\r\n";
+        caller.send(head.as_bytes()).await;
+        caller.send(&[b'x'; 9000]).await;
+    }
+    engine.pays().await;
+    let body = r#"{"agent_id":"ABC123"}"#;
+    let chunked = format!(
+        "POST /ping HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
+        body.len()
+    );
+    let reply = Caller::to(engine.address()).await.ask(chunked.as_bytes()).await;
+    assert_eq!(reply.status, 404, "it was read, and there is no such agent: {reply:?}");
 }
 
 #[tokio::test]

@@ -145,12 +145,12 @@ async fn an_export_has_every_row_that_fits_and_no_formula() {
 #[tokio::test]
 async fn a_large_export_comes_in_pieces() {
     let engine = TestEngine::start(Setup::default()).await;
-    engine.furnish("--day 10 --txn 3").await;
+    engine.furnish("--day 1000 --txn 10 --auto 5").await;
     let agent = engine.hire("bot", "bearer").await;
     for n in 0..400 {
         // Below the server's rate.
         engine.clock.advance(300);
-        ask(&engine, &agent, 4_000_000, n).await;
+        ask(&engine, &agent, 100_000, n).await;
     }
     let mut operator = engine.operator();
     let out = operator.outcome("history export x.csv").await;

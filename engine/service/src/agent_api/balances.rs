@@ -7,6 +7,7 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::Response;
 use bursar_core::fault::Fault;
 use bursar_core::json::{self, Object, Value};
+use bursar_core::limits::FUNDS_FOREIGN_TOKENS;
 
 use super::Api;
 use super::admit::{Incoming, admit};
@@ -43,16 +44,24 @@ fn told(body: Object, funds: &[Arc<NetworkFunds>]) -> Object {
     let entries = |native: bool| {
         funds.iter().flat_map(move |on| {
             let held = on.held.iter().filter(move |held| held.token.is_none() == native);
-            held.map(|held| Value::from(entry(on, held)))
+            held.map(move |held| (on, held))
         })
     };
-    let all: Vec<Value> = entries(true).chain(entries(false)).collect();
+    // Strangers choose how many tokens they send to an address, and what these are called.
+    let mut room = FUNDS_FOREIGN_TOKENS;
+    let mut left_out = 0_usize;
+    let listed = entries(true).chain(entries(false)).filter(|(_on, held)| {
+        let fits = held.is_verified() || room > 0;
+        room = room.saturating_sub(usize::from(!held.is_verified()));
+        left_out = left_out.saturating_add(usize::from(!fits));
+        fits
+    });
+    let all: Vec<Value> = listed.map(|(on, held)| Value::from(entry(on, held))).collect();
     let nothing = !funds.is_empty() && !funds.iter().any(|on| on.tells_anything());
     let body = body.with("balances", if nothing { Value::Null } else { Value::from(all) });
-    match troubles(funds) {
-        Some(why) => body.with("balances_error", why),
-        None => body,
-    }
+    let more = (left_out > 0).then(|| format!("{left_out} more unverified tokens are not listed."));
+    let why: Vec<String> = troubles(funds).into_iter().chain(more).collect();
+    if why.is_empty() { body } else { body.with("balances_error", why.join(" ")) }
 }
 
 fn entry(on: &NetworkFunds, held: &Held) -> Object {

@@ -94,6 +94,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Waits for the first byte of a request. An idle connection that is given up, or that the peer ends,
     /// is closed without a word.
     async fn has_next(&mut self) -> bool {
+        if !self.seat.rest() {
+            return false;
+        }
         if !self.wire.buffer.is_empty() {
             return true;
         }
@@ -101,27 +104,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.out.capacity() > KEPT_BYTES {
             self.out = Vec::new();
         }
-        if !self.seat.rest() {
-            return false;
-        }
         let idle = Duration::from_millis(IDLE_MS);
         // cancel-safe: a read that is dropped has read nothing, and whoever is given up reads no more.
-        let came = tokio::select! {
+        tokio::select! {
             biased;
             () = self.seat.given_up() => false,
             read = timeout(idle, self.wire.read()) => matches!(read, Ok(Ok(count)) if count > 0),
-        };
-        came && self.seat.work()
+        }
     }
 
     /// One request and its answer.
     async fn exchange(&mut self) -> Result<After, Gone> {
         let started = Instant::now();
-        let Head { request, framing, keeps_alive, waits_for_continue } =
-            match head::read(&mut self.wire).await {
-                Ok(head) => head,
-                Err(broken) => return self.refuse(broken, None, started).await,
-            };
+        // Until its head is whole a request keeps nobody out: one byte is cheap to send.
+        // cancel-safe: whoever is given up reads no more.
+        let head = tokio::select! {
+            biased;
+            () = self.seat.given_up() => return Err(Gone),
+            head = head::read(&mut self.wire) => head,
+        };
+        let Head { request, framing, keeps_alive, waits_for_continue } = match head {
+            Ok(head) => head,
+            Err(broken) => return self.refuse(broken, None, started).await,
+        };
+        if !self.seat.work() {
+            return Err(Gone);
+        }
         let is_old = request.version() == axum::http::Version::HTTP_10;
         let method = request.method().clone();
         let answered = match self.answer(request, framing, waits_for_continue).await {
@@ -161,7 +169,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let answering = timeout(patience, self.router.call(request));
         tokio::pin!(answering);
         let mut read_body = false;
-        let mut _kept_until_answered = None;
+        let mut room = self.seat.room();
         let answered = match asked {
             None => answering.await,
             // cancel-safe: the answer goes on where it stands, and an ask is not lost by not looking.
@@ -170,11 +178,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 answered = &mut answering => answered,
                 Ok(give) = asked => {
                     // What reads a body does nothing before it has it, so it may be dropped here.
-                    if framing.may_be_large() {
-                        let room = self.seat.room_for_large_body().ok_or(Code::Busy)?;
-                        _kept_until_answered = Some(room);
-                    }
-                    let bytes = body::read(&mut self.wire, framing, waits_for_continue).await?;
+                    let bytes =
+                        body::read(&mut self.wire, framing, waits_for_continue, &mut room).await?;
                     read_body = true;
                     let _answered_meanwhile = give.send(bytes);
                     answering.await

@@ -13,6 +13,8 @@ pub struct View {
     pub head: Head,
     /// Why every payment asks, if the journal did not fit the wallet at unlock.
     pub untrusted: Option<String>,
+    /// The journal was found to fit since the engine started: before that it is anybody's word.
+    pub judged: bool,
     /// Why nothing is decided any more.
     pub failed: Option<String>,
     /// The day before which signed asks are forgotten and refused.

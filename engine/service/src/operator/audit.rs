@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, AuditAnswer};
+use bursar_core::answers::{Answer, AuditAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::AuditOrder;
@@ -22,7 +22,15 @@ pub(super) async fn run(
         AuditOrder::Accept => {
             prove_operator(engine, dialogue).await?;
             wallet::accept(engine).await?;
-            verify(engine, None).await
+            let mut done = verify(engine, None).await?;
+            // What was accepted holds from now on: nobody should find that out later.
+            done.warnings.extend(wallet::open_to_whom(engine).await);
+            let loosened = engine.core.view().state.settings.loosened();
+            done.warnings.extend(loosened.into_iter().map(|what| Warning {
+                code: "LOOSENED".to_owned(),
+                message: format!("By this journal {what}: see `config list`."),
+            }));
+            Ok(done)
         }
     }
 }

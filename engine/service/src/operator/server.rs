@@ -52,6 +52,9 @@ async fn network_warnings(engine: &Arc<Shared>, answer: &ServerAnswer) -> Vec<Wa
 
 /// The setting holds from when the server is bound, so one that runs under the other is started anew.
 async fn start(engine: &Arc<Shared>, allow_lan: bool) -> Result<(), Fault> {
+    if allow_lan {
+        super::needs_trust(engine)?;
+    }
     let was = engine.core.view().state.settings.allow_lan;
     act(engine, Action::Set(Setting::AllowLan(allow_lan))).await?;
     if was != allow_lan {

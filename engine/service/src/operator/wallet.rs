@@ -107,7 +107,14 @@ pub(crate) async fn open_with(
         }
     }
     reissue(engine).await;
+    warnings.extend(open_to_whom(engine).await);
     Ok(warnings)
+}
+
+/// The journal has been judged: its settings hold for the agent server from now on.
+pub(super) async fn open_to_whom(engine: &Shared) -> Option<Warning> {
+    let fault = engine.follow_exposure().await.err()?;
+    Some(Warning { code: fault.code.text().to_owned(), message: fault.message })
 }
 
 /// Opens the gate, by the state that the judged journal gives.

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::connections::Room;
 use super::framing::Framing;
 use super::wire::{Broken, Wire};
 
@@ -36,6 +37,7 @@ pub(super) async fn read<S>(
     wire: &mut Wire<S>,
     framing: Framing,
     waits_for_continue: bool,
+    room: &mut Room<'_>,
 ) -> Result<Bytes, Broken>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -48,11 +50,11 @@ where
     if waits_for_continue && wire.buffer.is_empty() {
         wire.write(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
     }
-    let mut body = Reader { pace: Pace::start(wire.buffer.len()), wire };
+    let mut body = Reader { pace: Pace::start(wire.buffer.len()), wire, room };
     match announced {
         Some(length) => {
             while body.wire.buffer.len() < length {
-                body.more().await?;
+                body.more(0).await?;
             }
             Ok(body.wire.buffer.split_to(length).freeze())
         }
@@ -66,15 +68,17 @@ fn within_bound(length: u64) -> Result<usize, Code> {
 }
 
 #[derive(Debug)]
-struct Reader<'a, S> {
+struct Reader<'a, 'b, S> {
     wire: &'a mut Wire<S>,
     pace: Pace,
+    room: &'a mut Room<'b>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Reader<'_, S> {
-    async fn more(&mut self) -> Result<(), Broken> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Reader<'_, '_, S> {
+    /// `kept` is what of the body has left the buffer already.
+    async fn more(&mut self, kept: usize) -> Result<(), Broken> {
         self.pace.received += self.wire.more(self.pace.deadline()).await?;
-        Ok(())
+        Ok(self.room.grow(kept.saturating_add(self.wire.buffer.len()))?)
     }
 
     /// Chunks without extensions, and no trailers: no agent sends them, and readers differ over them.
@@ -90,7 +94,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Reader<'_, S> {
             let total = within_bound(total)?;
             while body.len() < total {
                 if self.wire.buffer.is_empty() {
-                    self.more().await?;
+                    self.more(body.len()).await?;
                 }
                 let part = self.wire.buffer.len().min(total - body.len());
                 body.extend_from_slice(&self.wire.buffer.split_to(part));
@@ -114,14 +118,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Reader<'_, S> {
                 self.line_end().await?;
                 return Ok(size);
             }
-            self.more().await?;
+            self.more(0).await?;
         }
     }
 
     async fn line_end(&mut self) -> Result<(), Broken> {
         for expected in *b"\r\n" {
             if self.wire.buffer.is_empty() {
-                self.more().await?;
+                self.more(0).await?;
             }
             if self.wire.buffer.first() != Some(&expected) {
                 return Err(Code::BadRequest.into());

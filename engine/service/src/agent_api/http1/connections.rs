@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bursar_core::codes::Code;
 use bursar_core::limits::{
-    CONNECTIONS, CONNECTIONS_FOR_LOOPBACK, CONNECTIONS_PER_PEER, LARGE_BODIES,
+    CONNECTIONS, CONNECTIONS_FOR_LOOPBACK, CONNECTIONS_PER_PEER, LARGE_BODIES, LARGE_BODIES_REMOTE,
+    SMALL_BODY_BYTES,
 };
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 use crate::agent_api::rate::fold;
 
@@ -17,13 +19,17 @@ use crate::agent_api::rate::fold;
 #[derive(Debug)]
 pub(crate) struct Connections {
     table: Mutex<Table>,
-    large_bodies: Arc<Semaphore>,
+    large_bodies: Semaphore,
+    large_remote: Semaphore,
 }
 
 impl Default for Connections {
     fn default() -> Self {
-        let large_bodies = Arc::new(Semaphore::new(LARGE_BODIES));
-        Self { table: Mutex::default(), large_bodies }
+        Self {
+            table: Mutex::default(),
+            large_bodies: Semaphore::new(LARGE_BODIES),
+            large_remote: Semaphore::new(LARGE_BODIES_REMOTE),
+        }
     }
 }
 
@@ -35,7 +41,8 @@ impl Connections {
     /// `None` where there is no room.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Seat> {
         let (id, given_up) = self.table().admit(peer)?;
-        Some(Seat { connections: Arc::clone(self), id, given_up })
+        let is_remote = !fold(peer).is_loopback();
+        Some(Seat { connections: Arc::clone(self), id, given_up, is_remote })
     }
 
     /// Closes those that are idle, and lets the others answer what they have read.
@@ -50,6 +57,36 @@ pub(super) struct Seat {
     connections: Arc<Connections>,
     id: u64,
     given_up: Arc<Notify>,
+    is_remote: bool,
+}
+
+/// The room that one body takes in memory, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Room<'a> {
+    seat: &'a Seat,
+    /// Of a large body: its place among all, and among those of other machines.
+    place: Option<(SemaphorePermit<'a>, Option<SemaphorePermit<'a>>)>,
+}
+
+impl Room<'_> {
+    /// Makes room for so many bytes of a body.
+    ///
+    /// # Errors
+    /// `BUSY` where enough large ones are in memory.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Code> {
+        if bytes <= SMALL_BODY_BYTES || self.place.is_some() {
+            return Ok(());
+        }
+        let connections = &self.seat.connections;
+        let busy = |_none| Code::Busy;
+        let remote = if self.seat.is_remote {
+            Some(connections.large_remote.try_acquire().map_err(busy)?)
+        } else {
+            None
+        };
+        self.place = Some((connections.large_bodies.try_acquire().map_err(busy)?, remote));
+        Ok(())
+    }
 }
 
 impl Seat {
@@ -58,7 +95,7 @@ impl Seat {
         self.connections.table().rest(self.id)
     }
 
-    /// A request has begun. Whether the connection still has its place.
+    /// A request's head has come. Whether the connection still has its place.
     pub(super) fn work(&self) -> bool {
         self.connections.table().work(self.id)
     }
@@ -68,9 +105,9 @@ impl Seat {
         self.given_up.notified().await;
     }
 
-    /// Room for one large body until it is dropped; `None` where there is none.
-    pub(super) fn room_for_large_body(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.connections.large_bodies).try_acquire_owned().ok()
+    /// For the body of one request.
+    pub(super) fn room(&self) -> Room<'_> {
+        Room { seat: self, place: None }
     }
 
     /// Whether this answer must be the last.

@@ -3,7 +3,7 @@
 
 use axum::http::{HeaderMap, Method, Request, Version, header};
 use bursar_core::codes::Code;
-use bursar_core::limits::{LENGTH_DIGITS, SMALL_BODY_BYTES};
+use bursar_core::limits::LENGTH_DIGITS;
 
 /// How a body is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,17 +12,6 @@ pub(super) enum Framing {
     /// So many bytes, at least one.
     Length(u64),
     Chunked,
-}
-
-impl Framing {
-    /// Whether the body takes a large body's place. Of chunks nobody knows before they have come.
-    pub(super) fn may_be_large(self) -> bool {
-        match self {
-            Framing::Empty => false,
-            Framing::Length(length) => length > SMALL_BODY_BYTES,
-            Framing::Chunked => true,
-        }
-    }
 }
 
 /// Judges `Content-Length` and `Transfer-Encoding` together.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use axum::body::{Body, to_bytes};
-use axum::http::{Response, header};
+use axum::http::{Response, StatusCode, header};
 use bursar_core::limits::REPLY_BYTES;
 use bytes::Bytes;
 
@@ -25,11 +25,12 @@ pub(super) async fn encode(
     to_head: bool,
     after: After,
 ) {
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
     let body = to_bytes(body, REPLY_BYTES).await.unwrap_or_else(|error| {
-        // Answers are made in memory and documents have a size: this one is a mistake of ours, and its
-        // reader is better off with an empty body than with half of one.
+        // Answers are made in memory and documents have a size: this one is a mistake of ours, and no
+        // answer that its reader could take for one.
         tracing::error!(%error, "an answer could not be sent");
+        parts.status = StatusCode::INTERNAL_SERVER_ERROR;
         Bytes::new()
     });
     out.clear();

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::routing::{get, post};
 use bursar_core::limits::{
-    BODY_BYTES, BODY_BYTES_PER_S, BODY_GRACE_MS, BODY_MS, HEAD_MS, LINGER_BYTES, LINGER_MS,
-    WRITE_MS,
+    BODY_BYTES, BODY_BYTES_PER_S, BODY_GRACE_MS, BODY_MS, HEAD_MS, LARGE_BODIES,
+    LARGE_BODIES_REMOTE, LINGER_BYTES, LINGER_MS, SMALL_BODY_BYTES, WRITE_MS,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::{Instant, sleep};
@@ -251,23 +251,54 @@ async fn a_stopping_server_answers_what_it_has_begun_and_closes() {
 
 #[tokio::test]
 async fn large_bodies_wait_outside_once_enough_of_them_are_in_memory() {
-    use bursar_core::limits::{LARGE_BODIES, SMALL_BODY_BYTES};
-    let small = usize::try_from(SMALL_BODY_BYTES).unwrap();
+    let small = SMALL_BODY_BYTES;
     let mut peer = Peer::new();
-    let seat = peer.connections.admit([127, 0, 0, 1].into()).unwrap();
-    let mut rooms: Vec<_> =
-        (0..LARGE_BODIES).map(|_| seat.room_for_large_body().unwrap()).collect();
-    assert!(seat.room_for_large_body().is_none());
-    let body = |bytes: usize| format!("{POST}Content-Length: {bytes}\r\n\r\n{}", "x".repeat(bytes));
-    peer.send(&body(small)).await;
-    peer.answered(&"x".repeat(small)).await;
-    rooms.pop();
-    for _twice in 0..2 {
-        peer.send(&body(small + 1)).await;
-        // The second finds the room that the first has left.
-        peer.answered(&"x".repeat(small + 1)).await;
+    let connections = Arc::clone(&peer.connections);
+    let seats: Vec<Seat> =
+        (0..LARGE_BODIES).map(|_n| connections.admit([127, 0, 0, 1].into()).unwrap()).collect();
+    let mut rooms: Vec<_> = seats.iter().map(Seat::room).collect();
+    for room in &mut rooms {
+        assert!(room.grow(small + 1).is_ok());
     }
-    rooms.push(seat.room_for_large_body().unwrap());
-    peer.send(&format!("{POST}Content-Length: {}\r\n\r\n", small + 1)).await;
+    let chunked = "Transfer-Encoding: chunked\r\n\r\n";
+    let body = |bytes: usize| {
+        let text = "x".repeat(bytes);
+        [
+            format!("{POST}Content-Length: {bytes}\r\n\r\n{text}"),
+            format!("{POST}{chunked}{bytes:x}\r\n{text}\r\n0\r\n\r\n"),
+        ]
+    };
+    // What has come of a small one takes no room, however it is framed and announced.
+    for text in body(small / 2) {
+        peer.send(&text).await;
+        peer.answered(&"x".repeat(small / 2)).await;
+    }
+    rooms.pop();
+    for text in body(small * 2) {
+        peer.send(&text).await;
+        // The second finds the room that the first has left.
+        peer.answered(&"x".repeat(small * 2)).await;
+    }
+    let mut again = seats[0].room();
+    assert!(again.grow(small + 1).is_ok());
+    let [text, _chunked] = body(small * 2);
+    peer.send(&text).await;
     peer.refused(503, Code::Busy).await;
+}
+
+#[tokio::test]
+async fn other_machines_leave_room_for_the_programs_of_this_one() {
+    let connections = Arc::new(Connections::default());
+    let seats: Vec<_> = (0..=LARGE_BODIES_REMOTE)
+        .map(|n| connections.admit([192, 168, 1, u8::try_from(n).unwrap()].into()).unwrap())
+        .collect();
+    let mut rooms: Vec<_> = seats.iter().map(Seat::room).collect();
+    let (last, others) = rooms.split_last_mut().unwrap();
+    for room in others {
+        assert!(room.grow(SMALL_BODY_BYTES + 1).is_ok());
+    }
+    assert_eq!(last.grow(SMALL_BODY_BYTES + 1), Err(Code::Busy));
+    assert!(last.grow(SMALL_BODY_BYTES).is_ok());
+    let local = connections.admit([127, 0, 0, 1].into()).unwrap();
+    assert!(local.room().grow(SMALL_BODY_BYTES + 1).is_ok());
 }

@@ -106,6 +106,7 @@ mod tests {
             state: State::default(),
             head: Head::default(),
             untrusted: told(untrusted),
+            judged: !untrusted,
             failed: told(failed),
             forgotten: 0,
         }

@@ -1,0 +1,100 @@
+//! Settings that somebody else wrote into the journal: without the wallet's key nobody can tell, so until it
+//! has judged them none of them holds.
+
+use std::sync::Arc;
+
+use bursar_core::answers::{Answer, ServerAnswer};
+use bursar_core::codes::Code;
+use bursar_core::settings::Setting;
+use bursar_domain::Event;
+use bursar_engine::journal::{Batch, Head, MemoryStore, Store};
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::operator::{Expect, Operator};
+use sha2::{Digest, Sha256};
+
+const ANY_PORT: &str = "[server]\nlisten = \"127.0.0.1:0\"\n";
+
+fn append(store: &MemoryStore, event: &Event) {
+    let mut store = store.clone();
+    let head = store.head().unwrap();
+    let seq = head.seq + 1;
+    let mut bytes = vec![1];
+    bytes.extend_from_slice(&seq.to_be_bytes());
+    bytes.extend_from_slice(&1_767_225_600_000_i64.to_be_bytes());
+    bytes.extend_from_slice(&head.hash);
+    bytes.extend_from_slice(&postcard::to_allocvec(event).unwrap());
+    let hash = Sha256::digest(&bytes).into();
+    let head = Head { seq, hash };
+    store.commit(&Batch { entries: vec![(seq, bytes)], head, ..Batch::default() }).unwrap();
+}
+
+async fn server(operator: &mut Operator) -> ServerAnswer {
+    match operator.must("server status").await {
+        Answer::Server(server) => server,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn lived() -> (TestEngine, MemoryStore) {
+    let store = MemoryStore::default();
+    let setup =
+        Setup { store: Some(Box::new(store.clone())), settings: ANY_PORT, ..Setup::default() };
+    let engine = TestEngine::start(setup).await;
+    engine.furnish("--day 10 --txn 10 --auto 0.5").await;
+    (engine, store)
+}
+
+/// The same folder and journal in the hands of another engine, which serves.
+async fn again(engine: TestEngine, store: &MemoryStore) -> TestEngine {
+    let setup = Setup {
+        store: Some(Box::new(store.clone())),
+        settings: ANY_PORT,
+        clock: Arc::clone(&engine.clock),
+        ..Setup::default()
+    };
+    let engine = engine.restart(setup).await;
+    engine.engine.start_server().await.unwrap();
+    engine
+}
+
+#[tokio::test]
+async fn a_forged_setting_opens_nothing_before_or_after_unlock() {
+    let (engine, store) = lived().await;
+    append(&store, &Event::SettingChanged(Setting::AllowLan(true)));
+    let engine = again(engine, &store).await;
+    let mut operator = engine.operator();
+    assert!(!server(&mut operator).await.open_to_network, "nobody has judged it");
+    let opened = operator.outcome("wallet open").await.reply;
+    let codes: Vec<&str> = opened.warnings.iter().map(|warning| warning.code.as_str()).collect();
+    assert!(codes.contains(&Code::JournalUntrusted.text()), "{codes:?}");
+    assert!(!server(&mut operator).await.open_to_network, "it was judged, and does not fit");
+    assert_eq!(
+        operator.refused("server start --allow-lan").await.code,
+        Code::JournalUntrusted,
+        "and nothing is opened on top of it"
+    );
+    // Whoever accepts the journal is told what that brings.
+    let accepted = operator.outcome("audit accept").await.reply;
+    let loosened: Vec<&str> = accepted
+        .warnings
+        .iter()
+        .filter(|warning| warning.code == "LOOSENED")
+        .map(|warning| warning.message.as_str())
+        .collect();
+    assert_eq!(loosened.len(), 1, "{:?}", accepted.warnings);
+    assert!(loosened[0].contains("open to the network"), "{loosened:?}");
+}
+
+#[tokio::test]
+async fn what_the_operator_set_holds_again_once_the_wallet_is_open() {
+    let (engine, store) = lived().await;
+    engine.operator().must("server start --allow-lan").await;
+    let engine = again(engine, &store).await;
+    let mut operator = engine.operator();
+    assert!(!server(&mut operator).await.open_to_network);
+    operator.must("wallet open").await;
+    assert!(server(&mut operator).await.open_to_network);
+    operator.must("wallet lock").await;
+    assert!(server(&mut operator).await.open_to_network, "it was judged in this life");
+    engine.engine.stop().await;
+}
