@@ -47,6 +47,9 @@ async fn until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
         started = start(&engine, password, args) => match started {
             Ok(server) => {
                 announce(server);
+                if engine.wallet_exists() && !engine.vault().is_unlocked() {
+                    tell("The wallet is locked, so nothing is paid: open it with `bursar wallet open`.");
+                }
                 Ok(signals.next().await)
             }
             Err(fault) => Err(fault),

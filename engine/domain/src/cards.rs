@@ -6,6 +6,7 @@ use bursar_core::money::Usd;
 use bursar_core::time::Moment;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
+use crate::decide::obstacle;
 use crate::requests::{Request, Status};
 use crate::state::State;
 
@@ -48,6 +49,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         id: request.id,
         terms,
         hold: *reason,
+        obstacle: obstacle(state, request, moment).map(|refusal| refusal.sentence().to_owned()),
         policy: policy.name.clone(),
         policy_version: policy.version,
         agent_name: agent.name.clone(),

@@ -6,7 +6,7 @@ mod policies;
 mod settlements;
 mod wallets;
 
-pub(crate) use payments::{expired, is_off};
+pub(crate) use payments::{expired, is_off, obstacle};
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;

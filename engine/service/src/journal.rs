@@ -37,6 +37,11 @@ const RECORD_BYTES: usize = 1024;
 pub enum JournalError {
     #[error("the journal is damaged at entry {seq}: {reason}")]
     Damaged { seq: u64, reason: String },
+    #[error(
+        "no entry has this head: it was mistyped, or the journal was shortened or replaced after it was \
+         noted"
+    )]
+    HeadUnmet,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -365,11 +370,7 @@ pub fn verify_chain(reader: &dyn Reader, wanted: Option<Hash>) -> Result<Head, J
     })?;
     match failure {
         Some(failure) => Err(failure),
-        None if !met => Err(JournalError::Damaged {
-            seq: at.seq,
-            reason: "the noted head is not part of this chain: it was shortened or replaced"
-                .to_owned(),
-        }),
+        None if !met => Err(JournalError::HeadUnmet),
         None => Ok(at),
     }
 }

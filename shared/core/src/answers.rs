@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::card::Card;
 use crate::fault::Fault;
-use crate::policy::Policy;
+use crate::policy::{AllowedNetworks, Policy};
 
 pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 pub use doctor::{CheckAnswer, CheckResult};
@@ -137,7 +137,10 @@ pub struct PolicyAnswer {
     pub name: String,
     pub version: u64,
     pub agents: usize,
+    /// Those it reaches now.
     pub networks: Vec<String>,
+    /// It follows the wallet's networks, instead of naming some of its own.
+    pub all_enabled: bool,
     pub payments: PaymentPolicyAnswer,
     pub trading: TradingPolicyAnswer,
     pub lending: LendingPolicyAnswer,
@@ -208,6 +211,7 @@ impl PolicyAnswer {
             version,
             agents,
             networks,
+            all_enabled: policy.networks == AllowedNetworks::AllEnabled,
             payments: PaymentPolicyAnswer {
                 enabled: payments.enabled,
                 daily: payments.daily.to_string(),

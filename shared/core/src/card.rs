@@ -124,6 +124,8 @@ pub struct Card {
     pub id: RequestId,
     pub terms: Terms,
     pub hold: HoldReason,
+    /// Why an approval would be refused as things stand now, one sentence.
+    pub obstacle: Option<String>,
     pub policy: Name,
     pub policy_version: u64,
     pub agent_name: Name,
@@ -182,7 +184,7 @@ impl Card {
             None => "not given".to_owned(),
         };
         let row = |name: &str, value: String| format!("{name:<11}{value}");
-        vec![
+        let mut lines = vec![
             format!(
                 "{}  {}  agent {} ({})",
                 self.id.short(),
@@ -218,7 +220,12 @@ impl Card {
             row("valid", format!("{} s after signing", self.terms.valid_seconds)),
             row("expires", format!("in {}", text::countdown(self.expires_in_seconds))),
             row("card", self.digest.clone()),
-        ]
+        ];
+        if let Some(obstacle) = &self.obstacle {
+            lines
+                .push(row("refused", format!("an approval would be, as things stand: {obstacle}")));
+        }
+        lines
     }
 }
 

@@ -44,7 +44,7 @@ codes! {
     // The agent's request as such.
     InvalidJson "INVALID_JSON" 400 2 "The body must be one JSON object without duplicate keys.";
     MissingAgentId "MISSING_AGENT_ID" 400 2 "Send agent_id.";
-    MissingX402Data "MISSING_X402_DATA" 400 2 "Send payment_required: the value of the 402 answer's header.";
+    MissingX402Data "MISSING_X402_DATA" 400 2 "Send payment_required, the value of the 402 answer's header, or x402_data, its JSON.";
     InvalidPaymentRequired "INVALID_PAYMENT_REQUIRED" 400 2 "payment_required must be base64 of the 402 answer's JSON, unchanged.";
     InvalidX402Data "INVALID_X402_DATA" 400 2 "x402_data must be a JSON object, sent instead of payment_required.";
     InvalidX402Format "INVALID_X402_FORMAT" 400 2 "The payment offer is not one that x402 describes.";

@@ -261,5 +261,10 @@ pub fn by_text(text: &str) -> Option<&'static Network> {
     NETWORKS.iter().find(|row| row.v1_names.iter().any(|name| name.eq_ignore_ascii_case(text)))
 }
 
+/// What an operator calls a network: anything [`by_text`] knows, or the title in any case.
+pub fn by_name(name: &str) -> Option<&'static Network> {
+    by_text(name).or_else(|| NETWORKS.iter().find(|row| row.title.eq_ignore_ascii_case(name)))
+}
+
 #[cfg(test)]
 mod tests;

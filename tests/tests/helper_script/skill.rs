@@ -11,7 +11,7 @@ use axum::routing::post;
 use bursar_chain::clock::manual::ManualClock;
 use bursar_core::codes::Code;
 use bursar_core::time::Utc;
-use bursar_demo::merchant::{Merchant, MerchantConfig, Outcome};
+use bursar_demo::merchant::{Merchant, MerchantConfig, Outcome, Version};
 use bursar_domain::settlement::Stage;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};
@@ -82,7 +82,12 @@ fn stages(engine: &TestEngine) -> Vec<Option<Stage>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_blocks_run_as_printed_in_both_modes_and_after_an_approval() {
-    for (mode, policy) in [("hmac", "--auto 5"), ("bearer", "--auto 5"), ("bearer", "--auto 0")] {
+    for (mode, policy, version) in [
+        ("hmac", "--auto 5", Version::V2),
+        ("hmac", "--auto 5", Version::V1),
+        ("bearer", "--auto 5", Version::V2),
+        ("bearer", "--auto 0", Version::V1),
+    ] {
         let now = Utc::from_seconds(jiff::Timestamp::now().as_second());
         let clock = Arc::new(ManualClock::new(now));
         let engine = TestEngine::start(Setup { clock, ..Setup::default() }).await;
@@ -95,7 +100,8 @@ async fn the_blocks_run_as_printed_in_both_modes_and_after_an_approval() {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let service = router.into_make_service_with_connect_info::<std::net::SocketAddr>();
         let server = tokio::spawn(async move { axum::serve(listener, service).await });
-        let shop = MerchantConfig::new(BASE, PAY_TO.parse().unwrap()).sell("/report", 10_000);
+        let shop =
+            MerchantConfig::new(BASE, PAY_TO.parse().unwrap()).sell_in(version, "/report", 10_000);
         let shop = Merchant::serve(shop).await.unwrap();
 
         let folder = tempfile::tempdir().unwrap();
@@ -177,7 +183,7 @@ fn the_table_of_errors_names_codes_that_exist_with_their_status() {
             assert!(named.insert(code), "{code} stands there twice");
         }
     }
-    assert_eq!(named.len(), 38);
+    assert_eq!(named.len(), 44);
 }
 
 #[test]

@@ -175,6 +175,41 @@ async fn a_policy_is_asked_what_it_would_do() {
 }
 
 #[tokio::test]
+async fn limits_that_undo_each_other_are_pointed_at() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    for (line, warnings) in [
+        ("policy create a --day 10 --txn 5 --auto 5", 0),
+        ("policy create b --day 10 --txn 5 --auto 5.01", 1),
+        ("policy edit b --auto 1", 0),
+        ("policy edit b --txn 11", 1),
+        ("policy edit b --auto 12", 2),
+    ] {
+        let reply = operator.outcome(line).await.reply;
+        assert!(reply.result.is_ok(), "{line}");
+        let codes: Vec<_> = reply.warnings.iter().map(|warning| warning.code.as_str()).collect();
+        assert_eq!(codes, vec!["LIMIT_WITHOUT_EFFECT"; warnings], "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_network_is_named_as_it_is_shown() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    operator.must("network enable 'base sepolia'").await;
+    operator.must("policy create named --networks 'Base Sepolia'").await;
+    let Answer::Policy(policy) = operator.must("policy show named").await else { panic!() };
+    assert_eq!(
+        (policy.all_enabled, &policy.networks[..]),
+        (false, &["Base Sepolia (84532)".into()][..])
+    );
+    let Answer::Policy(policy) = operator.must("policy show p").await else { panic!() };
+    assert!(policy.all_enabled && policy.networks.contains(&"Base Sepolia (84532)".into()));
+    let judged = told(&engine, "policy test named 0.4 --network 'BASE SEPOLIA'").await;
+    assert_eq!(judged.network, "Base Sepolia");
+}
+
+#[tokio::test]
 async fn words_are_shown_again_to_whoever_has_the_password() {
     let engine = TestEngine::start(Setup::default()).await;
     let mut operator = engine.operator();

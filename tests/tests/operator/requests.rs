@@ -1,10 +1,47 @@
 //! `requests` while agents do their worst.
 
-use bursar_core::answers::Answer;
+use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::limits::{HELD_PER_AGENT, URL_BYTES};
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{BASE, challenge, header};
-use bursar_tests::operator::Expect;
+use bursar_tests::operator::{Expect, Operator};
+
+/// Nobody should be asked for a yes that would come to nothing.
+#[tokio::test]
+async fn a_card_tells_that_an_approval_would_be_refused() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 5 --txn 3").await;
+    let hired = engine.hire("bot", "bearer").await;
+    let mut ids = Vec::new();
+    for n in 0..2 {
+        let offer = header(&challenge(BASE, 2_000_000, &format!("https://a.example/{n}")));
+        let (status, answer) = engine.post("/sign", &hired.ask(engine.now_s(), &offer, None)).await;
+        assert_eq!(status, 202, "{answer}");
+        ids.push(answer["request_id"].as_str().unwrap().to_owned());
+    }
+    let mut operator = engine.operator();
+    let told = async |operator: &mut Operator| {
+        let listed = operator.outcome("requests").await;
+        let Ok(Answer::Requests { requests }) = listed.reply.result else { panic!("{listed:?}") };
+        let told = |request: RequestAnswer| request.card.unwrap().obstacle;
+        requests.into_iter().map(told).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut operator).await, [None, None]);
+    operator.must("freeze").await;
+    assert!(told(&mut operator).await.iter().all(|one| one.as_ref().unwrap().contains("thaw")));
+    operator.must("thaw").await;
+    operator.must("policy edit p --txn 1").await;
+    let obstacles = told(&mut operator).await;
+    assert!(obstacles.iter().all(|one| one.as_ref().unwrap().contains("per-request")));
+    let listed = operator.outcome("requests").await;
+    let Ok(Answer::Requests { requests }) = &listed.reply.result else { panic!("{listed:?}") };
+    let lines = requests[0].card.as_ref().unwrap().lines().join("\n");
+    assert!(lines.contains("an approval would be, as things stand: Exceeds per-request maximum"));
+    let refused = operator.refused(&format!("approve {} --yes", ids[0])).await;
+    assert!(refused.message.starts_with("Not approved, and the request is closed"));
+    operator.must("policy edit p --txn 3").await;
+    operator.must(&format!("approve {} --yes", ids[1])).await;
+}
 
 #[tokio::test]
 async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {

@@ -114,21 +114,15 @@ pub(super) fn approve(
         return Ok(Decision::reply(vec![expired], Reply::Refused(Code::RequestExpired.into())));
     }
     needs_open_wallet(command)?;
-    if request.ask.unpriced {
-        return Err(Refusal::new(Code::Unpriced));
-    }
-    if state.frozen.is_some() {
-        return Err(Refusal::because(
-            Code::AgentsFrozen,
-            "All agents are frozen: `thaw` first, or deny the request.",
-        ));
-    }
+    may_be_approved(state, request)?;
     let card = cards::card(state, request, &command.moment).ok_or(Code::CardChanged)?;
     if card.digest != shown {
         return Err(Refusal::new(Code::CardChanged));
     }
     let mut events = Vec::new();
-    match fresh_verdict(state, command, request, &mut events) {
+    let (renewals, verdict) = fresh_verdict(state, &command.moment, command.trusted, request);
+    events.extend(renewals);
+    match verdict {
         Ok(()) => {
             let terms = terms(request.from, &request.ask, &command.moment, nonce)?;
             events.push(Event::PaymentApproved { id, terms });
@@ -254,37 +248,65 @@ pub(super) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commis
     Ok(commission)
 }
 
-/// Today's policy on a request that was held: tightened limits and suspended agents take effect.
+/// What an approval would be refused for at this moment.
+pub(crate) fn obstacle(state: &State, request: &Request, moment: &Moment) -> Option<Refusal> {
+    // Distrust of the journal holds a request; it refuses none.
+    let verdict = || fresh_verdict(state, moment, true, request).1;
+    may_be_approved(state, request).and_then(|()| verdict()).err()
+}
+
+/// What stands against an approval and leaves the request waiting.
+fn may_be_approved(state: &State, request: &Request) -> Result<(), Refusal> {
+    if request.ask.unpriced {
+        return Err(Refusal::new(Code::Unpriced));
+    }
+    if state.frozen.is_some() {
+        return Err(Refusal::because(
+            Code::AgentsFrozen,
+            "All agents are frozen: `thaw` first, or deny the request.",
+        ));
+    }
+    Ok(())
+}
+
+/// Today's policy on a request that was held: tightened limits and suspended agents take effect. With it
+/// the renewals of the allowance that it has counted on.
 fn fresh_verdict(
     state: &State,
-    command: &Command,
+    moment: &Moment,
+    trusted: bool,
     request: &Request,
-    events: &mut Vec<Event>,
-) -> Result<(), Refusal> {
-    let agent = state.agents.get(&request.agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
-    let commission = may_work(state, agent)?;
-    let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
-    let (renewals, spent) = renewed(agent, commission, &command.moment);
-    events.extend(renewals);
-    let verdict = assess(&Question {
-        ask: &request.ask,
-        from: request.from,
-        policy,
-        network_enabled: state.network_enabled(request.ask.chain),
-        trusted: command.trusted,
-        clock_off: is_off(&command.moment),
-        max_validity_s: state.settings.max_validity_s,
-        spent,
-        // Its own reservation is what it is about to spend.
-        reserved: agent.reserved.left_after(request.ask.usd),
-        held_by_agent: 0,
-        held_in_all: 0,
-    });
-    match verdict {
-        // Whatever a hold asks for, the operator has just given.
-        Verdict::Act | Verdict::Hold(_) => Ok(()),
-        Verdict::Refuse(refusal) => Err(refusal),
-    }
+) -> (Vec<Event>, Result<(), Refusal>) {
+    let mut events = Vec::new();
+    let mut judge = || {
+        let gone = Refusal::new(Code::AgentNotCommissioned);
+        let agent = state.agents.get(&request.agent).ok_or(gone.clone())?;
+        let commission = may_work(state, agent)?;
+        let policy = state.policy_of(agent).ok_or(gone)?;
+        let (renewals, spent) = renewed(agent, commission, moment);
+        events = renewals;
+        let verdict = assess(&Question {
+            ask: &request.ask,
+            from: request.from,
+            policy,
+            network_enabled: state.network_enabled(request.ask.chain),
+            trusted,
+            clock_off: is_off(moment),
+            max_validity_s: state.settings.max_validity_s,
+            spent,
+            // Its own reservation is what it is about to spend.
+            reserved: agent.reserved.left_after(request.ask.usd),
+            held_by_agent: 0,
+            held_in_all: 0,
+        });
+        match verdict {
+            // Whatever a hold asks for, the operator has just given.
+            Verdict::Act | Verdict::Hold(_) => Ok(()),
+            Verdict::Refuse(refusal) => Err(refusal),
+        }
+    };
+    let verdict = judge();
+    (events, verdict)
 }
 
 /// The renewal that is due, and what is spent once it has happened.

@@ -107,6 +107,7 @@ const WANTED: &[&str] = &[
     "asked: PAYMENT_EXPIRED",
     "asked: TOO_MANY_PENDING",
     "asked: X402_DISABLED",
+    "asked: refused too often to be recorded",
     "asked: while locked",
     "approved: AGENTS_FROZEN",
     "approved: CARD_CHANGED",

@@ -41,6 +41,8 @@ pub(crate) struct Agent {
     pub(crate) work: Option<Work>,
     /// How many allowances it has been given.
     pub(crate) allowances: usize,
+    /// Recorded refusals of the minute (since 1970) in which the latest was recorded.
+    refused: (i64, u32),
 }
 
 #[derive(Debug)]
@@ -91,6 +93,19 @@ pub(crate) enum Hearing {
     Earlier(RequestId, Option<Code>),
 }
 
+impl Agent {
+    /// The 30 refusals of a minute are recorded; more of them are only told.
+    pub(crate) fn is_recorded(&self, at: Utc) -> bool {
+        self.refused.0 != at.seconds().div_euclid(60) || self.refused.1 < 30
+    }
+
+    pub(crate) fn record_refusal(&mut self, at: Utc) {
+        let minute = at.seconds().div_euclid(60);
+        let before = if self.refused.0 == minute { self.refused.1 } else { 0 };
+        self.refused = (minute, before + 1);
+    }
+}
+
 impl Standing {
     pub(crate) fn waits(&self) -> bool {
         matches!(self, Standing::Waits { .. })
@@ -119,6 +134,7 @@ impl Model {
             suspended: false,
             work: None,
             allowances: 0,
+            refused: (0, 0),
         };
         Self {
             rules: [VARIANTS[0], VARIANTS[1]],

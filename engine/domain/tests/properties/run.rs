@@ -350,8 +350,17 @@ impl Run {
         let enter = |model: &mut Model, id, standing| {
             model.enter(id, Known { agent, label, ask, standing }, identity);
         };
+        let at = now.utc.max(self.journal_time());
+        let recorded = self.model.agents[agent].is_recorded(at);
         match self.world.answer(decision) {
+            Answer::Unheard(refusal) => {
+                assert!(refusals.contains(&refusal.code), "{refusal:?}, not of {refusals:?}");
+                assert!(!recorded, "a refusal left no trace");
+                self.note("asked", "refused too often to be recorded");
+            }
             Answer::Refuses(id, refusal) => {
+                assert!(recorded, "too many refusals are recorded");
+                self.model.agents[agent].record_refusal(at);
                 assert!(refusals.contains(&refusal.code), "{refusal:?}, not of {refusals:?}");
                 let left = around.rules.daily.saturating_sub(around.spent + around.reserved);
                 let bound = match refusal.code {
@@ -426,12 +435,19 @@ impl Run {
             (Shown::WhenItCame, None) | (Shown::Never, _) => ("0".repeat(64), false),
         };
         let action = self.world.approval(id, &digest);
+        let foretold = self.world.card(id).and_then(|card| card.obstacle);
+        assert!(!self.model.frozen || self.world.card(id).is_none() || foretold.is_some());
         if self.refuses_or_ends("approved", id, &now, fits, action.clone()) {
             return;
         }
         let decision = self.perform(action).expect("the approval is heard");
         assert_eq!((decision.reply.clone(), decisive(&decision)), (Reply::Request(id), 1));
         self.second_look(id, &decision, &now);
+        let came = match &self.world.records[&id].status {
+            Status::Refused { refusal, .. } => Some(refusal.sentence().to_owned()),
+            _approved => None,
+        };
+        assert_eq!(foretold, came, "the card told otherwise");
     }
 
     fn change_and_approve(&mut self, pick: Pick, variant: usize) {

@@ -156,7 +156,11 @@ impl Route {
     fn describe(&self) -> Value {
         let mut responses: BTreeMap<String, Value> = BTreeMap::new();
         for (status, schema) in self.answers {
-            let kind = if *schema == "Text" { "text/plain" } else { "application/json" };
+            let kind = match (*schema, self.path) {
+                ("Text", "/sign/helper") => "text/x-python",
+                ("Text", _) => "text/plain",
+                _ => "application/json",
+            };
             responses.insert(
                 status.to_string(),
                 json!({ "description": "", "content": { kind: { "schema": reference(schema) } } }),
@@ -222,7 +226,7 @@ pub fn document() -> Value {
             "description": "What AI agents call to pay. Read GET /agent for the way of a payment.",
             "license": { "name": "MIT OR Apache-2.0" },
         },
-        "servers": [{ "url": "http://127.0.0.1:9402" }],
+        "servers": [{ "url": "/" }],
         "paths": paths,
         "components": { "schemas": schemas::all() },
     })

@@ -93,7 +93,8 @@ fn agent(api: &Api, incoming: &Incoming) -> Result<Object, Fault> {
     let described = Object::new()
         .with(api.agent_field, agent.id.as_str())
         .with("name", agent.name.as_str())
-        .with("status", view.state.status(agent, moment).text());
+        .with("status", view.state.status(agent, moment).text())
+        .with("frozen", view.state.frozen.is_some());
     let Some(policy) = view.state.policy_of(agent) else { return Ok(described) };
     let payments = &policy.payments;
     Ok(described

@@ -66,6 +66,10 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         Answered::Settled(record) => return Ok(status::settled(&record)),
         Answered::Done | Answered::Reported(_) => return Err(Fault::new(Code::InternalError)),
     };
+    if record.is_held() {
+        let (id, agent, amount) = (record.id.short(), &record.agent, record.amount_text());
+        tracing::info!(id, %agent, amount, "a payment waits for the operator: `bursar requests`");
+    }
     let mut signature = None;
     for slip in outcome.slips {
         // A signer that refuses, or a freeze in between: the authorization stays, a poll tells the rest.

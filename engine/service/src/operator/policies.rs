@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, RehearsalAnswer};
+use bursar_core::answers::{Answer, RehearsalAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::PolicyOrder;
@@ -34,19 +34,38 @@ pub(super) async fn run(engine: &Arc<Shared>, order: PolicyOrder) -> Result<Done
         }
         PolicyOrder::Create { name, options } => {
             let policy = Box::new(options.apply(&Policy::default()));
+            let warnings = doubts(&policy);
             act(engine, Action::CreatePolicy { name: name.clone(), policy }).await?;
-            show(engine, &name)
+            Ok(Done { warnings, ..show(engine, &name)? })
         }
         PolicyOrder::Edit { name, options } => {
             let policy = Box::new(options.apply(&find(engine, &name)?.policy));
+            let warnings = doubts(&policy);
             act(engine, Action::EditPolicy { name: name.clone(), policy }).await?;
-            show(engine, &name)
+            Ok(Done { warnings, ..show(engine, &name)? })
         }
         PolicyOrder::Delete { name } => {
             act(engine, Action::DeletePolicy { name: name.clone() }).await?;
             Ok(Answer::Deleted { name: name.as_str().to_owned() }.into())
         }
     }
+}
+
+/// Limits that another one leaves without effect: allowed, and most likely a slip.
+fn doubts(policy: &Policy) -> Vec<Warning> {
+    let limits = &policy.payments;
+    let mut doubts = Vec::new();
+    let mut doubt = |message: &str| {
+        doubts
+            .push(Warning { code: "LIMIT_WITHOUT_EFFECT".to_owned(), message: message.to_owned() });
+    };
+    if limits.auto_below > limits.per_request {
+        doubt("--auto lies above --txn: every payment that is allowed at all is signed unasked.");
+    }
+    if limits.per_request > limits.daily {
+        doubt("--txn lies above --day: the daily limit refuses such a payment.");
+    }
+    doubts
 }
 
 /// Asks the rules about a payment that nobody asked for.
@@ -62,7 +81,7 @@ fn rehearse(
         view.state.network_enabled(row.chain) && record.policy.networks.allows(row.chain)
     };
     let row = match network {
-        Some(name) => networks::by_text(name).ok_or_else(|| {
+        Some(name) => networks::by_name(name).ok_or_else(|| {
             let message = format!("{name} is not a network Bursar knows: see `network list`.");
             Fault::because(Code::NothingFound, message)
         })?,

@@ -76,6 +76,9 @@ pub(super) async fn approve(
     if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
         return Err(Fault::new(Code::CardChanged));
     }
+    if request.ask.unpriced {
+        return Err(Fault::new(Code::Unpriced));
+    }
     let agreed = order.yes || dialogue.asking() == Asking::Agreed;
     confirm(&card, order.confirm, agreed, dialogue).await?;
     let nonce = engine.random()?;

@@ -6,7 +6,7 @@ use bursar_core::answers::{Answer, ServerAnswer, StatusAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{NetworkOrder, ServerOrder};
-use bursar_core::networks::{NETWORKS, Network, by_text};
+use bursar_core::networks::{NETWORKS, Network, by_name};
 use bursar_core::settings::Setting;
 use bursar_core::settings::keys::Key;
 use bursar_domain::Action;
@@ -83,7 +83,7 @@ pub(super) async fn network(engine: &Arc<Shared>, order: NetworkOrder) -> Result
 }
 
 fn named(network: &str) -> Result<&'static Network, Fault> {
-    by_text(network).ok_or_else(|| {
+    by_name(network).ok_or_else(|| {
         Fault::because(
             Code::NothingFound,
             format!("{network} is not a network Bursar knows: see `network list`."),

@@ -13,6 +13,14 @@ pub(super) struct Breaker {
     last_failure_ms: u64,
 }
 
+/// What one more failure did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fall {
+    Stands,
+    Opens,
+    StaysOpen,
+}
+
 impl Breaker {
     /// Whether a question may be asked now. After the cool-down one is, and it is the trial.
     pub(super) fn admit(&mut self, now_ms: u64) -> bool {
@@ -26,20 +34,25 @@ impl Breaker {
         }
     }
 
-    pub(super) fn succeeded(&mut self) {
+    /// Whether it was open.
+    pub(super) fn succeeded(&mut self) -> bool {
+        let before = self.open_until_ms;
         *self = Self { last_failure_ms: self.last_failure_ms, ..Self::default() };
+        before.is_some()
     }
 
-    /// Whether it is open now.
-    pub(super) fn failed(&mut self, now_ms: u64, limits: &RpcLimits) -> bool {
+    pub(super) fn failed(&mut self, now_ms: u64, limits: &RpcLimits) -> Fall {
         self.on_trial = false;
         self.last_failure_ms = now_ms;
         self.failures = self.failures.saturating_add(1);
         if self.failures < limits.breaker_failures {
-            return false;
+            return Fall::Stands;
         }
-        self.open_until_ms = Some(now_ms.saturating_add(limits.breaker_cool_down_ms));
-        true
+        let until = now_ms.saturating_add(limits.breaker_cool_down_ms);
+        match self.open_until_ms.replace(until) {
+            None => Fall::Opens,
+            Some(_before) => Fall::StaysOpen,
+        }
     }
 
     /// The question ended without telling anything about the endpoint. Without this, a caller that stops
@@ -72,11 +85,15 @@ mod tests {
     #[test]
     fn it_opens_at_the_third_failure_in_a_row_and_not_before() {
         let mut breaker = Breaker::default();
-        assert!(!breaker.failed(0, &limits()) && !breaker.failed(0, &limits()));
-        breaker.succeeded();
-        assert!(!breaker.failed(0, &limits()) && !breaker.failed(0, &limits()));
+        let fail_twice = |breaker: &mut Breaker| {
+            assert_eq!(breaker.failed(0, &limits()), Fall::Stands);
+            assert_eq!(breaker.failed(0, &limits()), Fall::Stands);
+        };
+        fail_twice(&mut breaker);
+        assert!(!breaker.succeeded(), "it was never open");
+        fail_twice(&mut breaker);
         assert!(breaker.admit(0));
-        assert!(breaker.failed(0, &limits()));
+        assert_eq!(breaker.failed(0, &limits()), Fall::Opens);
         assert!(!breaker.admit(99));
     }
 
@@ -84,9 +101,9 @@ mod tests {
     fn after_the_cool_down_one_trial_decides() {
         let mut breaker = opened_at(0);
         assert!(breaker.admit(100) && !breaker.admit(100), "one trial only");
-        assert!(breaker.failed(150, &limits()), "one failed trial opens it again");
+        assert_eq!(breaker.failed(150, &limits()), Fall::StaysOpen, "one failed trial is enough");
         assert!(!breaker.admit(249) && breaker.admit(250));
-        breaker.succeeded();
+        assert!(breaker.succeeded());
         assert!(breaker.admit(251) && breaker.admit(251), "closed for everybody");
         assert_eq!(breaker.last_failure_ms(), 150);
     }

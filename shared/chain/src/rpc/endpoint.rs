@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bursar_core::networks::ChainId;
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use crate::outbound::{Target, TargetFault};
 use crate::ports::EndpointLabel;
-use crate::rpc::breaker::Breaker;
+use crate::rpc::breaker::{Breaker, Fall};
 use crate::rpc::config::{ConfigError, RpcLimits};
 use crate::rpc::identity::{Check, Identity};
 use crate::rpc::setback::Health;
@@ -114,12 +114,23 @@ impl Permit<'_> {
         self.settled = true;
         let mut standing = self.endpoint.standing();
         match health {
-            Health::Well => standing.breaker.succeeded(),
+            Health::Well => {
+                if standing.breaker.succeeded() {
+                    info!(endpoint = %self.endpoint.label(), "answers again");
+                }
+            }
             Health::Untold => standing.breaker.abandoned(),
             Health::Ill => {
-                if standing.breaker.failed(now_ms, &self.endpoint.limits) {
+                let fall = standing.breaker.failed(now_ms, &self.endpoint.limits);
+                if fall != Fall::Stands {
                     standing.identity.doubt();
-                    warn!(endpoint = %self.endpoint.label(), "endpoint left alone after failures");
+                }
+                // Once, and not with every trial until it is back.
+                if fall == Fall::Opens {
+                    warn!(
+                        endpoint = %self.endpoint.label(),
+                        "does not answer: left alone, and tried again after pauses"
+                    );
                 }
             }
         }

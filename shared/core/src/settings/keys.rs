@@ -117,7 +117,7 @@ settings! {
         "The longest life that a payment may be given without asking you.";
     VerifySettlements "payments.verify_settlements" File Switch "true"
         "Whether payments that agents report as settled are looked up on the chain.";
-    ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment"
+    ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5"
         "From this amount on, an approval asks you to type the amount.";
 }
 

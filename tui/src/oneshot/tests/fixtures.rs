@@ -176,6 +176,7 @@ pub(super) fn card(request_url: &str) -> Card {
         digest: digest(&terms, HoldReason::AboveThreshold, 3),
         terms,
         hold: HoldReason::AboveThreshold,
+        obstacle: None,
         policy: "small spender".parse().unwrap(),
         policy_version: 3,
         agent_name: "report bot".parse().unwrap(),

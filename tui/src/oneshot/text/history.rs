@@ -20,7 +20,7 @@ pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
         let count = history.requests.len().saturating_mul(5).min(HISTORY_ROWS);
         to.next(
             "Older ones",
-            &format!("bursar history --limit {count}   all of them: bursar history export <file>"),
+            &format!("the same with --limit {count}   all of them: bursar history export <file>"),
         );
     }
     to.next("All about one with", &format!("bursar receipt {}", short(&newest.id)));

@@ -12,9 +12,10 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
         agents => format!("used by {}", count(agents, "agent")),
     };
     let payments = &policy.payments;
+    let all = if policy.all_enabled { "all that are on: " } else { "" };
     let mut rows = vec![
         ("policy", format!("{}, version {}, {used}", policy.name, policy.version)),
-        ("networks", list(&policy.networks, "none")),
+        ("networks", format!("{all}{}", list(&policy.networks, "none"))),
         ("payments", switch(payments.enabled)),
         (
             "  limits",

@@ -21,7 +21,11 @@ pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
                 for line in card.lines() {
                     to.line(&line);
                 }
-                to.line(&format!("Decide with: bursar approve {id}   or: bursar deny {id}"));
+                if card.obstacle.is_some() {
+                    to.line(&format!("Decide with: bursar deny {id}"));
+                } else {
+                    to.line(&format!("Decide with: bursar approve {id}   or: bursar deny {id}"));
+                }
             }
             None => line(to, &id, request),
         }

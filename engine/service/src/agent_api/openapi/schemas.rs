@@ -1,13 +1,18 @@
 //! The shapes of bodies and answers, in JSON Schema.
 
+use std::collections::BTreeSet;
+
 use bursar_core::codes::Code;
 use serde_json::{Value, json};
 
-use super::reference;
+use super::{ROUTES, Route, reference};
 
 /// Every schema that a route names.
 pub(super) fn all() -> Value {
-    let codes: Vec<&str> = Code::ALL.iter().map(|code| code.text()).collect();
+    // What this server answers with; the table of codes has those of the operator's commands as well.
+    let codes: BTreeSet<Code> = ROUTES.iter().flat_map(Route::all_codes).collect();
+    let codes: Vec<Value> =
+        codes.iter().map(|code| code.text().into()).chain([Value::Null]).collect();
     let text = json!({ "type": "string" });
     let count = json!({ "type": "integer", "minimum": 0 });
     let maybe = |kind: &str| json!({ "type": [kind, "null"] });
@@ -42,7 +47,7 @@ pub(super) fn all() -> Value {
             "max_micro": micro,
             "remaining_micro": micro,
             "agent_name": text,
-        }), &[]),
+        }), &["code"]),
         "Health": object(json!({ "status": { "const": "ok" } }), &["status"]),
         "Status": object(json!({
             "service": text, "version": text, "status": { "const": "ready" },
@@ -55,7 +60,7 @@ pub(super) fn all() -> Value {
             "agent_status": { "type": "string", "enum": ["active", "limit_reached"] },
         }), &["status", "agent_name", "agent_status"]),
         "ReadRequest": proven(json!({}), &[]),
-        "SignRequest": proven(json!({
+        "SignRequest": either(proven(json!({
             "payment_required": { "type": "string",
                 "description": "The value of the 402 answer's PAYMENT-REQUIRED header, unchanged." },
             "x402_data": { "type": "object",
@@ -63,7 +68,7 @@ pub(super) fn all() -> Value {
             "request_url": text,
             "idempotency_key": { "type": "string", "minLength": 1, "maxLength": 128,
                 "description": "Bearer mode: a new one for each purchase of the same offer." },
-        }), &[]),
+        }), &[]), &["payment_required", "x402_data"]),
         "Signed": object(json!({
             "status": { "const": "success" }, "x402_version": { "type": "integer", "enum": [1, 2] },
             "header_name": { "type": "string", "enum": ["PAYMENT-SIGNATURE", "X-PAYMENT"] },
@@ -120,4 +125,13 @@ pub(super) fn all() -> Value {
 
 fn object(properties: Value, required: &[&str]) -> Value {
     json!({ "type": "object", "required": required, "properties": properties })
+}
+
+/// `schema` with exactly one of the fields `names`.
+fn either(mut schema: Value, names: &[&str]) -> Value {
+    let choices: Vec<Value> = names.iter().map(|name| json!({ "required": [name] })).collect();
+    if let Some(schema) = schema.as_object_mut() {
+        schema.insert("oneOf".to_owned(), choices.into());
+    }
+    schema
 }
