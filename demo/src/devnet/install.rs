@@ -87,9 +87,8 @@ fn chosen(around: &Surroundings) -> Option<Result<PathBuf, MissingChain>> {
 #[cfg(unix)]
 mod tests {
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
+    use std::process::Command;
 
     fn around(folder: &Path) -> Surroundings {
         Surroundings {
@@ -100,10 +99,13 @@ mod tests {
         }
     }
 
+    /// Written by a process of its own: were it open for writing here, another thread's child might have it
+    /// open too when it is to be run ("text file busy").
     fn script(folder: &Path, name: &str, body: &str) {
-        let file = folder.join(name);
-        fs::write(&file, format!("#!/bin/sh\n{body}\n")).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1" && chmod 755 "$1""#;
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", write, "sh"]).arg(folder.join(name)).arg(body);
+        assert!(shell.status().unwrap().success());
     }
 
     #[test]
