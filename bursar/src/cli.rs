@@ -11,7 +11,7 @@ use bursar_core::grammar::{ConfigOrder, Order};
 use bursar_core::wire::Asking;
 use bursar_tui::oneshot::{self, Options};
 use bursar_tui::secret_source::SecretSource;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// A self-custodial wallet that pays for AI agents, within limits you set.
 #[derive(Debug, Parser)]
@@ -24,8 +24,33 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
+    #[command(flatten)]
+    pub(crate) screen: Screen,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+/// Options of the console, which is what runs when no command is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Options of the console (no command)")]
+pub(crate) struct Screen {
+    /// Show everything and decide nothing.
+    #[arg(long)]
+    pub(crate) observe: bool,
+    /// Draw with ASCII alone; by itself where the locale is not UTF-8.
+    #[arg(long)]
+    pub(crate) ascii: bool,
+    /// Colours; `auto` obeys NO_COLOR.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) color: Color,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 /// Options that every command takes, before or after its name.

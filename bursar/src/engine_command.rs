@@ -88,7 +88,7 @@ async fn start(
 }
 
 /// The password of an option or of the environment; the engine never asks at a terminal.
-async fn password(source: SecretSource) -> Result<Option<SecretString>, Fault> {
+pub(crate) async fn password(source: SecretSource) -> Result<Option<SecretString>, Fault> {
     let read = tokio::task::spawn_blocking(move || source.read(&mut Stdin)).await;
     match read.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?? {
         Some(Secret(bytes)) => {

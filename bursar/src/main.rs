@@ -2,6 +2,7 @@
 
 mod cli;
 mod companion;
+mod console;
 mod engine_command;
 mod panics;
 mod process;
@@ -18,7 +19,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_tui::oneshot;
 
-use cli::{Cli, Command, Global};
+use cli::{Cli, Command, Global, Screen};
 
 /// How long a thread that is stuck in a read, at a prompt for example, may hold up the end.
 const LINGER_MS: u64 = 100;
@@ -28,8 +29,19 @@ fn main() -> ExitCode {
     panics::install();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     ExitCode::from(match Cli::read(arguments.iter().cloned()) {
-        Ok(Cli { global, command: Some(command) }) => dispatch(&global, command),
-        Ok(Cli { global, command: None }) => usage::nothing_asked(&global),
+        Ok(Cli { global, screen, command: Some(command) }) => {
+            if screen != Screen::default() {
+                usage::for_the_console_only(&global)
+            } else {
+                dispatch(&global, command)
+            }
+        }
+        Ok(Cli { global, screen, command: None }) if console::is_possible(&global) => {
+            process::log_to_stderr("off");
+            process::allow_open_files();
+            in_runtime("console", &global, console::run(&global, &screen))
+        }
+        Ok(Cli { global, command: None, .. }) => usage::nothing_asked(&global),
         Err(error) => usage::not_understood(&error, &arguments),
     })
 }

@@ -14,7 +14,7 @@ use crate::cli::{Cli, Global};
 const FIRST_STEPS: &str = "\
 bursar: a self-custodial wallet that pays for AI agents, within limits you set.
 
-Start with:
+In a terminal `bursar` alone opens the console; here is none. Step by step:
   bursar wallet create <name>           an encrypted wallet in your data folder
   bursar engine                         the engine that agents call; leave it running
 and in another terminal:
@@ -28,7 +28,13 @@ and in another terminal:
 Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bursar --help
 ";
 
-/// `bursar` alone: this version has no console to open.
+/// Options of the console beside a command.
+pub(crate) fn for_the_console_only(global: &Global) -> u8 {
+    let message = "--observe, --ascii and --color are for the console: leave the command out.";
+    crate::failed("bursar", global, Fault::because(Code::BadInput, message))
+}
+
+/// `bursar` alone, where no terminal is there for the console.
 pub(crate) fn nothing_asked(global: &Global) -> u8 {
     if global.json {
         let fault = Fault::because(Code::BadInput, "No command was given: see `bursar --help`.");

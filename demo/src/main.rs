@@ -36,6 +36,11 @@ enum Role {
     },
     #[command(hide = true)]
     Agent { url: String },
+    /// Pays two prices of a merchant on this machine with the agent of the environment: no money moves.
+    ///
+    /// The environment holds the agent's four variables: `eval "$(bursar agent instructions <agent>)"`. The
+    /// merchant checks the signatures and keeps them to itself; the agent's limits count them until they end.
+    Pay,
 }
 
 fn main() -> ExitCode {
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
             None => director::direct(cli.yes).await,
             Some(Role::Engine { folder }) => roles::engine(&folder).await,
             Some(Role::Merchant { pay_to, chain }) => roles::merchant(pay_to, chain).await,
+            Some(Role::Pay) => roles::pay().await,
             Some(Role::Agent { url }) => roles::agent(&url).await,
         }
     });

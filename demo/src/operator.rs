@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use bursar_core::answers::Reply;
+use bursar_core::answers::{ActivityRow, Reply};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
@@ -20,6 +20,8 @@ pub struct Outcome {
     pub prompts: Vec<Prompt>,
     /// The file that the command made.
     pub file: String,
+    /// What it told while it ran.
+    pub entries: Vec<ActivityRow>,
 }
 
 /// An operator at one link.
@@ -58,6 +60,7 @@ impl Operator {
         let asking = self.asking;
         self.link.send(&ToEngine::Run { id, order: Box::new(order), asking }).await?;
         let (mut secret, mut prompts, mut file) = (None, Vec::new(), String::new());
+        let mut entries = Vec::new();
         loop {
             match self.link.receive().await? {
                 Received::Secret { secret: Secret(bytes), .. } => {
@@ -68,9 +71,10 @@ impl Operator {
                     prompts.push(prompt);
                 }
                 Received::Message(ToClient::Done { reply, .. }) => {
-                    return Ok(Outcome { reply: *reply, secret, prompts, file });
+                    return Ok(Outcome { reply: *reply, secret, prompts, file, entries });
                 }
                 Received::Message(ToClient::Part { text, .. }) => file.push_str(&text),
+                Received::Message(ToClient::Entries { entries: told, .. }) => entries.extend(told),
                 Received::Message(ToClient::Progress { .. }) => {}
                 Received::Message(
                     ToClient::Hello { .. } | ToClient::Refused { .. } | ToClient::Welcome,

@@ -3,7 +3,8 @@
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
-use alloy_primitives::Address;
+use crate::stage::say;
+use alloy_primitives::{Address, address};
 use anyhow::{Context, bail};
 use bursar_core::networks::ChainId;
 use bursar_demo::agent::Agent;
@@ -20,6 +21,8 @@ pub(crate) const CHAIN: ChainId = ChainId(8453);
 /// Prices in smallest units of a six-decimal stablecoin.
 pub(crate) const SMALL: u128 = 12_000;
 pub(crate) const LARGE: u128 = 1_500_000;
+/// Where the merchant of `pay` would be paid.
+const NOBODY: Address = address!("0x000000000000000000000000000000000000dEaD");
 
 /// The engine that `bursar engine` runs, on a folder of the demonstration.
 pub(crate) async fn engine(folder: &Path) -> anyhow::Result<()> {
@@ -63,6 +66,27 @@ pub(crate) async fn agent(url: &str) -> anyhow::Result<()> {
         bail!("the merchant answered {}", paid.status)
     }
     Ok(())
+}
+
+/// An agent of somebody's own wallet pays a merchant in this process.
+pub(crate) async fn pay() -> anyhow::Result<()> {
+    const HINT: &str = "run `eval \"$(bursar agent instructions <agent>)\"` first";
+    let wallet = std::env::var("WALLET_URL").context(HINT)?;
+    let agent = Agent::from_environment().context(HINT)?;
+    // Nobody has the key of it, and nothing is ever settled.
+    let config = MerchantConfig::new(CHAIN, NOBODY).sell("/small", SMALL).sell("/large", LARGE);
+    let merchant = Merchant::serve(config).await?;
+    for (path, price) in [("/small", "0.012"), ("/large", "1.50")] {
+        say(&format!("A paywall asks for {price} USDC on Base:"))?;
+        let url = format!("{}{path}", merchant.url());
+        let paid = agent.buy(&wallet, &url, &|step| eprintln!("  agent: {step}")).await?;
+        say(&format!("  the merchant answered {}: {}", paid.status, paid.body))?;
+        if paid.status != 200 {
+            bail!("the merchant did not take the payment");
+        }
+    }
+    merchant.stop().await;
+    say("Both are paid as far as your wallet goes. No money moved: this merchant settles nothing.")
 }
 
 /// Tells the director where this process listens.

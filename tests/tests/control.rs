@@ -6,7 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use bursar_core::codes::Code;
-use bursar_core::wire::{ControlFile, Frame, PROTOCOL, Side, ToClient, ToEngine, proof};
+use bursar_core::grammar::Order;
+use bursar_core::wire::{Asking, ControlFile, Frame, PROTOCOL, Side, ToClient, ToEngine, proof};
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use bursar_tui::link::Link;
@@ -76,8 +77,8 @@ fn nothing_is_run_before_the_proof() {
     let (_home, data) = home();
     let engine = EngineProcess::start(&data, &Start::default());
     let mut stranger = Stranger::at(&engine.control());
-    let order = Box::new(bursar_core::grammar::Order::Freeze);
-    let asking = bursar_core::wire::Asking::Agreed;
+    let order = Box::new(Order::Freeze);
+    let asking = Asking::Agreed;
     stranger.send(&ToEngine::Run { id: 1, order, asking });
     assert_eq!(stranger.hear(), None);
 }
@@ -152,4 +153,30 @@ async fn a_new_engine_has_a_new_token_and_files_of_its_owner_alone() {
     assert_ne!(old.token, new.token);
     let stale = ControlFile { token: old.token, ..new };
     assert!(Link::connect(&stale).await.is_err());
+}
+
+/// With real processes, and over the socket: whoever watches is told before the engine is gone.
+#[test]
+fn a_watching_program_is_told_that_the_engine_stops() {
+    let (_home, data) = home();
+    let mut engine = EngineProcess::start(&data, &Start::default());
+    let control = engine.control();
+    let mut watcher = Stranger::at(&control);
+    assert_eq!(watcher.introduce(&control.token, PROTOCOL), Some(ToClient::Welcome));
+    for (id, line) in [(1, "watch --since 0"), (2, "freeze")] {
+        let order = Box::new(Order::parse_line(line).unwrap());
+        watcher.send(&ToEngine::Run { id, order, asking: Asking::Silent });
+    }
+    let (mut frozen, mut told) = (false, false);
+    while !(frozen && told) {
+        match watcher.hear() {
+            Some(ToClient::Done { id: 2, .. }) => frozen = true,
+            Some(ToClient::Entries { id: 1, entries }) => told = entries[0].kind == "frozen",
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(engine.terminate(), Some(0));
+    let Some(ToClient::Done { id: 1, reply }) = watcher.hear() else { panic!("not a word") };
+    assert_eq!(reply.result.unwrap_err().code, Code::EngineDown);
+    assert_eq!(watcher.hear(), None);
 }

@@ -2,6 +2,8 @@
 
 #[path = "operator/accounts.rs"]
 mod accounts;
+#[path = "operator/activity.rs"]
+mod activity;
 #[path = "operator/doctor.rs"]
 mod doctor;
 #[path = "operator/forged.rs"]
@@ -12,3 +14,5 @@ mod history;
 mod requests;
 #[path = "operator/settings.rs"]
 mod settings;
+#[path = "operator/watch.rs"]
+mod watch;

@@ -2,6 +2,7 @@
 //! Knows frames and no engine type; decides nothing about money. The program around it says where
 //! secrets come from and whether an engine runs.
 
+pub mod console;
 pub mod link;
 pub mod oneshot;
 pub mod secret_source;

@@ -12,10 +12,12 @@ mod sheet;
 mod talk;
 mod terminal;
 mod text;
+mod watch;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+use bursar_core::answers::{Answer, SecretField, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{Order, SeedOrder};
@@ -25,13 +27,39 @@ pub use options::{Options, Streams, out_is_terminal};
 pub use report::{Failure, fail, succeed, tell};
 pub use terminal::{ControllingTerminal, Terminal};
 
-use crate::link::Link;
+use crate::link::{Link, Secret};
 use prompt::Prompter;
 use report::Outcome;
 use talk::Talk;
+use zeroize::Zeroizing;
+
+/// An answer as text, for whoever shows it by other means than standard output. A secret that came with it
+/// is in it.
+pub(crate) fn told(
+    command: &str,
+    answer: &Answer,
+    warnings: &[Warning],
+    field: Option<SecretField>,
+    secret: Option<Secret>,
+) -> Zeroizing<String> {
+    let handed = field.map(|field| report::Handed::new(field, secret));
+    let context = text::Context { command, handed: handed.as_ref(), engine_running: true };
+    let sheet = text::sheet(answer, context);
+    let mut told = Zeroizing::new(String::with_capacity(sheet.as_str().len().saturating_add(1024)));
+    for warning in warnings {
+        told.push_str("! ");
+        told.push_str(&sheet::plain(&warning.message));
+        told.push('\n');
+    }
+    told.push_str(sheet.as_str());
+    told
+}
 
 /// Runs one command over a link that is ready for it, and gives the exit code.
 pub async fn run(link: Link, mut order: Order, options: &Options, streams: Streams<'_>) -> u8 {
+    if let Order::Watch(watch) = order {
+        return watch::run(link, watch, options, streams).await;
+    }
     let Streams { out, err, stdin, terminal, interrupt } = streams;
     let prepared = refuse_unshowable(&order, options)
         .and_then(|()| Ok(export::prepare(&mut order, options.data.as_deref())?));

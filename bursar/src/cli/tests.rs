@@ -9,7 +9,7 @@ fn read(line: &str) -> Result<Cli, clap::Error> {
 
 fn order(line: &str) -> (Global, Order) {
     match read(line).unwrap_or_else(|error| panic!("{line}: {error}")) {
-        Cli { global, command: Some(Command::Order(order)) } => (global, *order),
+        Cli { global, command: Some(Command::Order(order)), .. } => (global, *order),
         other => panic!("{line}: {other:?}"),
     }
 }

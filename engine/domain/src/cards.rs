@@ -55,7 +55,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         agent_name: agent.name.clone(),
         label: label_now(state, request),
         network_title: format!("{} ({})", network.title, network.chain),
-        amount: request.amount_text(),
+        amount: request.ask.amount_text(),
         unpriced: request.ask.unpriced,
         usd: request.ask.usd,
         spent: Change { before: spent, after: spent.checked_add(request.ask.usd).ok()? },

@@ -3,6 +3,7 @@
 
 use alloy_primitives::{Address, B256};
 use bursar_core::card::HoldReason;
+use bursar_core::hosts;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::HOLD_MS;
 use bursar_core::money::{Atoms, TokenAmount, Usd};
@@ -129,6 +130,25 @@ impl PaymentAsk {
     pub fn network(&self) -> Option<&'static Network> {
         networks::by_chain(self.chain)
     }
+
+    /// Like `1.500000 USDC`, or bare units of a token that the table does not know.
+    pub fn amount_text(&self) -> String {
+        match self.network().filter(|_known| !self.unpriced) {
+            Some(network) => {
+                let coin = &network.stablecoin;
+                let amount = TokenAmount { atoms: self.amount, decimals: coin.decimals };
+                format!("{amount} {}", coin.symbol)
+            }
+            None => format!("{} units of {}", self.amount, self.asset.to_checksum(None)),
+        }
+    }
+
+    /// Who asks for the money: the host of the URL that the agent called, else of the one that the offer
+    /// names. Never more of it, for path and query may be private.
+    pub fn host(&self) -> Option<String> {
+        let url = self.request_url.as_deref().or(self.resource_url.as_deref());
+        url.and_then(|url| hosts::host_of(url).ok())
+    }
 }
 
 impl Request {
@@ -164,18 +184,6 @@ impl Request {
         let at = u64::try_from(at.seconds()).unwrap_or(0);
         let lasts = self.ask.valid_seconds.max(MIN_VALIDITY_SECONDS);
         Some(terms.valid_before.max(at.saturating_add(lasts)))
-    }
-
-    /// Like `1.500000 USDC`, or bare units of a token that the table does not know.
-    pub fn amount_text(&self) -> String {
-        match self.ask.network().filter(|_known| !self.ask.unpriced) {
-            Some(network) => {
-                let coin = &network.stablecoin;
-                let amount = TokenAmount { atoms: self.ask.amount, decimals: coin.decimals };
-                format!("{amount} {}", coin.symbol)
-            }
-            None => format!("{} units of {}", self.ask.amount, self.ask.asset.to_checksum(None)),
-        }
     }
 
     /// Whether an authorization can still be redeemed at `now`.

@@ -13,6 +13,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::RATE_PER_MINUTE;
 use bursar_core::networks::{ChainId, NETWORKS};
+use bursar_core::settings::Notices;
 use bursar_core::settings::keys::{Home, Key};
 use url::Url;
 
@@ -32,6 +33,8 @@ pub struct Config {
     pub autostart: bool,
     /// Look payments up on the chain that their agents report as settled.
     pub verify_settlements: bool,
+    /// What consoles do about a new request.
+    pub notices: Notices,
     /// Endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
     /// Block explorers; a network without one has none here.
@@ -107,6 +110,7 @@ impl Config {
             rate_per_minute: RATE_PER_MINUTE,
             autostart: true,
             verify_settlements: true,
+            notices: Notices::default(),
             rpc: NETWORKS.iter().map(endpoints).collect(),
             explorer: BTreeMap::new(),
             sources: BTreeMap::new(),
@@ -140,6 +144,7 @@ impl Config {
             }
             Key::Autostart => self.autostart = switch(text)?,
             Key::VerifySettlements => self.verify_settlements = switch(text)?,
+            Key::ConsoleNotify => self.notices = notices(text)?,
             Key::NetworkRpc(chain) => {
                 let list = text.split(',').map(str::trim).filter(|part| !part.is_empty());
                 self.rpc.insert(chain, urls(list)?);
@@ -165,6 +170,10 @@ fn journal_only(key: Key) -> String {
 
 fn switch(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_bad| "write true or false".to_owned())
+}
+
+fn notices(text: &str) -> Result<Notices, String> {
+    Notices::parse(text).ok_or_else(|| "write all, bell or none".to_owned())
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, String> {
@@ -330,6 +339,7 @@ mod tests {
         assert_eq!(Key::Rate.row().default, config.rate_per_minute.to_string());
         assert_eq!(Key::Autostart.row().default, config.autostart.to_string());
         assert_eq!(Key::VerifySettlements.row().default, config.verify_settlements.to_string());
+        assert_eq!(Key::ConsoleNotify.row().default, config.notices.text());
         let settings = bursar_core::settings::Settings::default();
         assert_eq!(Key::MaxValidity.row().default, settings.max_validity_s.to_string());
         assert_eq!(Key::LanBearer.row().default, settings.lan_bearer.text());

@@ -8,6 +8,7 @@
 
 mod codec;
 mod memory;
+mod page;
 mod redb_store;
 mod seal;
 mod slip;
@@ -24,6 +25,7 @@ use zeroize::Zeroizing;
 
 pub use codec::{Hash, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
+pub(crate) use page::page;
 pub use redb_store::{RedbStore, look};
 pub use slip::Slip;
 use store::id_key;

@@ -1,6 +1,7 @@
 //! Turns an operator's order into commands and an answer. Knows no terminal: what must be asked goes
 //! through the [`Dialogue`].
 
+mod activity;
 mod addresses;
 mod agents;
 mod audit;
@@ -8,6 +9,7 @@ mod balances;
 mod config;
 mod describe;
 pub mod doctor;
+mod fitting;
 mod history;
 mod policies;
 mod requests;
@@ -96,6 +98,8 @@ async fn dispatch(
         Order::Approve(order) => requests::approve(engine, &order, dialogue).await,
         Order::Deny(order) => requests::deny(engine, &order).await,
         Order::History(order) => history::run(engine, order, dialogue).await,
+        Order::Activity(order) => activity::list(engine, &order).await,
+        Order::Watch(order) => activity::watch(engine, &order, dialogue).await,
         Order::Receipt(order) => history::receipt(engine, &order).await,
         Order::Config(order) => config::run(engine, order).await,
         Order::Network(order) => server::network(engine, order).await,

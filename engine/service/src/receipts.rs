@@ -85,7 +85,7 @@ fn payment(request: &Request) -> Object {
     let amount = Object::new()
         .with("micro", micro)
         .with("atomic", ask.amount.to_string())
-        .with("formatted", request.amount_text());
+        .with("formatted", request.ask.amount_text());
     Object::new()
         .with("amount", amount)
         .with("asset", ask.asset.to_checksum(None))

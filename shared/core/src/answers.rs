@@ -1,6 +1,7 @@
 //! What commands answer with: one value for `--json`, for the console and for text. Amounts are strings in
 //! dollars; a secret is never in here, it travels in a frame of its own ([`Reply::secret`]).
 
+mod activity;
 mod balances;
 mod doctor;
 mod history;
@@ -12,6 +13,7 @@ use crate::card::Card;
 use crate::fault::Fault;
 use crate::policy::{AllowedNetworks, Policy};
 
+pub use activity::{ActivityAnswer, ActivityRow};
 pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 pub use doctor::{CheckAnswer, CheckResult};
 pub use history::{ExportAnswer, HistoryAnswer, HistoryRow};
@@ -77,6 +79,7 @@ pub enum Answer {
     },
     Decided(DecidedAnswer),
     History(HistoryAnswer),
+    Activity(ActivityAnswer),
     Exported(ExportAnswer),
     /// In AP2's form, as the agent server gives it.
     Receipt(serde_json::Value),
@@ -292,6 +295,8 @@ pub struct RequestAnswer {
     pub domain: Option<String>,
     pub created: String,
     pub expires_in_seconds: Option<u64>,
+    /// The same to the millisecond, for a countdown that a program runs by itself.
+    pub expires_in_ms: Option<u64>,
     pub card: Option<Card>,
 }
 

@@ -1,6 +1,7 @@
 //! The commands of the operator. One enum serves three doors: the console's line, a one-shot's arguments
 //! and the frames of the control channel. An order never carries a secret: the engine asks for those.
 
+mod activity;
 mod address;
 mod agent;
 mod balances;
@@ -14,6 +15,7 @@ mod wallet;
 use clap::{CommandFactory, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
+pub use activity::{ActivityOrder, WatchOrder};
 pub use address::AddressOrder;
 pub use agent::{AgentOrder, AuthMode};
 pub use balances::BalancesOrder;
@@ -60,6 +62,10 @@ pub enum Order {
     Deny(Deny),
     /// Past requests, newest first, and their export.
     History(HistoryOrder),
+    /// What happened, entry by entry of the journal, newest first.
+    Activity(ActivityOrder),
+    /// What happens, as it happens: one JSON object a line, until Ctrl-C.
+    Watch(WatchOrder),
     /// The receipt of one request.
     Receipt(ReceiptOrder),
     /// Settings: look at them, change them.
@@ -125,6 +131,8 @@ impl Order {
             Order::Deny(_) => "deny",
             Order::History(HistoryOrder { export: Some(_), .. }) => "history.export",
             Order::History(_) => "history",
+            Order::Activity(_) => "activity",
+            Order::Watch(_) => "watch",
             Order::Receipt(_) => "receipt",
             Order::Config(order) => order.name(),
             Order::Network(order) => order.name(),
@@ -145,6 +153,7 @@ impl Order {
                 | Order::Deny(_)
                 | Order::Server(ServerOrder::Stop)
                 | Order::Balances(_)
+                | Order::Watch(_)
                 | Order::Address(AddressOrder::Balance { .. })
         )
     }

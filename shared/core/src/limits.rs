@@ -91,6 +91,8 @@ pub const SNAPSHOT_EVERY: u64 = 50_000;
 pub const FREE_DISK_BYTES: u64 = 64 << 20;
 /// How long an agent's call waits for a signer before it is told to poll.
 pub const SIGNER_WAIT_MS: u64 = 5_000;
+/// How long a stopping engine lets a program take for each frame that is still to be delivered.
+pub const FAREWELL_MS: u64 = 1_000;
 /// How long a stopping engine waits for calls in progress.
 pub const DRAIN_MS: u64 = 10_000;
 
@@ -114,6 +116,10 @@ pub const FRAME_DEPTH: usize = 32;
 pub const HANDSHAKE_MS: u64 = 5_000;
 /// Rows of the history in one answer: more would not fit a frame. An export has no such bound.
 pub const HISTORY_ROWS: usize = 500;
+/// Entries of the journal that one frame hands to a program that watches.
+pub const WATCH_ENTRIES: u64 = 256;
+/// Text of such a frame: as many as wait for a slow reader are held in memory.
+pub const WATCH_BYTES: usize = 64 << 10;
 /// Text in one piece of an export.
 pub const PART_BYTES: usize = 64 << 10;
 /// How long an export waits for a program that takes no more pieces: it keeps the journal from reusing space.

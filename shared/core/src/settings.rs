@@ -78,6 +78,31 @@ impl LanBearer {
     }
 }
 
+/// How a console draws attention to a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Notices {
+    /// The terminal's bell, and a notice where the terminal can show one.
+    #[default]
+    All,
+    Bell,
+    None,
+}
+
+impl Notices {
+    pub fn text(self) -> &'static str {
+        match self {
+            Notices::All => "all",
+            Notices::Bell => "bell",
+            Notices::None => "none",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Notices::All, Notices::Bell, Notices::None].into_iter().find(|one| one.text() == text)
+    }
+}
+
 /// One setting with its new value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Setting {

@@ -8,7 +8,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use crate::answers::Reply;
+use crate::answers::{ActivityRow, Reply};
 use crate::fault::Fault;
 use crate::grammar::Order;
 use crate::json;
@@ -97,6 +97,11 @@ pub enum ToClient {
     Part {
         id: u64,
         text: String,
+    },
+    /// What happened next, oldest first, to a program that watches.
+    Entries {
+        id: u64,
+        entries: Vec<ActivityRow>,
     },
     Prompt {
         id: u64,

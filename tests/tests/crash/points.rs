@@ -13,9 +13,9 @@ pub(crate) fn in_sources() -> BTreeSet<String> {
     let first = |point: &str| point.split_once('.').map(|(first, _rest)| first.to_owned());
     let families: BTreeSet<String> = points.iter().filter_map(|point| first(point)).collect();
     for (before, text) in code.iter().flat_map(|text| pieces(text, "\"")) {
-        // A file's name looks like a point.
-        let names_a_file = before.ends_with("file(") || before.ends_with("join(");
-        if is_point(&text) && !names_a_file && first(&text).is_some_and(|f| families.contains(&f)) {
+        // The name of a file or of an entry's kind looks like a point.
+        let names_else = ["file(", "join(", "=> ("].iter().any(|end| before.ends_with(end));
+        if is_point(&text) && !names_else && first(&text).is_some_and(|f| families.contains(&f)) {
             points.insert(text);
         }
     }

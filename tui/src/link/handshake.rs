@@ -84,6 +84,7 @@ fn unexpected(message: ToClient) -> Fault {
         | ToClient::Welcome
         | ToClient::Progress { .. }
         | ToClient::Part { .. }
+        | ToClient::Entries { .. }
         | ToClient::Prompt { .. }
         | ToClient::Done { .. } => super::strange(),
     }

@@ -1,4 +1,5 @@
-//! The envelope of `--json`: one object on one line, the same shape for success and failure. ASCII only, so
+//! The envelope of `--json`: one object on one line, the same shape for success and failure; and the lines of
+//! a stream. ASCII only, so
 //! that no foreign text in it can act on a terminal.
 
 use std::io::{self, Write};
@@ -68,13 +69,27 @@ impl<'a> Envelope<'a> {
     }
 
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut line = Zeroizing::new(Vec::with_capacity(ROOM));
-        let mut serializer = serde_json::Serializer::with_formatter(&mut *line, Ascii);
-        self.serialize(&mut serializer)?;
-        line.push(b'\n');
-        out.write_all(&line)?;
+        let mut text = Zeroizing::new(Vec::with_capacity(ROOM));
+        push_line(&mut text, self)?;
+        out.write_all(&text)?;
         out.flush()
     }
+}
+
+/// Writes each value on a line of its own, and hands them on at once.
+pub(super) fn write_lines(out: &mut dyn Write, values: &[impl Serialize]) -> io::Result<()> {
+    let mut text = Vec::with_capacity(ROOM);
+    for value in values {
+        push_line(&mut text, value)?;
+    }
+    out.write_all(&text)?;
+    out.flush()
+}
+
+fn push_line(text: &mut Vec<u8>, value: &impl Serialize) -> io::Result<()> {
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut *text, Ascii))?;
+    text.push(b'\n');
+    Ok(())
 }
 
 impl Serialize for Data<'_> {

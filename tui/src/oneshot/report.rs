@@ -15,6 +15,9 @@ use super::text::{self, Context};
 use super::{Options, hints};
 use crate::link::Secret;
 
+/// The command whose standard output has no envelope, with or without `--json`.
+const STREAM: &str = "watch";
+
 /// A fault, and the option or command that would have helped, if that is known here only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -139,7 +142,8 @@ fn failed(
     err: &mut dyn Write,
 ) -> u8 {
     let exit = failure.fault.code.exit();
-    if options.json {
+    // What reads a stream takes every line for an entry, so its end is told on standard error.
+    if options.json && command != Some(STREAM) {
         return written_or(Envelope::failure(command, failure, warnings).write(out), exit, err);
     }
     warn(warnings, err);

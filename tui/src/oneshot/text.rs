@@ -1,6 +1,7 @@
 //! Every answer in words: aligned, and with the next useful command where there is one. Never decides
 //! anything: what it prints is what the engine answered.
 
+mod activity;
 mod agent;
 mod balances;
 mod doctor;
@@ -48,6 +49,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Requests { requests } => request::requests(to, requests),
         Answer::Decided(decided) => request::decided(to, decided),
         Answer::History(history) => history::history(to, history),
+        Answer::Activity(activity) => activity::activity(to, activity),
         Answer::Exported(exported) => history::exported(to, exported),
         Answer::Receipt(receipt) => history::receipt(to, receipt),
         Answer::Setting(setting) => settings::setting(to, setting, context),

@@ -67,7 +67,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         Answered::Done | Answered::Reported(_) => return Err(Fault::new(Code::InternalError)),
     };
     if record.is_held() {
-        let (id, agent, amount) = (record.id.short(), &record.agent, record.amount_text());
+        let (id, agent, amount) = (record.id.short(), &record.agent, record.ask.amount_text());
         tracing::info!(id, %agent, amount, "a payment waits for the operator: `bursar requests`");
     }
     let mut signature = None;

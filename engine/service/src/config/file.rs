@@ -8,13 +8,14 @@ use bursar_core::settings::keys::Key;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Config, Source, journal_only, limited, loopback, page, urls};
+use super::{Config, Source, journal_only, limited, loopback, notices, page, urls};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
     server: ServerTable,
     payments: PaymentsTable,
+    console: ConsoleTable,
     networks: BTreeMap<String, NetworkTable>,
     confirm_typing_above: Option<IgnoredAny>,
 }
@@ -35,6 +36,12 @@ struct ServerTable {
 struct PaymentsTable {
     verify_settlements: Option<bool>,
     max_validity: Option<IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ConsoleTable {
+    notify: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -66,6 +73,10 @@ pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
     if let Some(verify) = file.payments.verify_settlements {
         config.verify_settlements = verify;
         from_file(Key::VerifySettlements);
+    }
+    if let Some(notify) = &file.console.notify {
+        config.notices = notices(notify).map_err(|why| format!("console.notify: {why}"))?;
+        from_file(Key::ConsoleNotify);
     }
     apply_networks(config, &file.networks)
 }

@@ -1,5 +1,6 @@
 //! What a running command may ask its operator, over the connection that sent the command.
 
+use bursar_core::answers::ActivityRow;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::wire::{Asking, Frame, Prompt, SecretPrompt, ToClient};
@@ -52,6 +53,22 @@ impl Dialogue {
     /// Hands over the next piece of a file.
     pub async fn part(&self, text: String) -> Result<(), Fault> {
         self.send(&ToClient::Part { id: self.id, text }).await
+    }
+
+    /// Hands over what happened next. Waits for a program that reads slowly, and ends with it when it lets go.
+    pub async fn entries(&mut self, entries: Vec<ActivityRow>) -> Result<(), Fault> {
+        let frame = Frame::json(&ToClient::Entries { id: self.id, entries });
+        let frame = frame.map_err(|_error| Fault::new(Code::InternalError))?;
+        // cancel-safe: a frame that was not handed over belongs to a command that ends here.
+        tokio::select! {
+            sent = self.out.send(frame) => sent.map_err(|_gone| Fault::new(Code::Cancelled)),
+            () = let_go(&mut self.answers) => Err(Fault::new(Code::Cancelled)),
+        }
+    }
+
+    /// Waits until the program cancels the command or is gone. Cancel-safe.
+    pub async fn let_go(&mut self) {
+        let_go(&mut self.answers).await;
     }
 
     /// Asks for a secret. The client answers from a file where it was given one, so this is also asked
@@ -110,5 +127,15 @@ impl Dialogue {
     async fn send(&self, message: &ToClient) -> Result<(), Fault> {
         let frame = Frame::json(message).map_err(|_error| Fault::new(Code::InternalError))?;
         self.out.send(frame).await.map_err(|_gone| Fault::new(Code::Cancelled))
+    }
+}
+
+/// What comes besides answers no question and is dropped.
+async fn let_go(answers: &mut mpsc::Receiver<PromptAnswer>) {
+    while let Some(answer) = answers.recv().await {
+        match answer {
+            PromptAnswer::Cancelled => return,
+            PromptAnswer::Yes(_) | PromptAnswer::Secret(_) => {}
+        }
     }
 }

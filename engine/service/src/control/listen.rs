@@ -103,7 +103,9 @@ async fn accept(
             continue;
         }
         let (engine, token) = (Arc::clone(&engine), Arc::clone(&token));
-        tokio::spawn(async move {
+        let tasks = engine.tasks.clone();
+        // Ends by itself when the engine stops, which waits for what it still has to say.
+        tasks.spawn(async move {
             let _place = place;
             if let Err(error) = serve_connected(engine, Box::new(stream), &token, &nonce).await {
                 tracing::debug!(%error, "control session ended");

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use bursar_core::answers::Reply;
 use bursar_core::grammar::Order;
-use bursar_core::limits::{FRAME_BYTES, HANDSHAKE_MS};
+use bursar_core::limits::{FAREWELL_MS, FRAME_BYTES, HANDSHAKE_MS};
 use bursar_core::wire::{Asking, Frame, ToClient, ToEngine};
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
+use tokio_util::sync::CancellationToken;
 
 use super::dialogue::{Dialogue, PromptAnswer};
 use super::handshake;
@@ -84,9 +85,11 @@ pub(super) async fn serve_connected(
 ) -> Result<(), SessionError> {
     let mut channel = Channel::new(stream);
     let patience = std::time::Duration::from_millis(HANDSHAKE_MS);
-    tokio::time::timeout(patience, handshake::accept(&mut channel, token, nonce))
-        .await
-        .map_err(|_elapsed| SessionError::TooSlow)??;
+    let meeting = tokio::time::timeout(patience, handshake::accept(&mut channel, token, nonce));
+    tokio::select! {
+        met = meeting => met.map_err(|_elapsed| SessionError::TooSlow)??,
+        () = engine.stopping.cancelled() => return Ok(()),
+    }
     serve(engine, channel).await
 }
 
@@ -97,12 +100,15 @@ pub(crate) async fn serve_attached(engine: Arc<Shared>, stream: tokio::io::Duple
     }
 }
 
+/// Serves until the program goes, or until the engine stops: then nothing more is read, and what still runs
+/// ends and is answered.
 async fn serve(engine: Arc<Shared>, mut channel: Channel) -> Result<(), SessionError> {
     let (out, mut outbox) = mpsc::channel::<Frame>(OUTBOX);
     let mut running: BTreeMap<u64, mpsc::Sender<PromptAnswer>> = BTreeMap::new();
     loop {
-        // cancel-safe: both recv and the framed reader keep what they have not handed out.
+        // cancel-safe: recv and the framed reader keep what they have not handed out.
         tokio::select! {
+            () = engine.stopping.cancelled() => break,
             frame = channel.next() => match frame? {
                 None => return Ok(()),
                 Some(Frame::Secret { id, bytes }) => {
@@ -131,9 +137,31 @@ async fn serve(engine: Arc<Shared>, mut channel: Channel) -> Result<(), SessionE
                     }
                 }
             },
-            Some(frame) = outbox.recv() => channel.send_frame(&frame).await?,
+            Some(frame) = outbox.recv() => deliver(&mut channel, &frame, &engine.stopping).await?,
         }
     }
+    // Without anybody to answer, a prompt ends its command; with the last command the outbox closes.
+    drop((out, running));
+    while let Some(frame) = outbox.recv().await {
+        deliver(&mut channel, &frame, &engine.stopping).await?;
+    }
+    Ok(())
+}
+
+/// Waits for a slow reader as long as it takes, but not while the engine stops.
+async fn deliver(
+    channel: &mut Channel,
+    frame: &Frame,
+    stopping: &CancellationToken,
+) -> Result<(), SessionError> {
+    let mut sending = std::pin::pin!(channel.send_frame(frame));
+    tokio::select! {
+        biased;
+        sent = &mut sending => return sent,
+        () = stopping.cancelled() => {}
+    }
+    let patience = std::time::Duration::from_millis(FAREWELL_MS);
+    tokio::time::timeout(patience, sending).await.map_err(|_elapsed| SessionError::TooSlow)?
 }
 
 /// Starts a command. It runs to its end although the connection may go: what it began must not be left

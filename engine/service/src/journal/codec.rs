@@ -38,25 +38,53 @@ pub(super) fn event(bytes: &[u8]) -> Option<Event> {
 
 /// Reads the entry that follows `after`.
 pub(super) fn decode(bytes: &[u8], after: Head) -> Result<Entry, String> {
-    const SHORT: &str = "the entry is cut short";
-    let (version, rest) = bytes.split_first().ok_or(SHORT)?;
-    if *version != VERSION {
-        return Err(format!("entry version {version} is not one this program knows"));
+    let parts = Parts::of(bytes)?;
+    if Some(parts.seq) != after.seq.checked_add(1) {
+        return Err(format!("it says that it is entry {}", parts.seq));
     }
-    let (seq, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
-    let (at, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
-    let (before, rest) = rest.split_first_chunk::<32>().ok_or(SHORT)?;
-    let seq = u64::from_be_bytes(*seq);
-    if Some(seq) != after.seq.checked_add(1) {
-        return Err(format!("it says that it is entry {seq}"));
-    }
-    if *before != after.hash {
+    if *parts.before != after.hash {
         return Err("its hash of the entry before does not fit".to_owned());
     }
-    let (event, left) =
-        postcard::take_from_bytes::<Event>(rest).map_err(|error| error.to_string())?;
-    if !left.is_empty() {
-        return Err("bytes follow the event".to_owned());
+    parts.entry()
+}
+
+/// Reads the entry at a place of a chain that was checked already: it must be the one of that place.
+pub(super) fn decode_at(bytes: &[u8], seq: u64) -> Result<Entry, String> {
+    let parts = Parts::of(bytes)?;
+    if parts.seq != seq {
+        return Err(format!("it says that it is entry {}", parts.seq));
     }
-    Ok(Entry { seq, at: Utc(i64::from_be_bytes(*at)), event })
+    parts.entry()
+}
+
+/// An entry's bytes, taken apart.
+struct Parts<'a> {
+    seq: u64,
+    at: Utc,
+    before: &'a Hash,
+    event: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    fn of(bytes: &'a [u8]) -> Result<Self, String> {
+        const SHORT: &str = "the entry is cut short";
+        let (version, rest) = bytes.split_first().ok_or(SHORT)?;
+        if *version != VERSION {
+            return Err(format!("entry version {version} is not one this program knows"));
+        }
+        let (seq, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
+        let (at, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
+        let (before, event) = rest.split_first_chunk::<32>().ok_or(SHORT)?;
+        let (seq, at) = (u64::from_be_bytes(*seq), Utc(i64::from_be_bytes(*at)));
+        Ok(Self { seq, at, before, event })
+    }
+
+    fn entry(self) -> Result<Entry, String> {
+        let (event, left) =
+            postcard::take_from_bytes::<Event>(self.event).map_err(|error| error.to_string())?;
+        if !left.is_empty() {
+            return Err("bytes follow the event".to_owned());
+        }
+        Ok(Entry { seq: self.seq, at: self.at, event })
+    }
 }

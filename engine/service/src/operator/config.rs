@@ -113,7 +113,8 @@ async fn warnings(engine: &Arc<Shared>, key: Key) -> Vec<Warning> {
         | Key::NetworkRpc(_)
         | Key::NetworkExplorer(_)
         | Key::MaxValidity
-        | Key::ConfirmTypingAbove => false,
+        | Key::ConfirmTypingAbove
+        | Key::ConsoleNotify => false,
     };
     if kept_by_server && engine.server.lock().await.is_some() {
         warnings.push(warning(
@@ -168,6 +169,7 @@ impl Told {
             }
             Key::MaxValidity => json!(settings.max_validity_s),
             Key::VerifySettlements => json!(config.verify_settlements),
+            Key::ConsoleNotify => json!(config.notices.text()),
             Key::ConfirmTypingAbove => {
                 let amount = settings.confirm_typing_above.map(|amount| amount.to_string());
                 return (json!(amount), "it depends on the policy: a tenth of its largest payment");
@@ -196,7 +198,8 @@ impl Told {
             | Key::Autostart
             | Key::NetworkRpc(_)
             | Key::NetworkExplorer(_)
-            | Key::VerifySettlements => self.config.source(key).text(),
+            | Key::VerifySettlements
+            | Key::ConsoleNotify => self.config.source(key).text(),
         }
     }
 }

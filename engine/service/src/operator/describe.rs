@@ -5,7 +5,6 @@ use bursar_core::answers::{
     ServerAnswer, WalletAnswer,
 };
 use bursar_core::grammar::AuthMode;
-use bursar_core::hosts;
 use bursar_core::ids::SeedId;
 use bursar_core::money::TokenAmount;
 use bursar_core::networks::{NETWORKS, Network};
@@ -120,9 +119,8 @@ pub(super) fn request(state: &State, request: &Request, moment: &Moment) -> Requ
         }
         None => request.ask.amount.to_string(),
     };
-    let url = request.ask.request_url.as_deref().or(request.ask.resource_url.as_deref());
-    let (status, left) = match &request.status {
-        Status::Held { deadline, .. } => ("pending", Some(deadline.left_ms(moment).div_ceil(1000))),
+    let (status, left_ms) = match &request.status {
+        Status::Held { deadline, .. } => ("pending", Some(deadline.left_ms(moment))),
         Status::Authorized { signature: Some(_), .. } => ("signed", None),
         Status::Authorized { signature: None, .. } => ("executing", None),
         Status::Refused { .. } => ("refused", None),
@@ -138,9 +136,10 @@ pub(super) fn request(state: &State, request: &Request, moment: &Moment) -> Requ
         amount_atomic: request.ask.amount.to_string(),
         asset: request.ask.asset.to_checksum(None),
         payee: request.ask.payee.to_checksum(None),
-        domain: url.and_then(|url| hosts::host_of(url).ok()),
+        domain: request.ask.host(),
         created: text::utc(request.created),
-        expires_in_seconds: left,
+        expires_in_seconds: left_ms.map(|ms| ms.div_ceil(1000)),
+        expires_in_ms: left_ms,
         card: cards::card(state, request, moment),
     }
 }

@@ -12,7 +12,6 @@ use bursar_core::fault::Fault;
 use bursar_core::grammar::{
     HistoryExport, HistoryFilter, HistoryLane, HistoryOrder, HistoryStatus, ReceiptOrder,
 };
-use bursar_core::hosts;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::{HISTORY_ROWS, PART_BYTES, PART_WAIT_MS};
 use bursar_core::money::TokenAmount;
@@ -194,8 +193,7 @@ fn row(
     let amount =
         coin.map(|coin| TokenAmount { atoms: ask.amount, decimals: coin.decimals }.to_string());
     let agent = state.agents.get(&request.agent).map(|agent| agent.name.as_str().to_owned());
-    let url = ask.request_url.as_deref().or(ask.resource_url.as_deref());
-    let host = url.and_then(|url| hosts::host_of(url).ok());
+    let host = ask.host();
     let tx_hash = settlement.and_then(|known| known.tx_hash).map(|hash| hash.to_string());
     let token = "the token is not in Bursar's table";
     HistoryRow {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, DecidedAnswer, RequestAnswer, Warning};
+use bursar_core::answers::{Answer, DecidedAnswer, Warning};
 use bursar_core::card::Card;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -14,6 +14,7 @@ use bursar_core::wire::Asking;
 use bursar_domain::cards;
 use bursar_domain::{Action, Request, Status};
 
+use super::fitting::keep_what_fits;
 use super::{Done, act, describe};
 use crate::control::Dialogue;
 use crate::core::Answered;
@@ -39,7 +40,7 @@ pub(super) fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<Done, 
         let decided = recent.iter().filter(|request| !view.state.held.contains_key(&request.id));
         requests.extend(decided.map(|request| describe::request(&view.state, request, &moment)));
     }
-    let left = keep_what_fits(&mut requests);
+    let left = keep_what_fits(&mut requests, FRAME_BYTES.saturating_sub(FRAME_BYTES / 8));
     let warnings = if left == 0 {
         Vec::new()
     } else {
@@ -48,22 +49,6 @@ pub(super) fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<Done, 
         vec![Warning { code: "MORE_REQUESTS".to_owned(), message }]
     };
     Ok(Done { answer: Answer::Requests { requests }, warnings, secret: None })
-}
-
-/// An answer is one frame, and agents choose how long their URLs are: they must not be able to make the
-/// queue too large to be shown. Answers how many were left out.
-fn keep_what_fits(requests: &mut Vec<RequestAnswer>) -> usize {
-    let mut room = FRAME_BYTES.saturating_sub(FRAME_BYTES / 8);
-    let fits = requests.iter().take_while(|request| {
-        let size = serde_json::to_vec(request).map_or(FRAME_BYTES, |text| text.len());
-        let fits = size <= room;
-        room = room.saturating_sub(size);
-        fits
-    });
-    let fits = fits.count();
-    let left = requests.len().saturating_sub(fits);
-    requests.truncate(fits);
-    left
 }
 
 pub(super) async fn approve(

@@ -54,7 +54,7 @@ pub fn claim(folder: &DataFolder) -> Result<Instance, Fault> {
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(unusable(&path, &error)),
         }
-        if let Some(control) = read_control(folder)? {
+        if let Some(control) = running(folder)? {
             return Ok(Instance::Running(control));
         }
         // It is starting or stopping, or is a short command that has no door.
@@ -93,7 +93,8 @@ pub fn withdraw_control(folder: &DataFolder) {
     }
 }
 
-fn read_control(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
+/// How to reach the engine that runs on the folder, if one does. Takes nothing.
+pub fn running(folder: &DataFolder) -> Result<Option<ControlFile>, Fault> {
     let path = folder.file(CONTROL);
     let Ok(found) = fs::symlink_metadata(&path) else { return Ok(None) };
     let ours = found.is_file() && found.uid() == rustix::process::geteuid().as_raw();

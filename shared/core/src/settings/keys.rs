@@ -26,6 +26,7 @@ pub enum Kind {
     Switch,
     Hosts,
     WarnOrRefuse,
+    Notices,
     Seconds,
     Usd,
     Urls,
@@ -41,6 +42,7 @@ impl Kind {
             Kind::Switch => "true or false",
             Kind::Hosts => "names, separated by commas",
             Kind::WarnOrRefuse => "warn or refuse",
+            Kind::Notices => "all, bell or none",
             Kind::Seconds => "seconds",
             Kind::Usd => "dollars",
             Kind::Urls => "URLs in the order in which they are tried",
@@ -119,6 +121,9 @@ settings! {
         "Whether payments that agents report as settled are looked up on the chain.";
     ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5"
         "From this amount on, an approval asks you to type the amount.";
+    ConsoleNotify "console.notify" File Notices "all"
+        "What a console does when a request is held and when its last minute begins: ring the terminal's bell and \
+         have it show a notice, ring alone, or nothing.";
 }
 
 impl Key {
@@ -152,7 +157,8 @@ impl Key {
             | Key::Autostart
             | Key::MaxValidity
             | Key::VerifySettlements
-            | Key::ConfirmTypingAbove => None,
+            | Key::ConfirmTypingAbove
+            | Key::ConsoleNotify => None,
         }
     }
 }
@@ -254,7 +260,7 @@ mod tests {
     #[test]
     fn every_key_is_read_as_it_is_written() {
         let all = Key::all();
-        assert_eq!(all.len(), 8 + 3 * NETWORKS.len());
+        assert_eq!(all.len(), 9 + 3 * NETWORKS.len());
         for key in all {
             assert_eq!(key.to_string().parse(), Ok(key));
             assert_eq!(ROWS.iter().filter(|row| **row == key.row()).count(), 1);

@@ -5,27 +5,27 @@ use bursar_core::card::{Card, Change, HoldReason, Lane, Terms, digest};
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 
-pub(super) const HEAD: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-pub(super) const PAYER: &str = "0x9858EfFD232B4033E47d90003D41EC34EcaEda94";
-pub(super) const PAYEE: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
-pub(super) const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
-pub(super) const ID: &str = "0123abcd-4567-4890-8bcd-ef0123456789";
-pub(super) const PHRASE: &str =
+pub(crate) const HEAD: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+pub(crate) const PAYER: &str = "0x9858EfFD232B4033E47d90003D41EC34EcaEda94";
+pub(crate) const PAYEE: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+pub(crate) const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+pub(crate) const ID: &str = "0123abcd-4567-4890-8bcd-ef0123456789";
+pub(crate) const PHRASE: &str =
     "legal winner thank year wave sausage worth useful legal winner thank yellow";
 
-pub(super) fn wallet() -> WalletAnswer {
+pub(crate) fn wallet() -> WalletAnswer {
     WalletAnswer { exists: true, name: Some("main".into()), locked: false, seeds: 1, addresses: 2 }
 }
 
-pub(super) fn no_wallet() -> WalletAnswer {
+pub(crate) fn no_wallet() -> WalletAnswer {
     WalletAnswer { exists: false, name: None, locked: true, seeds: 0, addresses: 0 }
 }
 
-pub(super) fn seed() -> SeedAnswer {
+pub(crate) fn seed() -> SeedAnswer {
     SeedAnswer { id: "S001".into(), words: 12, created: "2026-01-01T00:00:00Z".into() }
 }
 
-pub(super) fn address() -> AddressAnswer {
+pub(crate) fn address() -> AddressAnswer {
     AddressAnswer {
         label: "research".into(),
         index: 0,
@@ -63,7 +63,7 @@ fn silent(known: BalanceAnswer, why: &str) -> BalanceAnswer {
 }
 
 /// One network that answers, with tokens of strangers; one where a token fails; one that is silent.
-pub(super) fn holdings(foreign: &str) -> HoldingsAnswer {
+pub(crate) fn holdings(foreign: &str) -> HoldingsAnswer {
     let on = |chain_id, name: &str, balances| NetworkHoldingsAnswer {
         chain_id,
         caip2: format!("eip155:{chain_id}"),
@@ -97,7 +97,7 @@ pub(super) fn holdings(foreign: &str) -> HoldingsAnswer {
     HoldingsAnswer { label: "research".into(), address: PAYER.into(), networks }
 }
 
-pub(super) fn policy() -> PolicyAnswer {
+pub(crate) fn policy() -> PolicyAnswer {
     let mut policy = Policy::default();
     policy.payments.auto_below = Usd(500_000);
     let entry = |text: &str| bursar_core::hosts::HostEntry::parse(text).unwrap();
@@ -106,7 +106,7 @@ pub(super) fn policy() -> PolicyAnswer {
     PolicyAnswer::of("small spender", 3, 0, networks, &policy)
 }
 
-pub(super) fn agent() -> AgentAnswer {
+pub(crate) fn agent() -> AgentAnswer {
     AgentAnswer {
         agent_id: "ABC123".into(),
         name: "report bot".into(),
@@ -123,7 +123,7 @@ pub(super) fn agent() -> AgentAnswer {
     }
 }
 
-pub(super) fn new_agent() -> AgentAnswer {
+pub(crate) fn new_agent() -> AgentAnswer {
     AgentAnswer {
         agent_id: "XYZ789".into(),
         name: "b".into(),
@@ -139,7 +139,7 @@ pub(super) fn new_agent() -> AgentAnswer {
     }
 }
 
-pub(super) fn credentials() -> CredentialsAnswer {
+pub(crate) fn credentials() -> CredentialsAnswer {
     CredentialsAnswer {
         agent_id: "ABC123".into(),
         name: "report bot".into(),
@@ -148,7 +148,7 @@ pub(super) fn credentials() -> CredentialsAnswer {
     }
 }
 
-pub(super) fn server() -> ServerAnswer {
+pub(crate) fn server() -> ServerAnswer {
     ServerAnswer {
         running: true,
         url: Some("http://127.0.0.1:9402".into()),
@@ -157,7 +157,7 @@ pub(super) fn server() -> ServerAnswer {
     }
 }
 
-pub(super) fn card(request_url: &str) -> Card {
+pub(crate) fn card(request_url: &str) -> Card {
     let terms = Terms {
         lane: Lane::Payment,
         agent: "ABC123".parse().unwrap(),
@@ -195,7 +195,7 @@ pub(super) fn card(request_url: &str) -> Card {
     }
 }
 
-pub(super) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
+pub(crate) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
     RequestAnswer {
         id: ID.into(),
         lane: "payment".into(),
@@ -208,22 +208,24 @@ pub(super) fn waiting(request_url: &str, domain: &str) -> RequestAnswer {
         domain: Some(domain.into()),
         created: "2026-01-01T00:00:00Z".into(),
         expires_in_seconds: Some(754),
+        expires_in_ms: Some(753_200),
         card: Some(card(request_url)),
     }
 }
 
-pub(super) fn past(domain: Option<&str>) -> RequestAnswer {
+pub(crate) fn past(domain: Option<&str>) -> RequestAnswer {
     RequestAnswer {
         id: "89abcdef-4567-4890-8bcd-ef0123456789".into(),
         status: "signed".into(),
         domain: domain.map(str::to_owned),
         expires_in_seconds: None,
+        expires_in_ms: None,
         card: None,
         ..waiting("", "")
     }
 }
 
-pub(super) fn decided(status: &str) -> DecidedAnswer {
+pub(crate) fn decided(status: &str) -> DecidedAnswer {
     DecidedAnswer {
         id: ID.into(),
         status: status.into(),
@@ -232,7 +234,7 @@ pub(super) fn decided(status: &str) -> DecidedAnswer {
     }
 }
 
-pub(super) fn networks() -> Vec<NetworkAnswer> {
+pub(crate) fn networks() -> Vec<NetworkAnswer> {
     let row = |chain_id: u64, name: &str, coin: &str, enabled| NetworkAnswer {
         chain_id,
         caip2: format!("eip155:{chain_id}"),
@@ -243,7 +245,7 @@ pub(super) fn networks() -> Vec<NetworkAnswer> {
     vec![row(4663, "Robinhood Chain", "USDG", true), row(1, "Ethereum", "USDC", false)]
 }
 
-pub(super) fn status() -> StatusAnswer {
+pub(crate) fn status() -> StatusAnswer {
     StatusAnswer {
         wallet: wallet(),
         server: server(),
@@ -258,6 +260,6 @@ pub(super) fn status() -> StatusAnswer {
     }
 }
 
-pub(super) fn audit() -> AuditAnswer {
+pub(crate) fn audit() -> AuditAnswer {
     AuditAnswer { entries: 1042, head: HEAD.into(), sealed: true, untrusted: None }
 }

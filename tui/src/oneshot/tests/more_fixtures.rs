@@ -4,7 +4,7 @@ use bursar_core::answers::*;
 
 use super::fixtures::{HEAD, ID, PAYEE, PAYER, USDC};
 
-pub(super) fn history_row() -> HistoryRow {
+pub(crate) fn history_row() -> HistoryRow {
     HistoryRow {
         id: ID.into(),
         created: "2026-01-01T00:00:00Z".into(),
@@ -32,7 +32,7 @@ pub(super) fn history_row() -> HistoryRow {
 }
 
 /// A token that nobody knows, asked for by an agent that is gone.
-pub(super) fn unknown_row() -> HistoryRow {
+pub(crate) fn unknown_row() -> HistoryRow {
     let because = |reason: &str| Some(reason.to_owned());
     HistoryRow {
         id: "89abcdef-4567-4890-8bcd-ef0123456789".into(),
@@ -54,7 +54,7 @@ pub(super) fn unknown_row() -> HistoryRow {
     }
 }
 
-pub(super) fn receipt() -> serde_json::Value {
+pub(crate) fn receipt() -> serde_json::Value {
     serde_json::json!({
         "type": "AP2Receipt",
         "transactionId": ID,
@@ -70,7 +70,7 @@ pub(super) fn receipt() -> serde_json::Value {
     })
 }
 
-pub(super) fn setting(key: &str, value: serde_json::Value, source: &str) -> SettingAnswer {
+pub(crate) fn setting(key: &str, value: serde_json::Value, source: &str) -> SettingAnswer {
     let row = key.parse::<bursar_core::settings::keys::Key>().unwrap().row();
     SettingAnswer {
         key: key.into(),
@@ -82,7 +82,7 @@ pub(super) fn setting(key: &str, value: serde_json::Value, source: &str) -> Sett
     }
 }
 
-pub(super) fn settings() -> Vec<SettingAnswer> {
+pub(crate) fn settings() -> Vec<SettingAnswer> {
     use serde_json::{Value, json};
     vec![
         setting("server.listen", json!("127.0.0.1:9402"), "default"),
@@ -94,7 +94,7 @@ pub(super) fn settings() -> Vec<SettingAnswer> {
     ]
 }
 
-pub(super) fn checks(broken: bool) -> Vec<CheckAnswer> {
+pub(crate) fn checks(broken: bool) -> Vec<CheckAnswer> {
     let mut checks = vec![
         CheckAnswer::ok("data folder", "/home/op/.local/share/bursar is yours alone"),
         CheckAnswer::warn("swap", "on (/dev/sda2): keys may reach the disk", "swapoff -a"),
@@ -105,7 +105,7 @@ pub(super) fn checks(broken: bool) -> Vec<CheckAnswer> {
     checks
 }
 
-pub(super) fn rehearsal() -> RehearsalAnswer {
+pub(crate) fn rehearsal() -> RehearsalAnswer {
     RehearsalAnswer {
         policy: "p".into(),
         amount: "2.00".into(),
@@ -115,4 +115,36 @@ pub(super) fn rehearsal() -> RehearsalAnswer {
         code: Some("above_threshold".into()),
         reason: "you would be asked: not below the policy's auto-approve threshold".into(),
     }
+}
+
+/// What an agent's request went through, and what the operator did, newest first.
+pub(crate) fn activity_rows() -> Vec<ActivityRow> {
+    let told = |seq, kind: &str, detail: Option<&str>| ActivityRow {
+        seq,
+        at: "2026-01-01T00:00:00Z".into(),
+        kind: kind.into(),
+        request: None,
+        agent_id: None,
+        agent: None,
+        amount: None,
+        host: None,
+        detail: detail.map(str::to_owned),
+    };
+    let asked = |row: ActivityRow| ActivityRow {
+        request: Some(ID.into()),
+        agent_id: Some("ABC123".into()),
+        agent: Some("report bot".into()),
+        amount: Some("1.500000 USDC".into()),
+        host: Some("api.example.com".into()),
+        ..row
+    };
+    let held = "not below the policy's auto-approve threshold";
+    let gone = |row: ActivityRow| ActivityRow { agent: None, host: None, ..asked(row) };
+    vec![
+        asked(told(1042, "payment.denied", Some("too dear"))),
+        asked(told(1041, "payment.held", Some(held))),
+        gone(told(1040, "settlement.reported", Some("failed: \"out of gas\""))),
+        told(1039, "policy.set", Some("small spender v3")),
+        told(998, "frozen", None),
+    ]
 }

@@ -112,6 +112,14 @@ async fn history_and_receipts() {
 }
 
 #[tokio::test]
+async fn activity() {
+    let none = ActivityAnswer { entries: vec![], more: false };
+    shown("activity_none", "activity --before 1", Answer::Activity(none)).await;
+    let some = ActivityAnswer { entries: activity_rows(), more: true };
+    shown("activity", "activity --limit 5", Answer::Activity(some)).await;
+}
+
+#[tokio::test]
 async fn settings_and_where_they_come_from() {
     let one = setting("server.listen", serde_json::json!("127.0.0.1:9402"), "default");
     shown("setting", "config get server.listen", Answer::Setting(one.clone())).await;
@@ -196,6 +204,17 @@ async fn hostile_text_is_harmless() {
         assert!(text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{text:?}");
     }
     assert_ran("hostile", "requests", &ran);
+
+    let mut rows = activity_rows();
+    rows.truncate(1);
+    let texts = rows
+        .iter_mut()
+        .flat_map(|row| [&mut row.agent, &mut row.amount, &mut row.host, &mut row.detail]);
+    texts.for_each(|text| *text = Some(evil.to_owned()));
+    let answer = Answer::Activity(ActivityAnswer { entries: rows, more: false });
+    let ran = Scene::of("activity").answered(ok(answer)).await;
+    assert!(ran.out.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'));
+    assert_eq!(ran.out.lines().count(), 2, "{}", ran.out);
 
     let fault = Fault::because(Code::NothingFound, format!("no {evil}\nsecond line"));
     let reply = Reply { result: Err(fault), warnings: vec![], secret: None };

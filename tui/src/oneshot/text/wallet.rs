@@ -42,8 +42,8 @@ pub(super) fn seed(to: &mut Sheet, seed: &SeedAnswer, context: Context<'_>) {
         if context.command == "seed.words" {
             to.line("Whoever has these words has the money.");
         } else {
-            to.line("Write these words down now, in this order, on paper: if this wallet is lost,");
-            to.line("they alone bring the money back. Whoever has them has the money.");
+            to.line("Write these words down now, in this order, on paper. If this wallet is");
+            to.line("lost they alone bring the money back; whoever has them has the money.");
         }
         to.blank();
         to.words(phrase);

@@ -3,7 +3,7 @@
 
 use bursar_core::money::Usd;
 use bursar_core::settings::keys::{Key, Kind};
-use bursar_core::settings::{LanBearer, Setting, Settings};
+use bursar_core::settings::{LanBearer, Notices, Setting, Settings};
 
 use crate::config::Value;
 
@@ -49,6 +49,10 @@ impl Given {
             Kind::Switch => word.parse().map(Given::Switch).map_err(|_bad| takes()),
             Kind::Seconds => word.parse().map(Given::Seconds).map_err(|_bad| takes()),
             Kind::Usd => Usd::parse(word).map(Given::Amount).map_err(|error| error.to_string()),
+            Kind::Notices => match Notices::parse(word) {
+                Some(notices) => Ok(Given::Text(notices.text().to_owned())),
+                None => Err(takes()),
+            },
             Kind::WarnOrRefuse => match word.as_str() {
                 "warn" => Ok(Given::Bearer(LanBearer::Warn)),
                 "refuse" => Ok(Given::Bearer(LanBearer::Refuse)),

@@ -1,0 +1,182 @@
+//! `bursar` alone: the console. Attaches to the engine of the data folder, or becomes it. Closing the
+//! console never stops an engine that it did not start.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::text::countdown;
+use bursar_engine::edition::Edition;
+use bursar_engine::engine::{self, Engine, Mode};
+use bursar_engine::service::data_dir::DataFolder;
+use bursar_engine::service::instance::{Instance, InstanceLock, claim, running};
+use bursar_tui::console::{self, Connector, Ended, Palette, Setup, Theme};
+use bursar_tui::link::Link;
+
+use crate::cli::{Color, Global, Screen};
+use crate::signals::{Signal, Signals};
+
+/// In the data folder: the lines entered in consoles.
+const HISTORY: &str = "console_history";
+
+/// Whether a person sits at both ends of this process.
+pub(crate) fn is_possible(global: &Global) -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    !global.json
+        && !global.no_input
+        && !dumb
+        && io::stdin().is_terminal()
+        && io::stdout().is_terminal()
+}
+
+pub(crate) async fn run(global: &Global, screen: &Screen) -> u8 {
+    match attach_or_become(global, screen).await {
+        Ok(exit) => exit,
+        Err(fault) => crate::failed("console", global, fault),
+    }
+}
+
+async fn attach_or_become(global: &Global, screen: &Screen) -> Result<u8, Fault> {
+    let folder = DataFolder::resolve(global.data.clone())?;
+    crate::panics::name_folder(folder.path());
+    let setup = Setup {
+        owner: false,
+        observe: screen.observe,
+        theme: theme(screen),
+        folder_option: folder_option(global),
+        history: Some(folder.path().join(HISTORY)),
+    };
+    match claim(&folder)? {
+        Instance::Running(file) => {
+            let (first, mut signals) = (Link::connect(&file).await?, Signals::listen()?);
+            let connector = Attached { folder, first: Some(first) };
+            let ended = console::run(connector, setup, last(&mut signals)).await?;
+            say(&parting(&ended));
+            Ok(0)
+        }
+        Instance::Free(_lock) if screen.observe => Err(Fault::new(Code::EngineDown)),
+        Instance::Free(lock) => own(global, folder, lock, setup).await,
+    }
+}
+
+/// The whole life of an engine that ends with its console.
+async fn own(
+    global: &Global,
+    folder: DataFolder,
+    lock: InstanceLock,
+    setup: Setup,
+) -> Result<u8, Fault> {
+    let mut signals = Signals::listen()?;
+    let password = crate::engine_command::password(global.password()).await?;
+    let settings = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
+    let engine = Engine::open(settings).await?;
+    let ended = live(&engine, password, setup, &mut signals).await;
+    // A second signal does not wait: what is committed survives a kill as well.
+    tokio::select! {
+        _stopped = engine.stop() => {}
+        _again = signals.next() => {}
+    }
+    let ended = ended?;
+    let waiting = ended.waiting.unwrap_or(0);
+    say(&match waiting {
+        0 => "The engine has stopped: agents are refused until it runs again.".to_owned(),
+        waiting => format!(
+            "The engine has stopped. {waiting} held, and still held when it runs again in time."
+        ),
+    });
+    Ok(0)
+}
+
+async fn live(
+    engine: &Engine,
+    password: Option<secrecy::SecretString>,
+    setup: Setup,
+    signals: &mut Signals,
+) -> Result<Ended, Fault> {
+    if let Some(password) = password.filter(|_given| engine.wallet_exists()) {
+        engine.unlock(password).await?;
+    }
+    engine.serve_control().await?;
+    let setup = Setup { owner: true, ..setup };
+    console::run(Inside(engine), setup, last(signals)).await
+}
+
+async fn last(signals: &mut Signals) {
+    let _which: Signal = signals.next().await;
+}
+
+/// What another shell must say to mean the same folder.
+fn folder_option(global: &Global) -> String {
+    let set = std::env::var_os("BURSAR_DATA_DIR").filter(|dir| !dir.is_empty());
+    let folder = global.data.clone().or_else(|| set.map(PathBuf::from));
+    let Some(folder) = folder.map(|folder| std::path::absolute(&folder).unwrap_or(folder)) else {
+        return String::new();
+    };
+    let quoted = shlex::try_quote(&folder.to_string_lossy()).map(|text| text.into_owned());
+    quoted.map_or_else(|_nul| String::new(), |folder| format!("--data {folder}"))
+}
+
+/// What goes on without this console, in one line on the normal screen.
+fn parting(ended: &Ended) -> String {
+    match (ended.waiting, ended.next_ms) {
+        (None, _) => "Left the console. The engine was not reachable at the end.".to_owned(),
+        (Some(waiting @ 1..), Some(next)) => format!(
+            "Left the console; the engine goes on. {waiting} waiting, the next runs out in {}.",
+            countdown(next.div_ceil(1000))
+        ),
+        (Some(_none), _) => "Left the console; the engine goes on, and nothing waits.".to_owned(),
+    }
+}
+
+fn say(line: &str) {
+    let _closed = writeln!(io::stdout(), "{line}");
+}
+
+fn theme(screen: &Screen) -> Theme {
+    let colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let mono = match screen.color {
+        Color::Always => false,
+        Color::Never => true,
+        Color::Auto => colourless,
+    };
+    Theme {
+        palette: if mono { Palette::Mono } else { Palette::Ansi },
+        ascii: screen.ascii || !speaks_utf8(),
+    }
+}
+
+/// What the locale says of the terminal's characters. The first of the three that is set counts.
+fn speaks_utf8() -> bool {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
+    locale.is_some_and(|name| {
+        let name = name.to_ascii_lowercase();
+        name.contains("utf-8") || name.contains("utf8")
+    })
+}
+
+/// An engine behind its socket. A new one on the same folder is found again.
+struct Attached {
+    folder: DataFolder,
+    first: Option<Link>,
+}
+
+impl Connector for Attached {
+    async fn connect(&mut self) -> Result<Link, Fault> {
+        if let Some(first) = self.first.take() {
+            return Ok(first);
+        }
+        let control = running(&self.folder)?.ok_or(Fault::new(Code::EngineDown))?;
+        Link::connect(&control).await
+    }
+}
+
+/// The engine in this process.
+struct Inside<'a>(&'a Engine);
+
+impl Connector for Inside<'_> {
+    async fn connect(&mut self) -> Result<Link, Fault> {
+        Ok(Link::over(self.0.attach()))
+    }
+}

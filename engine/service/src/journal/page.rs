@@ -1,0 +1,134 @@
+//! A stretch of the chain, for those who show it. Whether the chain holds is asked elsewhere, when the journal
+//! is opened and by `audit verify`: a stretch costs what it is long, not what the journal is.
+
+use bursar_domain::Entry;
+
+use super::{JournalError, Reader, codec};
+
+/// Visits the entries after `after` up to and with `last`, in order.
+///
+/// # Errors
+/// The first that cannot be read or is missing.
+pub(crate) fn page(
+    reader: &dyn Reader,
+    after: u64,
+    last: u64,
+    mut visit: impl FnMut(Entry) -> Result<(), JournalError>,
+) -> Result<(), JournalError> {
+    let mut at = after;
+    let mut failure = None;
+    if at >= last {
+        return Ok(());
+    }
+    reader.read_after(after, &mut |bytes| {
+        let seq = at.saturating_add(1);
+        let read = codec::decode_at(bytes, seq);
+        let read = read.map_err(|reason| JournalError::Damaged { seq, reason });
+        match read.and_then(&mut visit) {
+            Ok(()) => {
+                at = seq;
+                at < last
+            }
+            Err(error) => {
+                failure = Some(error);
+                false
+            }
+        }
+    })?;
+    match failure {
+        Some(failure) => Err(failure),
+        None if at < last => {
+            let seq = at.saturating_add(1);
+            Err(JournalError::Damaged { seq, reason: "the entry is missing".to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use bursar_core::ids::RequestId;
+    use bursar_core::time::Utc;
+    use bursar_domain::{Event, Request, Settlement};
+
+    use super::*;
+    use crate::journal::{Journal, MemoryStore, Store, StoreError, Visit, VisitRequest};
+
+    const ENTRIES: u64 = 1000;
+
+    fn store() -> MemoryStore {
+        let store = MemoryStore::default();
+        let mut journal = Journal::open(Box::new(store.clone())).unwrap();
+        for n in 1..=ENTRIES {
+            let event = if n % 2 == 0 { Event::Frozen } else { Event::Thawed };
+            journal.append(event, Utc(i64::try_from(n).unwrap())).unwrap();
+        }
+        journal.commit().unwrap();
+        store
+    }
+
+    /// Counts what is read through it.
+    #[derive(Debug)]
+    struct Counting(Arc<dyn Reader>, AtomicU64);
+
+    impl Reader for Counting {
+        fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
+            self.0.request(id)
+        }
+        fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
+            self.0.settlement(seq)
+        }
+        fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
+            self.0.newest(visit)
+        }
+        fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
+            self.0.read_after(seq, &mut |bytes| {
+                self.1.fetch_add(1, Ordering::Relaxed);
+                visit(bytes)
+            })
+        }
+    }
+
+    fn read(reader: &dyn Reader, after: u64, last: u64) -> Result<Vec<u64>, JournalError> {
+        let mut seqs = Vec::new();
+        page(reader, after, last, |entry| {
+            assert_eq!(entry.at, Utc(i64::try_from(entry.seq).unwrap()));
+            seqs.push(entry.seq);
+            Ok(())
+        })?;
+        Ok(seqs)
+    }
+
+    #[test]
+    fn a_page_costs_what_it_is_long() {
+        let reader = Counting(store().reader(), AtomicU64::new(0));
+        for (after, last) in [(0, 0), (7, 7), (9, 3), (0, 1), (0, 20), (980, ENTRIES), (500, 503)] {
+            reader.1.store(0, Ordering::Relaxed);
+            let seqs = read(&reader, after, last).unwrap();
+            assert_eq!(seqs, (after + 1..=last).collect::<Vec<_>>());
+            assert_eq!(reader.1.load(Ordering::Relaxed), last.saturating_sub(after));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_misplaced_or_damaged_is_no_page() {
+        let reader = store().reader();
+        assert!(read(&*reader, ENTRIES - 1, ENTRIES + 1).is_err(), "there are not as many");
+        let misplaced = store();
+        misplaced.tamper(5, |bytes| bytes[8] = 6);
+        let longer = store();
+        longer.tamper(5, |bytes| bytes.push(0));
+        let shorter = store();
+        shorter.tamper(5, |bytes| bytes.truncate(48));
+        let newer = store();
+        newer.tamper(5, |bytes| bytes[0] = 9);
+        for store in [misplaced, longer, shorter, newer] {
+            let error = read(&*store.reader(), 0, 10).unwrap_err();
+            assert!(matches!(error, JournalError::Damaged { seq: 5, .. }), "{error}");
+            assert_eq!(read(&*store.reader(), 5, 7).unwrap(), [6, 7]);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `activity` and `watch`: the journal told entry by entry. Reads only what it tells, so that a journal of a
+//! million entries is paged through as quickly as one of ten, and never through the core.
+
+mod tell;
+
+use std::sync::Arc;
+
+use bursar_core::answers::{ActivityAnswer, ActivityRow, Answer};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::{ActivityOrder, WatchOrder};
+use bursar_core::limits::{FRAME_BYTES, HISTORY_ROWS, WATCH_BYTES, WATCH_ENTRIES};
+
+use super::Done;
+use super::fitting::keep_what_fits;
+use crate::control::Dialogue;
+use crate::core::View;
+use crate::engine::{Shared, blocking};
+use crate::journal::{JournalError, page};
+use tell::Teller;
+
+/// Entries without `--limit`.
+const SHOWN: usize = 20;
+
+pub(super) async fn list(engine: &Arc<Shared>, order: &ActivityOrder) -> Result<Done, Fault> {
+    let limit = order.limit.unwrap_or(SHOWN);
+    if !(1..=HISTORY_ROWS).contains(&limit) {
+        let message =
+            format!("--limit is 1 to {HISTORY_ROWS}; older entries follow with --before.");
+        return Err(Fault::because(Code::BadInput, message));
+    }
+    let view = engine.core.view();
+    let end = view.head.seq.saturating_add(1);
+    let last = order.before.unwrap_or(end).min(end).saturating_sub(1);
+    let after = last.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
+    let mut entries = rows(engine, view, after, last).await?;
+    entries.reverse();
+    let left_out = keep_what_fits(&mut entries, FRAME_BYTES.saturating_sub(FRAME_BYTES / 8));
+    let more = after > 0 || left_out > 0;
+    Ok(Answer::Activity(ActivityAnswer { entries, more }).into())
+}
+
+/// Tells what is committed as it is committed, until nobody listens any more or the engine stops. Never
+/// succeeds: there is always more to come.
+pub(super) async fn watch(
+    engine: &Arc<Shared>,
+    order: &WatchOrder,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    let mut views = engine.core.watch();
+    let head = views.borrow().head.seq;
+    let mut told = order.since.unwrap_or(head);
+    if told > head {
+        let message = format!(
+            "This journal has {head} entries, and entry {told} was seen already: it was shortened or replaced. \
+             Look with `bursar audit verify`."
+        );
+        return Err(Fault::because(Code::BadInput, message));
+    }
+    loop {
+        let view = Arc::clone(&views.borrow_and_update());
+        let last = view.head.seq.min(told.saturating_add(WATCH_ENTRIES));
+        if told < last {
+            let mut entries = rows(engine, view, told, last).await?;
+            keep_what_fits(&mut entries, WATCH_BYTES);
+            told = entries.last().map(|row| row.seq).ok_or(Fault::new(Code::InternalError))?;
+            // cancel-safe: when the engine stops, nothing more is told.
+            tokio::select! {
+                biased;
+                () = engine.stopping.cancelled() => return Err(stopped()),
+                sent = dialogue.entries(entries) => sent?,
+            }
+        } else {
+            // cancel-safe: all three wait only.
+            tokio::select! {
+                biased;
+                () = engine.stopping.cancelled() => return Err(stopped()),
+                () = dialogue.let_go() => return Err(Fault::new(Code::Cancelled)),
+                changed = views.changed() => changed.map_err(|_core_ended| stopped())?,
+            }
+        }
+    }
+}
+
+fn stopped() -> Fault {
+    Fault::because(Code::EngineDown, "The engine has stopped.")
+}
+
+/// The entries after `after` up to and with `last`, in order.
+async fn rows(
+    engine: &Arc<Shared>,
+    view: Arc<View>,
+    after: u64,
+    last: u64,
+) -> Result<Vec<ActivityRow>, Fault> {
+    let reader = engine.core.reader();
+    let read = blocking(move || {
+        let teller = Teller { state: &view.state, reader: &*reader };
+        let mut rows = Vec::new();
+        page(&*reader, after, last, |entry| {
+            rows.push(teller.row(&entry)?);
+            Ok(())
+        })?;
+        Ok::<_, JournalError>(rows)
+    });
+    read.await?.map_err(|error| Fault::because(Code::JournalDamaged, format!("{error}.")))
+}

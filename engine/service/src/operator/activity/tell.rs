@@ -1,0 +1,217 @@
+//! An entry of the journal in words that stay. Tells no secret, of a URL the host alone, and of a setting
+//! its name alone.
+
+use bursar_core::answers::ActivityRow;
+use bursar_core::ids::{AgentId, RequestId};
+use bursar_core::limits::REPORT_TEXT_BYTES;
+use bursar_core::networks;
+use bursar_core::settings::Setting;
+use bursar_core::settings::keys::Key;
+use bursar_core::text;
+use bursar_domain::event::Asked;
+use bursar_domain::settlement::{Check, Settlement};
+use bursar_domain::{Entry, Event, PaymentAsk, State};
+
+use crate::journal::{Reader, StoreError};
+
+/// What an entry alone does not say: the requests that it names, and who is who today.
+pub(super) struct Teller<'a> {
+    pub(super) state: &'a State,
+    pub(super) reader: &'a dyn Reader,
+}
+
+/// What an entry is about.
+enum About<'a> {
+    Wallet,
+    Agent(&'a AgentId),
+    /// A request that the entry brings with it.
+    Asked(&'a Asked),
+    /// A request that an earlier entry made.
+    Request(RequestId),
+}
+
+/// An entry's kind, what it is about, and one phrase more.
+type Told<'a> = (&'static str, About<'a>, Option<String>);
+
+impl Teller<'_> {
+    pub(super) fn row(&self, entry: &Entry) -> Result<ActivityRow, StoreError> {
+        let (kind, about, detail) = told(&entry.event);
+        let mut row = ActivityRow {
+            seq: entry.seq,
+            at: text::utc(entry.at),
+            kind: kind.to_owned(),
+            request: None,
+            agent_id: None,
+            agent: None,
+            amount: None,
+            host: None,
+            detail,
+        };
+        match about {
+            About::Wallet => {}
+            About::Agent(agent) => self.agent(&mut row, agent),
+            About::Asked(asked) => self.request(&mut row, asked.id, &asked.agent, &asked.ask),
+            About::Request(id) => {
+                row.request = Some(id.to_string());
+                if let Some(known) = self.reader.request(id)? {
+                    self.request(&mut row, id, &known.agent, &known.ask);
+                }
+            }
+        }
+        Ok(row)
+    }
+
+    fn request(&self, row: &mut ActivityRow, id: RequestId, agent: &AgentId, ask: &PaymentAsk) {
+        row.request = Some(id.to_string());
+        row.amount = Some(ask.amount_text());
+        row.host = ask.host();
+        self.agent(row, agent);
+    }
+
+    fn agent(&self, row: &mut ActivityRow, agent: &AgentId) {
+        row.agent_id = Some(agent.to_string());
+        row.agent = self.state.agents.get(agent).map(|agent| agent.name.as_str().to_owned());
+    }
+}
+
+fn told(event: &Event) -> Told<'_> {
+    use About::{Agent, Asked, Request, Wallet};
+    match event {
+        Event::WalletCreated { name, .. } => ("wallet.created", Wallet, some(name)),
+        Event::SeedAdded { id, words } => {
+            ("seed.added", Wallet, Some(format!("{id}, {words} words")))
+        }
+        Event::AddressAdded(added) => {
+            let address = added.address.to_checksum(None);
+            ("address.added", Wallet, Some(format!("{}, {address}", added.label)))
+        }
+        Event::AddressRenamed { from, to } => {
+            ("address.renamed", Wallet, Some(format!("{from} to {to}")))
+        }
+        Event::AddressDeleted { label } => ("address.deleted", Wallet, some(label)),
+        Event::PolicySet { name, version, .. } => {
+            ("policy.set", Wallet, Some(format!("{name} v{version}")))
+        }
+        Event::PolicyDeleted { name } => ("policy.deleted", Wallet, some(name)),
+        // By the name that it had then: one that was deleted has none any more.
+        Event::AgentRegistered { id, name, credential } => {
+            let detail = format!("{name}, {}", credential.mode().text());
+            ("agent.registered", Agent(id), Some(detail))
+        }
+        Event::CredentialReplaced { agent, credential } => {
+            ("agent.credential_replaced", Agent(agent), some(credential.mode().text()))
+        }
+        Event::AgentCommissioned { agent, policy, label, .. } => {
+            let detail = format!("policy {policy}, address {label}");
+            ("agent.commissioned", Agent(agent), Some(detail))
+        }
+        Event::AgentSuspended { agent } => ("agent.suspended", Agent(agent), None),
+        Event::AgentResumed { agent } => ("agent.resumed", Agent(agent), None),
+        Event::AgentDeleted { agent } => ("agent.deleted", Agent(agent), None),
+        Event::AllowanceRenewed { agent, .. } => ("allowance.renewed", Agent(agent), None),
+        Event::NetworkSet { chain, enabled } => {
+            let known = networks::by_chain(*chain);
+            let name = known.map_or_else(|| chain.to_string(), |known| known.title.to_owned());
+            let state = if *enabled { "enabled" } else { "disabled" };
+            ("network.set", Wallet, Some(format!("{name} {state}")))
+        }
+        Event::Frozen => ("frozen", Wallet, None),
+        Event::Thawed => ("thawed", Wallet, None),
+        Event::JournalAccepted => ("journal.accepted", Wallet, None),
+        Event::SettingChanged(setting) => ("setting.changed", Wallet, some(key(setting))),
+        Event::PaymentAuthorized { asked, .. } => ("payment.authorized", Asked(asked), None),
+        Event::PaymentHeld { asked, reason, .. } => {
+            ("payment.held", Asked(asked), some(reason.sentence()))
+        }
+        Event::PaymentRefused { asked, refusal } => {
+            ("payment.refused", Asked(asked), some(text::visible(refusal.sentence())))
+        }
+        Event::PaymentApproved { id, .. } => ("payment.approved", Request(*id), None),
+        Event::PaymentDenied { id, reason } => {
+            // The operator's own words, so without quotes.
+            ("payment.denied", Request(*id), reason.as_deref().map(text::visible))
+        }
+        Event::PaymentExpired { id } => ("payment.expired", Request(*id), None),
+        Event::PaymentRejected { id, refusal } => {
+            ("payment.rejected", Request(*id), some(text::visible(refusal.sentence())))
+        }
+        Event::PaymentSigned { id, .. } => ("payment.signed", Request(*id), None),
+        Event::SettlementReported { settlement, .. } => {
+            ("settlement.reported", Request(settlement.id), Some(report(settlement)))
+        }
+        Event::SettlementChecked { id, found } => {
+            ("settlement.checked", Request(*id), check(found))
+        }
+    }
+}
+
+fn some(text: impl ToString) -> Option<String> {
+    Some(text.to_string())
+}
+
+/// The value stays untold.
+fn key(setting: &Setting) -> &'static str {
+    match setting {
+        // No key of `config`: the option of the command that changes it.
+        Setting::AllowLan(_) => "server start --allow-lan",
+        Setting::RateLimitOff(_) => Key::Rate.row().key,
+        Setting::Hosts(_) => Key::Hosts.row().key,
+        Setting::LanBearer(_) => Key::LanBearer.row().key,
+        Setting::MaxValidity(_) => Key::MaxValidity.row().key,
+        Setting::ConfirmTypingAbove(_) => Key::ConfirmTypingAbove.row().key,
+    }
+}
+
+/// What the agent says became of its payment.
+fn report(settlement: &Settlement) -> String {
+    let mut told = settlement.stage.text().to_owned();
+    if let Some(hash) = settlement.tx_hash {
+        told.push_str(&format!(", tx {hash}"));
+    }
+    if let Some(error) = &settlement.error {
+        told.push_str(&format!(": {}", text::quoted(error, REPORT_TEXT_BYTES)));
+    }
+    told
+}
+
+/// What our own look at the chain found.
+fn check(found: &Check) -> Option<String> {
+    let word = found.text()?;
+    Some(match (found.detail(), found.block()) {
+        (Some(detail), _) => format!("{word}: {detail}"),
+        (None, Some(block)) => format!("{word} in block {block}"),
+        (None, None) => word.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_chain_said_and_what_the_operator_accepted_have_their_words() {
+        let id = RequestId::from_bytes([1; 16]);
+        for (found, detail) in [
+            (Check::Off, None),
+            (Check::Verified { block: 7 }, Some("verified in block 7")),
+            (
+                Check::Reverted { block: 7 },
+                Some("failed: the chain reports that this transaction reverted"),
+            ),
+            (
+                Check::Mismatch { block: 7 },
+                Some("failed: this transaction does not hold this payment"),
+            ),
+            (Check::NotFound, Some("not_found: the chain does not know this transaction")),
+            (Check::Unavailable, Some("unavailable: no endpoint of the network answered")),
+        ] {
+            let event = Event::SettlementChecked { id, found };
+            let (kind, about, told) = told(&event);
+            assert_eq!((kind, told.as_deref()), ("settlement.checked", detail));
+            assert!(matches!(about, About::Request(about) if about == id));
+        }
+        assert_eq!(told(&Event::JournalAccepted).0, "journal.accepted");
+        let lan = Event::SettingChanged(Setting::AllowLan(true));
+        assert_eq!(told(&lan).2.as_deref(), Some("server start --allow-lan"));
+    }
+}

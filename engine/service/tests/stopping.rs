@@ -1,0 +1,124 @@
+//! An engine that stops waits for nobody who merely listens. Time stands still here: whatever waits for a limit
+//! moves it.
+
+#![expect(clippy::unwrap_used, reason = "whatever goes wrong here fails a test")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use bursar_core::codes::Code;
+use bursar_core::grammar::Order;
+use bursar_core::limits::{DRAIN_MS, FAREWELL_MS};
+use bursar_core::settings::Setting;
+use bursar_core::wire::{Asking, Frame, ToClient, ToEngine};
+use bursar_domain::Action;
+use bursar_engine::edition::Edition;
+use bursar_engine::engine::{Engine, Mode, Options};
+use bursar_engine::journal::MemoryStore;
+use bursar_engine::service::data_dir::DataFolder;
+use bursar_engine::service::instance::{Instance, claim};
+use bytes::Bytes;
+use futures::{SinkExt, StreamExt};
+use tokio::io::DuplexStream;
+use tokio::time::Instant;
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+
+async fn engine(home: &Path) -> Engine {
+    let folder = DataFolder::open(&home.join("data")).unwrap();
+    let Instance::Free(lock) = claim(&folder).unwrap() else { unreachable!("a new folder") };
+    let mut options = Options::new(folder, lock, Edition::full(), Mode::Full);
+    options.store = Some(Box::new(MemoryStore::default()));
+    Engine::open(options).await.unwrap()
+}
+
+/// A program that is attached inside the process.
+struct Program(Framed<DuplexStream, LengthDelimitedCodec>);
+
+impl Program {
+    fn at(engine: &Engine) -> Self {
+        Self(Framed::new(engine.attach(), LengthDelimitedCodec::new()))
+    }
+
+    async fn run(&mut self, id: u64, line: &str) {
+        let order = Box::new(Order::parse_line(line).unwrap());
+        let run = ToEngine::Run { id, order, asking: Asking::Interactive };
+        let frame = Frame::json(&run).unwrap().encode();
+        self.0.send(Bytes::copy_from_slice(&frame)).await.unwrap();
+    }
+
+    /// The next message; none once the engine has ended the session.
+    async fn hear(&mut self) -> Option<ToClient> {
+        let bytes = self.0.next().await?.unwrap();
+        Some(Frame::decode(&bytes).unwrap().message().unwrap())
+    }
+}
+
+/// How long the engine took to stop, in a time that passes only while all wait.
+async fn stop(engine: Engine) -> Duration {
+    let begun = Instant::now();
+    engine.stop().await;
+    begun.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_with_nothing_to_do_ends_with_the_engine() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = engine(home.path()).await;
+    let mut program = Program::at(&engine);
+    program.run(1, "status").await;
+    assert!(matches!(program.hear().await, Some(ToClient::Done { id: 1, .. })));
+    assert_eq!(stop(engine).await, Duration::ZERO);
+    assert_eq!(program.hear().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_is_answered_when_the_engine_stops() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = engine(home.path()).await;
+    let mut program = Program::at(&engine);
+    program.run(1, "watch --since 0").await;
+    engine.core().act(Action::Freeze).await.unwrap();
+    assert!(matches!(program.hear().await, Some(ToClient::Entries { id: 1, .. })));
+    assert_eq!(stop(engine).await, Duration::ZERO);
+    let Some(ToClient::Done { id: 1, reply }) = program.hear().await else { unreachable!() };
+    assert_eq!(reply.result.unwrap_err().code, Code::EngineDown);
+    assert_eq!(program.hear().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_answered_does_not_hold_the_engine_up() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = engine(home.path()).await;
+    let mut program = Program::at(&engine);
+    program.run(1, "wallet create main").await;
+    assert!(matches!(program.hear().await, Some(ToClient::Prompt { id: 1, .. })));
+    assert_eq!(stop(engine).await, Duration::ZERO);
+    let Some(ToClient::Done { id: 1, reply }) = program.hear().await else { unreachable!() };
+    assert_eq!(reply.result.unwrap_err().code, Code::Cancelled);
+}
+
+/// A watch with more to tell than the way to its program holds.
+async fn unread(engine: &Engine) -> Program {
+    // Ever stricter: that a locked wallet allows.
+    for seconds in (1000..=3000).rev() {
+        engine.core().act(Action::Set(Setting::MaxValidity(seconds))).await.unwrap();
+    }
+    let mut program = Program::at(engine);
+    program.run(1, "watch --since 0").await;
+    // Of the paused clock: passes once there is nothing left to do but to wait for the program.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    program
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_reads_nothing_holds_the_engine_up_for_a_moment_only() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = engine(home.path()).await;
+    let _program = unread(&engine).await;
+    let mut other = Program::at(&engine);
+    other.run(1, "status").await;
+    assert!(other.hear().await.is_some(), "it slows nobody else");
+    let took = stop(engine).await;
+    assert!(took <= Duration::from_millis(FAREWELL_MS), "{took:?}");
+    const { assert!(FAREWELL_MS < DRAIN_MS) };
+}

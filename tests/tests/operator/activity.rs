@@ -1,0 +1,239 @@
+//! `activity`: the journal told entry by entry, without gaps, repeats, secrets and tricks.
+
+use bursar_core::answers::{ActivityAnswer, ActivityRow, Answer};
+use bursar_core::codes::Code;
+use bursar_core::limits::HOLD_MS;
+use bursar_engine::engine::Mode;
+use bursar_tests::agent::Agent;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::{BASE, challenge, header, offer};
+use bursar_tests::operator::{Expect, Operator};
+use serde_json::{Value, json};
+
+use super::watch::Watcher;
+
+pub(crate) async fn activity(operator: &mut Operator, line: &str) -> ActivityAnswer {
+    match operator.must(line).await {
+        Answer::Activity(activity) => activity,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asks for a payment and answers its id.
+pub(crate) async fn ask(engine: &TestEngine, agent: &Agent, atoms: u64, n: u64) -> String {
+    let url = format!("https://host{n}.example/private-path?key=PRIVATE-QUERY");
+    let body = agent.ask(engine.now_s(), &offer(atoms, n), Some(&url));
+    let (_status, answer) = engine.post("/sign", &body).await;
+    let id = answer.get("transaction_id").or(answer.get("request_id"));
+    id.and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+pub(crate) fn seqs(rows: &[ActivityRow]) -> Vec<u64> {
+    rows.iter().map(|row| row.seq).collect()
+}
+
+/// A life with every end that a payment can have, and most of what an operator does.
+async fn lived() -> (TestEngine, Agent) {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 20 --txn 3 --auto 0.5").await;
+    let agent = engine.hire("bot", "bearer").await;
+    let mut operator = engine.operator();
+    let mut watcher = Watcher::begin(&engine, "watch --since 0").await;
+    let paid = ask(&engine, &agent, 12_000, 1).await;
+    watcher.until(|row| row.kind == "payment.signed").await;
+    let report = agent.report(engine.now_s(), &paid, "failed", None);
+    let (status, told) = engine.post("/callback", &report).await;
+    assert_eq!(status, 200, "{told}");
+    let approved = ask(&engine, &agent, 2_000_000, 2).await;
+    operator.must(&format!("approve {approved} --yes")).await;
+    let denied = ask(&engine, &agent, 2_000_001, 3).await;
+    operator.must(&format!("deny {denied} too dear")).await;
+    ask(&engine, &agent, 4_000_000, 4).await;
+    let rejected = ask(&engine, &agent, 2_000_002, 5).await;
+    operator.must("policy edit p --txn 1").await;
+    operator.refused(&format!("approve {rejected} --yes")).await;
+    operator.must("policy edit p --txn 3").await;
+    ask(&engine, &agent, 2_000_003, 6).await;
+    engine.clock.advance(u64::try_from(HOLD_MS).unwrap() + 1000);
+    for line in [
+        "freeze",
+        "thaw",
+        "network disable base",
+        "config set payments.max_validity 1234",
+        "config set server.hosts SECRET-HOST.example",
+        "agent suspend bot",
+        "agent resume bot",
+        "agent instructions bot --regenerate",
+        "agent register other --auth hmac",
+        "agent delete other",
+        "address create spare 1",
+        "address rename spare fresh",
+        "address delete fresh",
+        "policy create q --day 1",
+        "policy delete q",
+    ] {
+        let line = line.replace("SECRET-HOST", "secret-host");
+        operator.must(&line).await;
+    }
+    (engine, agent)
+}
+
+fn of<'a>(rows: &'a [ActivityRow], kind: &str) -> &'a ActivityRow {
+    rows.iter().find(|row| row.kind == kind).unwrap_or_else(|| panic!("no {kind}: {rows:#?}"))
+}
+
+#[tokio::test]
+async fn every_end_of_a_payment_and_what_the_operator_did_are_told() {
+    let (engine, agent) = lived().await;
+    let rows = activity(&mut engine.operator(), "activity --limit 500").await.entries;
+    for (kind, amount, host, detail) in [
+        ("payment.authorized", "0.012000 USDC", "host1.example", None),
+        ("payment.signed", "0.012000 USDC", "host1.example", None),
+        ("settlement.reported", "0.012000 USDC", "host1.example", Some("failed")),
+        ("payment.approved", "2.000000 USDC", "host2.example", None),
+        ("payment.denied", "2.000001 USDC", "host3.example", Some("too dear")),
+        (
+            "payment.refused",
+            "4.000000 USDC",
+            "host4.example",
+            Some(Code::ExceedsPerRequestMax.sentence()),
+        ),
+        (
+            "payment.rejected",
+            "2.000002 USDC",
+            "host5.example",
+            Some(Code::ExceedsPerRequestMax.sentence()),
+        ),
+        ("payment.expired", "2.000003 USDC", "host6.example", None),
+    ] {
+        let fits = |row: &&ActivityRow| {
+            row.kind == kind && row.host.as_deref() == Some(host) && row.request.is_some()
+        };
+        let row = rows.iter().find(fits).unwrap_or_else(|| panic!("{kind}: {rows:#?}"));
+        assert_eq!(row.amount.as_deref(), Some(amount), "{kind}");
+        assert_eq!(row.detail.as_deref(), detail, "{kind}");
+        assert_eq!(row.agent_id.as_deref(), Some(agent.id.as_str()), "{kind}");
+        assert_eq!(row.agent.as_deref(), Some("bot"), "{kind}");
+    }
+    let held: Vec<_> = rows.iter().filter(|row| row.kind == "payment.held").collect();
+    assert_eq!(held.len(), 4);
+    let why = "not below the policy's auto-approve threshold";
+    assert!(held.iter().all(|row| row.detail.as_deref() == Some(why)));
+    for (kind, detail) in [
+        ("wallet.created", Some("main")),
+        ("seed.added", Some("S001, 12 words")),
+        ("address.renamed", Some("spare to fresh")),
+        ("address.deleted", Some("fresh")),
+        ("policy.set", Some("q v4")),
+        ("policy.deleted", Some("q")),
+        ("agent.registered", Some("other, hmac")),
+        ("agent.credential_replaced", Some("bearer")),
+        ("agent.commissioned", Some("policy p, address pay")),
+        ("agent.suspended", None),
+        ("agent.resumed", None),
+        ("agent.deleted", None),
+        ("network.set", Some("Base disabled")),
+        ("setting.changed", Some("server.hosts")),
+        ("frozen", None),
+        ("thawed", None),
+    ] {
+        assert_eq!(of(&rows, kind).detail.as_deref(), detail, "{kind}");
+    }
+    assert!(of(&rows, "address.added").detail.as_ref().unwrap().starts_with("spare, 0x"));
+    let deleted = of(&rows, "agent.deleted");
+    assert!(deleted.agent.is_none() && deleted.agent_id.is_some(), "it has no name any more");
+    assert_eq!(rows.last().unwrap().at, "2026-01-01T00:00:00Z");
+}
+
+#[tokio::test]
+async fn pages_backwards_hold_every_entry_once() {
+    let (engine, _agent) = lived().await;
+    let mut operator = engine.operator();
+    let all = activity(&mut operator, "activity --limit 500").await;
+    let head = all.entries[0].seq;
+    assert_eq!(seqs(&all.entries), (1..=head).rev().collect::<Vec<_>>());
+    assert!(!all.more);
+    for limit in [1, 7, head] {
+        let mut told = Vec::new();
+        let mut line = format!("activity --limit {limit}");
+        loop {
+            let page = activity(&mut operator, &line).await;
+            let Some(last) = page.entries.last() else { panic!("an empty page after more") };
+            line = format!("activity --limit {limit} --before {}", last.seq);
+            told.extend(page.entries);
+            if !page.more {
+                break;
+            }
+        }
+        assert_eq!(told, all.entries, "{limit}");
+    }
+    assert_eq!(activity(&mut operator, "activity").await.entries, all.entries[..20]);
+    let beyond = activity(&mut operator, "activity --before 999999 --limit 1").await;
+    assert_eq!((seqs(&beyond.entries), beyond.more), (vec![head], true));
+    for line in ["activity --before 1", "activity --before 0"] {
+        let none = activity(&mut operator, line).await;
+        assert_eq!((none.entries.len(), none.more), (0, false), "{line}");
+    }
+    for line in ["activity --limit 0", "activity --limit 501"] {
+        assert_eq!(operator.refused(line).await.code, Code::BadInput, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_journal_has_no_activity() {
+    let engine = TestEngine::start(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;
+    let told = activity(&mut engine.operator(), "activity").await;
+    assert_eq!((told.entries.len(), told.more), (0, false));
+}
+
+/// Neither endpoints, which have keys in them, nor values of settings, nor what agents keep private.
+#[tokio::test]
+async fn no_row_has_a_key_a_path_or_the_value_of_a_setting() {
+    let (engine, _agent) = lived().await;
+    let mut operator = engine.operator();
+    operator.must("network rpc base https://rpc.example/v2/PRIVATE-KEY").await;
+    operator.must("network enable base").await;
+    let told = activity(&mut operator, "activity --limit 500").await;
+    let text = serde_json::to_string(&told).unwrap();
+    assert!(text.contains("server.hosts") && text.contains("payments.max_validity"));
+    for private in
+        ["PRIVATE", "private-path", "rpc.example", "secret-host", "1234\"", "legal winner"]
+    {
+        assert!(!text.contains(private), "{private}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn hostile_text_of_an_agent_is_told_escaped() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 10 --txn 3 --auto 0.5").await;
+    let agent = engine.hire("bot", "bearer").await;
+    let evil = "\u{1b}[2J\u{9b}\u{202e}\r\n\"approved";
+    for (n, url) in [
+        format!("https://a.example/{evil}"),
+        format!("https://{evil}.example/"),
+        "https://\u{202e}moc.elpmaxe/".to_owned(),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let atoms = 1000 + u64::try_from(n).unwrap();
+        let ask = agent.ask(engine.now_s(), &header(&challenge(BASE, atoms, url)), Some(url));
+        engine.post("/sign", &ask).await;
+    }
+    let paid = ask(&engine, &agent, 12_000, 1).await;
+    let mut report = agent.report(engine.now_s(), &paid, "failed", None);
+    report["error"] = json!(evil);
+    let (status, answer) = engine.post("/callback", &report).await;
+    assert_eq!(status, 200, "{answer}");
+    let told = activity(&mut engine.operator(), "activity").await.entries;
+    let reported = of(&told, "settlement.reported").detail.clone().unwrap();
+    assert!(reported.starts_with("failed: \"\\u{1b}[2J\\u{9b}\\u{202e}"), "{reported}");
+    for row in &told {
+        let texts = [&row.agent, &row.amount, &row.host, &row.detail];
+        for text in texts.into_iter().flatten() {
+            let acts = |c: char| c.is_control() || c == '\u{202e}';
+            assert!(!text.chars().any(acts), "{text:?}");
+        }
+    }
+}

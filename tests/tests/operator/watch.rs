@@ -1,0 +1,163 @@
+//! `watch`: whoever listens, comes late or comes back hears every entry once and in order.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bursar_core::answers::ActivityRow;
+use bursar_core::codes::Code;
+use bursar_core::grammar::Order;
+use bursar_core::limits::{WATCH_BYTES, WATCH_ENTRIES};
+use bursar_core::wire::{Asking, ToClient, ToEngine};
+use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::operator::Expect;
+use bursar_tui::link::{Link, Received};
+
+use super::activity::{activity, ask, seqs};
+
+/// For what would otherwise never end, were it broken.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A program that watches.
+pub(crate) struct Watcher(Link);
+
+impl Watcher {
+    pub(crate) async fn begin(engine: &TestEngine, line: &str) -> Self {
+        let mut link = Link::over(engine.engine.attach());
+        let order = Box::new(Order::parse_line(line).unwrap());
+        link.send(&ToEngine::Run { id: 1, order, asking: Asking::Silent }).await.unwrap();
+        Self(link)
+    }
+
+    async fn some(&mut self) -> Vec<ActivityRow> {
+        match self.0.receive().await.unwrap() {
+            Received::Message(ToClient::Entries { id: 1, entries }) => {
+                assert!((1..=WATCH_ENTRIES).contains(&u64::try_from(entries.len()).unwrap()));
+                assert!(serde_json::to_vec(&entries).unwrap().len() <= WATCH_BYTES);
+                entries
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What is told up to the first entry that fits.
+    pub(crate) async fn until(&mut self, fits: impl Fn(&ActivityRow) -> bool) -> Vec<ActivityRow> {
+        let mut told: Vec<ActivityRow> = Vec::new();
+        while !told.iter().any(&fits) {
+            told.extend(self.some().await);
+        }
+        told
+    }
+
+    async fn end(mut self) -> Code {
+        loop {
+            match self.0.receive().await.unwrap() {
+                Received::Message(ToClient::Entries { .. }) => {}
+                Received::Message(ToClient::Done { id: 1, reply }) => {
+                    return reply.result.unwrap_err().code;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+/// A program that reads slowly, one whose connection breaks again and again, and one that comes late hear the
+/// same as one that listens all the time.
+#[tokio::test]
+async fn who_watches_hears_every_entry_once_and_in_order() {
+    let engine = TestEngine::start(Setup { settings: NO_RATE, ..Setup::default() }).await;
+    engine.furnish("--day 1000 --txn 10 --auto 5").await;
+    // A long name: not as many entries as there may be fit into a frame.
+    let agent = engine.hire(&"bot".repeat(33), "bearer").await;
+    let begin = activity(&mut engine.operator(), "activity --limit 1").await.entries[0].seq;
+    let since = |seq: u64| format!("watch --since {seq}");
+    let mut idle = Watcher::begin(&engine, &since(begin)).await;
+    let last = |row: &ActivityRow| row.kind == "frozen";
+    let paying = async {
+        for n in 0..400 {
+            ask(&engine, &agent, 10_000, n).await;
+        }
+        engine.operator().must("freeze").await;
+    };
+    let listening = async {
+        let mut watcher = Watcher::begin(&engine, &since(begin)).await;
+        watcher.until(last).await
+    };
+    let resuming = async {
+        let mut told: Vec<ActivityRow> = Vec::new();
+        while !told.iter().any(last) {
+            let seen = told.last().map_or(begin, |row| row.seq);
+            let mut watcher = Watcher::begin(&engine, &since(seen)).await;
+            told.extend(watcher.some().await);
+        }
+        told
+    };
+    let ((), heard, resumed) = tokio::join!(paying, listening, resuming);
+    let expected: Vec<u64> = (begin + 1..=heard.last().unwrap().seq).collect();
+    assert!(expected.len() > 800, "two entries for each payment");
+    assert_eq!(seqs(&heard), expected);
+    assert_eq!(resumed, heard);
+    assert_eq!(idle.until(last).await, heard);
+    let mut late = Watcher::begin(&engine, "watch --since 0").await;
+    let all = late.until(last).await;
+    assert_eq!(seqs(&all), (1..=heard.last().unwrap().seq).collect::<Vec<_>>());
+    let ids: BTreeSet<_> = heard.iter().filter_map(|row| row.request.as_ref()).collect();
+    assert_eq!(ids.len(), 400);
+}
+
+#[tokio::test]
+async fn without_a_place_to_begin_only_what_comes_is_told() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 10").await;
+    let mut link = Link::over(engine.engine.attach());
+    let run = |id, line: &str| ToEngine::Run {
+        id,
+        order: Box::new(Order::parse_line(line).unwrap()),
+        asking: Asking::Silent,
+    };
+    link.send(&run(1, "watch")).await.unwrap();
+    // Nobody tells when the watch has begun, so it is given something to tell until it has.
+    let mut told = Vec::new();
+    for id in 2.. {
+        link.send(&run(id, &format!("policy create q{id} --day 1"))).await.unwrap();
+        loop {
+            match link.receive().await.unwrap() {
+                Received::Message(ToClient::Entries { entries, .. }) => told.extend(entries),
+                Received::Message(ToClient::Done { reply, .. }) => {
+                    assert!(reply.result.is_ok(), "{reply:?}");
+                    break;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        if !told.is_empty() {
+            break;
+        }
+    }
+    let fresh = |row: &ActivityRow| row.detail.as_ref().is_some_and(|text| text.starts_with('q'));
+    assert!(told.iter().all(fresh), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_journal_that_is_shorter_than_what_was_seen_is_not_watched() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 10").await;
+    let mut operator = engine.operator();
+    let head = activity(&mut operator, "activity --limit 1").await.entries[0].seq;
+    let line = format!("watch --since {}", head + 1);
+    let refused = tokio::time::timeout(PATIENCE, operator.refused(&line)).await.unwrap();
+    assert_eq!(refused.code, Code::BadInput);
+    let counted = format!("This journal has {head} entries");
+    assert!(refused.message.contains(&counted), "{refused}");
+}
+
+#[tokio::test]
+async fn a_cancelled_watch_ends_and_its_connection_goes_on() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 10").await;
+    let mut watcher = Watcher::begin(&engine, "watch --since 0").await;
+    watcher.some().await;
+    watcher.0.send(&ToEngine::Cancel { id: 1 }).await.unwrap();
+    let end = tokio::time::timeout(PATIENCE, watcher.end()).await;
+    assert_eq!(end, Ok(Code::Cancelled));
+}

@@ -1,0 +1,20 @@
+//! The full-screen console: a client of an engine, which may run in the same process. Model, update and
+//! view are pure; only `app` and `screen` touch the terminal and the link.
+
+mod app;
+mod complete;
+mod history;
+mod keymap;
+mod model;
+mod notice;
+mod screen;
+mod theme;
+mod update;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+pub use app::{Connector, Ended, run};
+pub use model::Setup;
+pub use theme::{Palette, Theme};

@@ -1,0 +1,281 @@
+//! The loop that drives the console: keys, frames, time and signals in; frames and a screen out.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use crossterm::event::{Event, EventStream};
+use futures::{FutureExt, StreamExt};
+
+use super::history::History;
+use super::model::{Connection, Intent, Model, Setup};
+use super::screen::Screen;
+use super::update::{Message, update};
+use super::view;
+use crate::link::{Link, Received};
+
+/// Between two tries to reach an engine that has gone.
+const AGAIN_MS: u64 = 500;
+/// Frames taken in before the next look at the screen: agents may pay a thousand times a second.
+const FRAMES: usize = 64;
+/// Shortest time between two frames that no key asked for.
+const FRAME_MS: u64 = 40;
+
+/// How a console reaches its engine, again and again.
+pub trait Connector {
+    fn connect(&mut self) -> impl Future<Output = Result<Link, Fault>>;
+}
+
+/// What is to be said once the screen is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Requests that wait, if the engine was there to tell.
+    pub waiting: Option<usize>,
+    /// Milliseconds until the first of them runs out.
+    pub next_ms: Option<u64>,
+    /// The operator left; otherwise a signal ended it.
+    pub left: bool,
+}
+
+/// Shows the console until the operator leaves it or `stop` comes.
+///
+/// # Errors
+/// The first connection's fault, or that there is no terminal to draw on.
+pub async fn run(
+    mut connector: impl Connector,
+    setup: Setup,
+    stop: impl Future<Output = ()>,
+) -> Result<Ended, Fault> {
+    let link = connector.connect().await?;
+    let mut screen = Screen::take().map_err(no_terminal)?;
+    let history = History::at(setup.history.clone());
+    let mut model = Model::new(setup, screen.size());
+    history.read().iter().for_each(|line| model.past.remember(line));
+    let mut app = App {
+        model,
+        history,
+        kept: None,
+        link: Some(link),
+        started: Instant::now(),
+        next_try: Instant::now(),
+        drawn: None,
+    };
+    let left = app.live(&mut screen, &mut connector, stop).await.map_err(no_terminal);
+    drop(screen);
+    let model = &app.model;
+    let up = model.connection == Connection::Up;
+    let held = || model.server.held(model.now_ms);
+    Ok(Ended {
+        waiting: up.then(|| held().count()),
+        next_ms: held().map(|held| held.left_ms(model.now_ms)).min().filter(|_left| up),
+        left: left?,
+    })
+}
+
+fn no_terminal(error: io::Error) -> Fault {
+    let message =
+        "The terminal cannot be drawn on: run a single command instead, see `bursar --help`.";
+    Fault::because(Code::BadInput, message).with_detail(error)
+}
+
+struct App {
+    model: Model,
+    link: Option<Link>,
+    started: Instant,
+    next_try: Instant,
+    drawn: Option<Instant>,
+    /// A frame that came with others and is taken in after the next look at the terminal.
+    kept: Option<Result<Received, Fault>>,
+    history: History,
+}
+
+/// What came first.
+enum Next {
+    Terminal(Option<io::Result<Event>>),
+    Frame(Result<Received, Fault>),
+    Wake,
+    Stop,
+}
+
+impl App {
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Answers whether the operator left, rather than a signal.
+    async fn live<C: Connector>(
+        &mut self,
+        screen: &mut Screen,
+        connector: &mut C,
+        stop: impl Future<Output = ()>,
+    ) -> io::Result<bool> {
+        let mut events = EventStream::new();
+        let mut stop = std::pin::pin!(stop);
+        if self.take(Message::Connected, screen).await? {
+            return Ok(true);
+        }
+        let mut due = true;
+        loop {
+            if due {
+                self.draw(screen)?;
+            }
+            let wake = self.wake(!due);
+            // cancel-safe: the event stream and the link keep what they have not handed out.
+            let next = tokio::select! {
+                event = events.next() => Next::Terminal(event),
+                frame = receive(&mut self.kept, &mut self.link) => Next::Frame(frame),
+                () = tokio::time::sleep_until(wake.into()) => Next::Wake,
+                () = &mut stop => Next::Stop,
+            };
+            let quit = match next {
+                Next::Stop => return Ok(false),
+                // Without a terminal there is nobody.
+                Next::Terminal(None | Some(Err(_))) => return Ok(false),
+                Next::Terminal(Some(Ok(event))) => {
+                    due = true;
+                    self.event(event, screen).await?
+                }
+                Next::Frame(frame) => {
+                    let quit = self.frames(frame, screen).await?;
+                    due = self.may_draw();
+                    quit
+                }
+                Next::Wake => {
+                    due = true;
+                    self.reconnect(connector, screen).await?;
+                    self.take(Message::Tick, screen).await?
+                }
+            };
+            if quit {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn may_draw(&self) -> bool {
+        self.drawn.is_none_or(|drawn| drawn.elapsed() >= Duration::from_millis(FRAME_MS))
+    }
+
+    /// When to look again although nothing came.
+    fn wake(&self, undrawn: bool) -> Instant {
+        let far = Instant::now() + Duration::from_secs(3600);
+        let model = self.model.wake_ms().map_or(far, |ms| self.started + Duration::from_millis(ms));
+        let again = if self.link.is_none() { self.next_try } else { far };
+        let frame = match self.drawn {
+            Some(drawn) if undrawn => drawn + Duration::from_millis(FRAME_MS),
+            _shown => far,
+        };
+        model.min(again).min(frame)
+    }
+
+    async fn event(&mut self, event: Event, screen: &mut Screen) -> io::Result<bool> {
+        let message = match event {
+            Event::Key(key) => Message::Key(key),
+            Event::Paste(text) => Message::Paste(text),
+            Event::Resize(width, height) => Message::Resize(width, height),
+            Event::FocusGained | Event::FocusLost | Event::Mouse(_) => return Ok(false),
+        };
+        self.take(message, screen).await
+    }
+
+    /// One frame, and those that came with it.
+    async fn frames(
+        &mut self,
+        first: Result<Received, Fault>,
+        screen: &mut Screen,
+    ) -> io::Result<bool> {
+        let mut next = Some(first);
+        for _frame in 0..FRAMES {
+            let Some(frame) = next.take() else { break };
+            let message = match frame {
+                Ok(frame) => Message::Frame(frame),
+                Err(fault) => {
+                    self.link = None;
+                    self.next_try = Instant::now() + Duration::from_millis(AGAIN_MS);
+                    Message::Lost(fault)
+                }
+            };
+            if self.take(message, screen).await? {
+                return Ok(true);
+            }
+            next = self.link.as_mut().and_then(|link| link.receive().now_or_never());
+        }
+        self.kept = next;
+        Ok(false)
+    }
+
+    async fn reconnect<C: Connector>(
+        &mut self,
+        connector: &mut C,
+        screen: &mut Screen,
+    ) -> io::Result<()> {
+        if self.link.is_some() || Instant::now() < self.next_try {
+            return Ok(());
+        }
+        match connector.connect().await {
+            Ok(link) => {
+                self.link = Some(link);
+                self.take(Message::Connected, screen).await?;
+            }
+            Err(fault) => {
+                self.next_try = Instant::now() + Duration::from_millis(AGAIN_MS);
+                if self.model.connection != Connection::Lost(fault.clone()) {
+                    self.take(Message::Lost(fault), screen).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the model take a message in, and does what follows. Answers whether to leave.
+    async fn take(&mut self, message: Message, screen: &mut Screen) -> io::Result<bool> {
+        let now_ms = self.now_ms();
+        let mut quit = false;
+        for intent in update(&mut self.model, message, now_ms) {
+            match intent {
+                Intent::Quit => quit = true,
+                Intent::Notify { bell, notice } => screen.notify(bell, notice.as_deref())?,
+                Intent::Remember(line) => self.history.add(&line),
+                Intent::Copy(text) => screen.copy(&text)?,
+                Intent::Redraw => screen.redraw()?,
+                Intent::Suspend => screen.suspend()?,
+                Intent::Send(frame) => {
+                    if let Some(link) = &mut self.link {
+                        // A link that is gone says so when it is read.
+                        let _lost = link.send(&frame).await;
+                    }
+                }
+                Intent::SendSecret { id, secret } => {
+                    if let Some(link) = &mut self.link {
+                        let _lost = link.send_secret(id, secret).await;
+                    }
+                }
+            }
+        }
+        Ok(quit)
+    }
+
+    fn draw(&mut self, screen: &mut Screen) -> io::Result<()> {
+        self.drawn = Some(Instant::now());
+        let held = self.model.server.held(self.model.now_ms).count();
+        let title =
+            if held == 0 { "Bursar".to_owned() } else { format!("Bursar ({held} waiting)") };
+        screen.title(title)?;
+        let model = &self.model;
+        screen.show(model.size, |buffer| view::draw(model, buffer))
+    }
+}
+
+async fn receive(
+    kept: &mut Option<Result<Received, Fault>>,
+    link: &mut Option<Link>,
+) -> Result<Received, Fault> {
+    if let Some(frame) = kept.take() {
+        return frame;
+    }
+    match link {
+        Some(link) => link.receive().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,93 @@
+//! Completion of the command line: commands and options from the grammar itself, names from what the
+//! engine told.
+
+use bursar_core::grammar::Order;
+
+use super::model::server::Server;
+
+/// A line with its last word completed as far as it is certain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Completed {
+    pub(crate) line: String,
+    /// What the last word may become.
+    pub(crate) choices: Vec<String>,
+}
+
+pub(crate) fn complete(line: &str, server: &Server) -> Completed {
+    let (before, word) = match line.rfind(' ') {
+        Some(space) => line.split_at(space.saturating_add(1)),
+        None => ("", line),
+    };
+    let mut node = Order::tree();
+    for done in before.split_whitespace() {
+        if let Some(below) = node.find_subcommand(done) {
+            node = below.clone();
+        }
+    }
+    let mut choices: Vec<String> = if word.starts_with('-') {
+        let options = node.get_arguments().filter_map(|argument| argument.get_long());
+        options.map(|long| format!("--{long}")).collect()
+    } else if node.has_subcommands() {
+        let below = node.get_subcommands().filter(|below| !below.is_hide_set());
+        below.map(|below| below.get_name().to_owned()).collect()
+    } else {
+        names(node.get_name(), before, server)
+    };
+    choices.retain(|choice| choice.starts_with(word) && choice != "help");
+    choices.sort();
+    choices.dedup();
+    let mut grown = common(&choices).unwrap_or_else(|| word.to_owned());
+    if choices.len() == 1 {
+        grown.push(' ');
+    }
+    Completed { line: format!("{before}{grown}"), choices }
+}
+
+/// Names that may stand here. Whoever has a space in his name is quoted as in a shell.
+fn names(command: &str, before: &str, server: &Server) -> Vec<String> {
+    let requests = || server.queue.iter().map(|row| row.request.id.chars().take(8).collect());
+    let agents = server.agents.iter().flatten();
+    let policies = || server.policies.iter().flatten().map(|row| row.name.clone());
+    let labels = || server.balances.iter().flatten().map(|row| row.label.clone());
+    let names: Vec<String> = match command {
+        "approve" | "deny" => requests().collect(),
+        _policy if before.starts_with("policy ") => policies().collect(),
+        _address if before.starts_with("address ") => labels().collect(),
+        _about_agents => {
+            agents.map(|row| row.name.clone()).chain(policies()).chain(labels()).collect()
+        }
+    };
+    names.into_iter().filter_map(|name| Some(shlex::try_quote(&name).ok()?.into_owned())).collect()
+}
+
+/// The longest beginning that all have.
+fn common(choices: &[String]) -> Option<String> {
+    let (first, others) = choices.split_first()?;
+    let mut end = first.chars().count();
+    for other in others {
+        let same = first.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+        end = end.min(same);
+    }
+    Some(first.chars().take(end).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> (String, usize) {
+        let completed = complete(line, &Server::default());
+        (completed.line, completed.choices.len())
+    }
+
+    #[test]
+    fn commands_and_options_come_from_the_grammar() {
+        assert_eq!(of("fre"), ("freeze ".to_owned(), 1));
+        assert_eq!(of("agent comm"), ("agent commission ".to_owned(), 1));
+        let (line, several) = of("agent re");
+        assert_eq!(line, "agent re");
+        assert!(several >= 3, "register, resume, renew");
+        assert_eq!(of("policy create p --da"), ("policy create p --day ".to_owned(), 1));
+        assert_eq!(of("nonsense x"), ("nonsense x".to_owned(), 0));
+    }
+}

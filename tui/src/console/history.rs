@@ -1,0 +1,87 @@
+//! The entered lines of consoles before this one, in a file that only its owner reads. It is a comfort: where
+//! it cannot be read or written the console works without.
+
+use std::fs::{File, OpenOptions, read_to_string};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Lines that are kept.
+const LINES: usize = 500;
+/// The file is written anew once it is longer than this.
+const LONGEST_BYTES: u64 = 256 * 1024;
+
+#[derive(Debug)]
+pub(super) struct History(Option<PathBuf>);
+
+impl History {
+    pub(super) fn at(file: Option<PathBuf>) -> Self {
+        Self(file)
+    }
+
+    /// Oldest first.
+    pub(super) fn read(&self) -> Vec<String> {
+        let text = self.0.as_deref().and_then(|file| read_to_string(file).ok()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let skipped = lines.len().saturating_sub(LINES);
+        lines.into_iter().skip(skipped).map(str::to_owned).collect()
+    }
+
+    pub(super) fn add(&self, line: &str) {
+        if let Some(file) = self.0.as_deref() {
+            let _comfort = self.write(file, line);
+        }
+    }
+
+    fn write(&self, file: &Path, line: &str) -> io::Result<()> {
+        if file.metadata().is_ok_and(|now| now.len() > LONGEST_BYTES) {
+            let kept = self.read().join("\n");
+            let mut fresh = open(OpenOptions::new().write(true).truncate(true), file)?;
+            writeln!(fresh, "{kept}")?;
+        }
+        writeln!(open(OpenOptions::new().append(true).create(true), file)?, "{line}")
+    }
+}
+
+#[cfg(unix)]
+fn open(options: &mut OpenOptions, file: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.mode(0o600).open(file)
+}
+
+#[cfg(not(unix))]
+fn open(options: &mut OpenOptions, file: &Path) -> io::Result<File> {
+    options.open(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_back_in_their_order_and_the_file_stays_small() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("history");
+        let history = History::at(Some(file.clone()));
+        assert!(history.read().is_empty());
+        for number in 0..900 {
+            history.add(&format!("agent show {number} {}", "x".repeat(400)));
+        }
+        let lines = history.read();
+        assert_eq!(lines.len(), LINES);
+        assert!(lines[LINES - 1].starts_with("agent show 899 "), "the newest is the last");
+        assert!(file.metadata().unwrap().len() < LONGEST_BYTES + 1_000);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn without_a_place_nothing_is_kept_and_nothing_fails() {
+        for history in [History::at(None), History::at(Some("/nowhere/at/all".into()))] {
+            history.add("status");
+            assert!(history.read().is_empty());
+        }
+    }
+}

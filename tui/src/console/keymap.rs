@@ -1,0 +1,266 @@
+//! Every key there is, once. The bar, the help and the manual are printed from this table.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// Where a key counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Context {
+    /// The panes, while nothing lies over them.
+    Panes,
+    /// A request's card.
+    Card,
+    /// A question that is answered with yes or no.
+    YesNo,
+    /// A field to type in.
+    Field,
+    /// Lines to read.
+    Reading,
+    /// The words of a new seed.
+    Words,
+    /// The command line.
+    Line,
+}
+
+impl Context {
+    pub(crate) const ALL: [Context; 7] = [
+        Context::Panes,
+        Context::Card,
+        Context::YesNo,
+        Context::Field,
+        Context::Reading,
+        Context::Words,
+        Context::Line,
+    ];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Context::Panes => "Panes",
+            Context::Card => "A request's card",
+            Context::YesNo => "A question",
+            Context::Field => "A field",
+            Context::Reading => "Text to read",
+            Context::Words => "A new seed's words",
+            Context::Line => "Command line",
+        }
+    }
+}
+
+/// What a key does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deed {
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    First,
+    Last,
+    Next,
+    Previous,
+    Pane(usize),
+    Open,
+    Zoom,
+    Sort,
+    Refresh,
+    Unlock,
+    /// Writes the command of the next of the first steps.
+    Step,
+    Copy,
+    Command,
+    Help,
+    Freeze,
+    Redraw,
+    Suspend,
+    Quit,
+    Close,
+    Yes,
+    No,
+    Enter,
+    Older,
+    Newer,
+    Complete,
+    /// Asks for words of the seed that was shown.
+    Check,
+}
+
+impl Deed {
+    /// Whether an observer may do it.
+    pub(crate) fn is_harmless(self) -> bool {
+        !matches!(
+            self,
+            Deed::Unlock | Deed::Step | Deed::Command | Deed::Freeze | Deed::Yes | Deed::No
+        )
+    }
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Binding {
+    pub(crate) context: Context,
+    pub(crate) keys: &'static [Key],
+    pub(crate) deed: Deed,
+    /// How the bar calls it; empty where it has no room for it.
+    pub(crate) short: &'static str,
+    pub(crate) about: &'static str,
+}
+
+/// A key as it is pressed and printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) code: KeyCode,
+    pub(crate) control: bool,
+    pub(crate) name: &'static str,
+}
+
+const fn ch(ch: char, name: &'static str) -> Key {
+    Key { code: KeyCode::Char(ch), control: false, name }
+}
+
+const fn ctrl(ch: char, name: &'static str) -> Key {
+    Key { code: KeyCode::Char(ch), control: true, name }
+}
+
+const fn key(code: KeyCode, name: &'static str) -> Key {
+    Key { code, control: false, name }
+}
+
+const UP: Key = key(KeyCode::Up, "up");
+const DOWN: Key = key(KeyCode::Down, "down");
+const PAGE_UP: Key = key(KeyCode::PageUp, "pgup");
+const PAGE_DOWN: Key = key(KeyCode::PageDown, "pgdn");
+const HOME: Key = key(KeyCode::Home, "home");
+const END: Key = key(KeyCode::End, "end");
+const ENTER: Key = key(KeyCode::Enter, "enter");
+const ESC: Key = key(KeyCode::Esc, "esc");
+const TAB: Key = key(KeyCode::Tab, "tab");
+const BACK_TAB: Key = key(KeyCode::BackTab, "shift-tab");
+
+macro_rules! bind {
+    ($context:ident $keys:expr, $deed:expr, $short:literal, $about:literal) => {
+        Binding {
+            context: Context::$context,
+            keys: &$keys,
+            deed: $deed,
+            short: $short,
+            about: $about,
+        }
+    };
+}
+
+pub(crate) const KEYS: &[Binding] = &[
+    bind!(Panes [ENTER, ch('a', "a"), ch('d', "d")], Deed::Open, "open",
+        "Open the selected row: a request's card, where it is approved or denied"),
+    bind!(Panes [TAB, ch('l', "l"), key(KeyCode::Right, "right")], Deed::Next, "pane", "Next pane"),
+    bind!(Panes [BACK_TAB, ch('h', "h"), key(KeyCode::Left, "left")], Deed::Previous, "", "Previous pane"),
+    bind!(Panes[ch('1', "1")], Deed::Pane(1), "", "Approvals"),
+    bind!(Panes[ch('2', "2")], Deed::Pane(2), "", "Balances"),
+    bind!(Panes[ch('3', "3")], Deed::Pane(3), "", "Agents"),
+    bind!(Panes[ch('4', "4")], Deed::Pane(4), "", "Policies"),
+    bind!(Panes[ch('5', "5")], Deed::Pane(5), "", "Activity"),
+    bind!(Panes[ch('6', "6")], Deed::Pane(6), "", "Sent payments"),
+    bind!(Panes [UP, ch('k', "k")], Deed::Up, "", "One row up"),
+    bind!(Panes [DOWN, ch('j', "j")], Deed::Down, "", "One row down"),
+    bind!(Panes[PAGE_UP], Deed::PageUp, "", "One page up"),
+    bind!(
+        Panes[PAGE_DOWN],
+        Deed::PageDown,
+        "",
+        "One page down; in Activity back through the whole journal"
+    ),
+    bind!(Panes [HOME, ch('g', "g")], Deed::First, "", "First row"),
+    bind!(Panes [END, ch('G', "G")], Deed::Last, "", "Last row"),
+    bind!(Panes [ch('+', "+"), ch('_', "_")], Deed::Zoom, "", "This pane alone, and back"),
+    bind!(Panes[ch('s', "s")], Deed::Sort, "", "Sort the requests by the time that is left"),
+    bind!(Panes[ch('r', "r")], Deed::Refresh, "", "Ask for everything again, balances too"),
+    bind!(Panes[ch('u', "u")], Deed::Unlock, "", "Open the wallet"),
+    bind!(Panes[ch('n', "n")], Deed::Step, "", "Write the command of the next of the first steps"),
+    bind!(Panes[ch('y', "y")], Deed::Copy, "", "Copy the selected id or address by the terminal"),
+    bind!(
+        Panes[ch(':', ":")],
+        Deed::Command,
+        "command",
+        "A command line: the same commands as `bursar …`"
+    ),
+    bind!(
+        Panes[ctrl('x', "^X")],
+        Deed::Freeze,
+        "",
+        "Twice within two seconds: freeze every agent at once"
+    ),
+    bind!(Panes[ctrl('l', "^L")], Deed::Redraw, "", "Draw the screen anew"),
+    bind!(Panes[ctrl('z', "^Z")], Deed::Suspend, "", "To the shell; `fg` comes back"),
+    bind!(Panes[ch('?', "?")], Deed::Help, "help", "These keys"),
+    bind!(Panes [ch('q', "q"), ctrl('c', "^C")], Deed::Quit, "leave", "Leave the console"),
+    bind!(Card[ch('y', "y")], Deed::Yes, "approve", "Approve what the card says; Enter never does"),
+    bind!(Card [ch('n', "n"), ch('d', "d")], Deed::No, "deny", "Deny it"),
+    bind!(Card [ESC, ch('q', "q"), ctrl('c', "^C")], Deed::Close, "not now", "Close the card; the request goes on waiting"),
+    bind!(YesNo[ch('y', "y")], Deed::Yes, "yes", "Yes"),
+    bind!(YesNo [ch('n', "n"), ESC, ctrl('c', "^C")], Deed::No, "no", "No"),
+    bind!(Field[ENTER], Deed::Enter, "go on", "Give what was typed"),
+    bind!(Field [ESC, ctrl('c', "^C")], Deed::Close, "cancel", "Cancel the command"),
+    bind!(Reading [UP, ch('k', "k")], Deed::Up, "", "One line up"),
+    bind!(Reading [DOWN, ch('j', "j")], Deed::Down, "scroll", "One line down"),
+    bind!(Reading[PAGE_UP], Deed::PageUp, "", "One page up"),
+    bind!(Reading [PAGE_DOWN, ch(' ', "space")], Deed::PageDown, "", "One page down"),
+    bind!(Reading [ESC, ch('q', "q"), ENTER, ctrl('c', "^C")], Deed::Close, "close", "Back to the panes"),
+    bind!(Reading[ch('y', "y")], Deed::Copy, "copy", "Copy the text by the terminal"),
+    bind!(Words[ENTER], Deed::Check, "they are on paper: check", "Be asked for three of the words"),
+    bind!(Words [DOWN, ch('j', "j")], Deed::Down, "", "One line down"),
+    bind!(Words [UP, ch('k', "k")], Deed::Up, "", "One line up"),
+    bind!(Words [ESC, ctrl('c', "^C")], Deed::Close, "leave unchecked", "Leave the words unchecked"),
+    bind!(Line[ENTER], Deed::Enter, "run", "Run the line"),
+    bind!(Line[TAB], Deed::Complete, "complete", "Complete the word"),
+    bind!(Line[UP], Deed::Older, "", "The line entered before"),
+    bind!(Line[DOWN], Deed::Newer, "", "The line entered after"),
+    bind!(Line [ESC, ctrl('c', "^C")], Deed::Close, "cancel", "Leave the line"),
+];
+
+/// What a pressed key does here.
+pub(crate) fn deed(context: Context, pressed: &KeyEvent) -> Option<Deed> {
+    let control = pressed.modifiers.contains(KeyModifiers::CONTROL);
+    if pressed.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SUPER) {
+        return None;
+    }
+    let fits = |key: &Key| key.code == pressed.code && key.control == control;
+    KEYS.iter().find(|row| row.context == context && row.keys.iter().any(fits)).map(|row| row.deed)
+}
+
+/// The bar for a context: each key with its short name.
+pub(crate) fn bar(context: Context, observe: bool) -> Vec<(&'static str, &'static str)> {
+    let rows = KEYS.iter().filter(|row| row.context == context && !row.short.is_empty());
+    let rows = rows.filter(|row| !observe || row.deed.is_harmless());
+    rows.filter_map(|row| Some((row.keys.first()?.name, row.short))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_stands_twice_in_a_context() {
+        for context in Context::ALL {
+            let mut seen: Vec<Key> = Vec::new();
+            for row in KEYS.iter().filter(|row| row.context == context) {
+                assert!(!row.about.is_empty() && !row.keys.is_empty());
+                for key in row.keys {
+                    assert!(!seen.contains(key), "{context:?}: {}", key.name);
+                    seen.push(*key);
+                }
+            }
+            assert!(!seen.is_empty(), "{context:?}");
+        }
+    }
+
+    #[test]
+    fn enter_approves_nowhere_and_every_overlay_can_be_left() {
+        let press = |code| KeyEvent::new(code, KeyModifiers::NONE);
+        for context in [Context::Card, Context::YesNo] {
+            assert_ne!(deed(context, &press(KeyCode::Enter)), Some(Deed::Yes));
+            assert!(deed(context, &press(KeyCode::Esc)).is_some());
+        }
+        assert_eq!(deed(Context::Card, &press(KeyCode::Char('y'))), Some(Deed::Yes));
+        let with_control = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::CONTROL);
+        assert_eq!(deed(Context::Card, &with_control), None);
+        let with_alt = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::ALT);
+        assert_eq!(deed(Context::Card, &with_alt), None);
+    }
+}

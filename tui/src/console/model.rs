@@ -1,0 +1,322 @@
+//! Everything a frame is drawn from. No I/O and no clock of its own: what changes comes in as a message,
+//! what must be done goes out as an intent.
+
+pub(crate) mod line;
+pub(crate) mod overlay;
+pub(crate) mod rows;
+pub(crate) mod server;
+pub(crate) mod setup;
+pub(crate) mod words;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+
+use bursar_core::fault::Fault;
+use bursar_core::grammar::Order;
+use bursar_core::wire::{Asking, ToEngine};
+
+use crate::console::theme::Theme;
+use crate::link::Secret;
+use line::{Line, Past};
+use overlay::{Overlay, Told};
+use server::{Server, Topic};
+use zeroize::Zeroizing;
+
+/// The panes, in the order of their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Pane {
+    Approvals,
+    Balances,
+    Agents,
+    Policies,
+    Activity,
+    Sent,
+}
+
+impl Pane {
+    pub(crate) const ALL: [Pane; 6] =
+        [Pane::Approvals, Pane::Balances, Pane::Agents, Pane::Policies, Pane::Activity, Pane::Sent];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Pane::Approvals => "Approvals",
+            Pane::Balances => "Balances",
+            Pane::Agents => "Agents",
+            Pane::Policies => "Policies",
+            Pane::Activity => "Activity",
+            Pane::Sent => "Sent",
+        }
+    }
+
+    pub(crate) fn number(self) -> usize {
+        Self::ALL.iter().position(|pane| *pane == self).map_or(0, |place| place.saturating_add(1))
+    }
+
+    pub(crate) fn numbered(number: usize) -> Option<Pane> {
+        Self::ALL.get(number.checked_sub(1)?).copied()
+    }
+}
+
+/// How it stands with the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Connection {
+    Connecting,
+    Up,
+    /// Gone; another try is under way.
+    Lost(Fault),
+}
+
+/// Why a command runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Look(Topic),
+    /// The page of the feed before this entry.
+    Page,
+    Watch,
+    Decide {
+        id: String,
+        approve: bool,
+    },
+    /// A line of the operator's; `order` is its name.
+    Line {
+        order: &'static str,
+    },
+}
+
+/// Work for the outside.
+#[derive(Debug)]
+pub(crate) enum Intent {
+    Send(ToEngine),
+    SendSecret {
+        id: u64,
+        secret: Secret,
+    },
+    Quit,
+    /// Draws attention to a request.
+    Notify {
+        bell: bool,
+        notice: Option<String>,
+    },
+    /// May hold an agent's credentials.
+    Copy(Zeroizing<String>),
+    /// A line for the history that outlives this console.
+    Remember(String),
+    Suspend,
+    Redraw,
+}
+
+/// What the console was started with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Setup {
+    /// This process is the engine: leaving stops it.
+    pub owner: bool,
+    /// Shows and cannot decide or change anything.
+    pub observe: bool,
+    pub theme: Theme,
+    /// What a shell must be told to use the same data folder, such as `--data /srv/bursar`; empty for the
+    /// usual one.
+    pub folder_option: String,
+    /// Where entered lines are kept for the next console.
+    pub history: Option<PathBuf>,
+}
+
+/// A command that waits for its turn.
+#[derive(Debug)]
+struct Call {
+    id: u64,
+    order: Order,
+    asking: Asking,
+}
+
+/// Commands at a time. The engine takes eight of one connection, and one of them watches.
+const CALLS: usize = 6;
+/// A topic is not asked about more often: agents may pay a thousand times a second.
+const LOOK_MS: u64 = 300;
+/// Locking and the server's standing are in no journal, so they are asked for.
+const POLL_MS: u64 = 10_000;
+/// Money also comes in, and nobody tells.
+const BALANCES_MS: u64 = 300_000;
+/// What is asked for again without a reason.
+const POLLED: [(Topic, u64); 2] = [(Topic::Status, POLL_MS), (Topic::Balances, BALANCES_MS)];
+
+/// Below this nothing can be laid out, and only the command line works.
+pub(crate) const LEAST: (u16, u16) = (60, 16);
+
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) setup: Setup,
+    pub(crate) size: (u16, u16),
+    /// Milliseconds on this process's monotonic clock.
+    pub(crate) now_ms: u64,
+    pub(crate) connection: Connection,
+    pub(crate) server: Server,
+    pub(crate) focus: Pane,
+    pub(crate) zoomed: bool,
+    /// The selected row of each pane, by what it is and not by where.
+    pub(crate) selected: BTreeMap<Pane, String>,
+    pub(crate) overlay: Option<Overlay>,
+    /// Answers to read that came while something else lay over the panes.
+    pub(crate) unread: VecDeque<Told>,
+    pub(crate) line: Option<Line>,
+    pub(crate) past: Past,
+    /// What the last action came to.
+    pub(crate) last: Option<Note>,
+    /// The first key of the pair that freezes, and when it was pressed.
+    pub(crate) freeze_at_ms: Option<u64>,
+    pub(crate) purposes: BTreeMap<u64, Purpose>,
+    pub(crate) secrets: BTreeMap<u64, Secret>,
+    waiting_calls: VecDeque<Call>,
+    next_call: u64,
+    stale: BTreeSet<Topic>,
+    asked_ms: BTreeMap<Topic, u64>,
+    /// Requests that rang the bell already: as new, and as nearly over.
+    pub(crate) rung: BTreeSet<String>,
+}
+
+/// One line about the last action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) text: String,
+    pub(crate) failed: bool,
+}
+
+impl Model {
+    pub(crate) fn new(setup: Setup, size: (u16, u16)) -> Self {
+        Self {
+            setup,
+            size,
+            now_ms: 0,
+            connection: Connection::Connecting,
+            server: Server::default(),
+            focus: Pane::Approvals,
+            zoomed: false,
+            selected: BTreeMap::new(),
+            overlay: None,
+            unread: VecDeque::new(),
+            line: None,
+            past: Past::default(),
+            last: None,
+            freeze_at_ms: None,
+            purposes: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            waiting_calls: VecDeque::new(),
+            next_call: 1,
+            stale: BTreeSet::new(),
+            asked_ms: BTreeMap::new(),
+            rung: BTreeSet::new(),
+        }
+    }
+
+    /// Too small for anything to be laid out: then nothing is decided either.
+    pub(crate) fn is_too_small(&self) -> bool {
+        self.size.0 < LEAST.0 || self.size.1 < LEAST.1
+    }
+
+    /// Whether the keys of the open card mean anything; true where none is open.
+    pub(crate) fn may_decide(&self) -> bool {
+        let Some(Overlay::Card(view)) = &self.overlay else { return true };
+        let open = |waiting: &server::Waiting| waiting.closed(self.now_ms).is_none();
+        let known = self.server.waiting(&view.id).is_some_and(open);
+        known && !view.sent && self.connection == Connection::Up && !self.setup.observe
+    }
+
+    pub(crate) fn note(&mut self, text: impl Into<String>) {
+        self.last = Some(Note { text: text.into(), failed: false });
+    }
+
+    pub(crate) fn complain(&mut self, text: impl Into<String>) {
+        self.last = Some(Note { text: text.into(), failed: true });
+    }
+
+    /// Lines up a command; [`Model::pump`] sends it.
+    pub(crate) fn call(&mut self, purpose: Purpose, order: Order, asking: Asking) -> u64 {
+        let id = self.next_call;
+        self.next_call = self.next_call.saturating_add(1);
+        self.purposes.insert(id, purpose);
+        self.waiting_calls.push_back(Call { id, order, asking });
+        id
+    }
+
+    pub(crate) fn is_under_way(&self, purpose: &Purpose) -> bool {
+        self.purposes.values().any(|known| known == purpose)
+    }
+
+    pub(crate) fn mark_stale(&mut self, topics: &[Topic]) {
+        self.stale.extend(topics);
+    }
+
+    /// Sends what may be sent now: first what waits, then questions about stale topics.
+    pub(crate) fn pump(&mut self) -> Vec<Intent> {
+        if self.connection != Connection::Up {
+            return Vec::new();
+        }
+        for topic in self.stale.clone() {
+            let due = self.due_ms(topic) <= self.now_ms;
+            if due && !self.is_under_way(&Purpose::Look(topic)) {
+                self.stale.remove(&topic);
+                self.asked_ms.insert(topic, self.now_ms);
+                self.call(Purpose::Look(topic), rows::order_of(topic), Asking::Silent);
+            }
+        }
+        let mut intents = Vec::new();
+        let mut running = self.purposes.len().saturating_sub(self.waiting_calls.len());
+        while running < CALLS {
+            let Some(Call { id, order, asking }) = self.waiting_calls.pop_front() else { break };
+            running = running.saturating_add(1);
+            intents.push(Intent::Send(ToEngine::Run { id, order: Box::new(order), asking }));
+        }
+        intents
+    }
+
+    fn due_ms(&self, topic: Topic) -> u64 {
+        self.asked_ms.get(&topic).map_or(0, |asked| asked.saturating_add(LOOK_MS))
+    }
+
+    /// The connection is new: nothing of the old one will be answered.
+    pub(crate) fn forget_calls(&mut self) {
+        self.purposes.clear();
+        self.secrets.clear();
+        self.waiting_calls.clear();
+        self.asked_ms.clear();
+        self.stale.clear();
+    }
+
+    /// When something on the screen changes by itself, or something must be asked: on this clock.
+    pub(crate) fn wake_ms(&self) -> Option<u64> {
+        if self.connection != Connection::Up {
+            return None;
+        }
+        // What is being asked wakes by its answer.
+        let idle = |topic: &Topic| !self.is_under_way(&Purpose::Look(*topic));
+        let looks = self.stale.iter().filter(|topic| idle(topic)).map(|topic| self.due_ms(*topic));
+        let polls = POLLED
+            .into_iter()
+            .filter(|(topic, _every)| idle(topic))
+            .filter_map(|(topic, every)| Some(self.asked_ms.get(&topic)?.saturating_add(every)));
+        let ticks = self.server.held(self.now_ms).map(|held| {
+            let left = held.left_ms(self.now_ms);
+            let to_next = left.checked_rem(1_000).filter(|rest| *rest > 0).unwrap_or(1_000);
+            self.now_ms.saturating_add(to_next)
+        });
+        let armed = match &self.overlay {
+            Some(Overlay::Card(card)) => Some(card.armed_at_ms),
+            Some(Overlay::Ask(question)) => Some(question.armed_at_ms),
+            _other => None,
+        };
+        let armed = armed.filter(|at| *at > self.now_ms);
+        looks.chain(polls).chain(ticks).chain(armed).min()
+    }
+
+    /// Takes the time in; asks again what is old by now.
+    pub(crate) fn pass(&mut self, now_ms: u64) {
+        self.now_ms = self.now_ms.max(now_ms);
+        for (topic, every) in POLLED {
+            let asked = self.asked_ms.get(&topic);
+            if asked.is_some_and(|asked| self.now_ms.saturating_sub(*asked) >= every) {
+                self.stale.insert(topic);
+            }
+        }
+        let kept = self.selected.get(&Pane::Approvals).cloned();
+        self.server.forget(self.now_ms, kept.as_deref());
+    }
+}

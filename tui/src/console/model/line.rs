@@ -1,0 +1,169 @@
+//! The command line at the bottom: one line of text with a cursor, and what was entered before.
+
+use std::collections::VecDeque;
+
+/// Lines that are remembered.
+const HISTORY: usize = 200;
+/// Longest line.
+const LINE_CHARS: usize = 512;
+
+/// A line being edited. Positions count characters.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Line {
+    text: Vec<char>,
+    cursor: usize,
+    /// How far back in the history this is; 0 is the line being written.
+    back: usize,
+    draft: Vec<char>,
+}
+
+impl Line {
+    pub(crate) fn of(text: &str) -> Self {
+        let text: Vec<char> = text.chars().collect();
+        Self { cursor: text.len(), text, ..Self::default() }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.text.iter().collect()
+    }
+
+    pub(crate) fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    pub(crate) fn insert(&mut self, ch: char) {
+        if !ch.is_control() && self.text.len() < LINE_CHARS {
+            self.text.insert(self.cursor.min(self.text.len()), ch);
+            self.cursor = self.cursor.saturating_add(1);
+        }
+    }
+
+    pub(crate) fn backspace(&mut self) {
+        if self.cursor > 0 {
+            self.cursor = self.cursor.saturating_sub(1);
+            self.text.remove(self.cursor);
+        }
+    }
+
+    pub(crate) fn delete(&mut self) {
+        if self.cursor < self.text.len() {
+            self.text.remove(self.cursor);
+        }
+    }
+
+    pub(crate) fn left(&mut self) {
+        self.cursor = self.cursor.saturating_sub(1);
+    }
+
+    pub(crate) fn right(&mut self) {
+        self.cursor = self.cursor.saturating_add(1).min(self.text.len());
+    }
+
+    pub(crate) fn home(&mut self) {
+        self.cursor = 0;
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.cursor = self.text.len();
+    }
+
+    /// Everything before the cursor goes.
+    pub(crate) fn kill_to_start(&mut self) {
+        self.text.drain(..self.cursor.min(self.text.len()));
+        self.cursor = 0;
+    }
+
+    /// The word before the cursor goes.
+    pub(crate) fn kill_word(&mut self) {
+        while self.cursor > 0 && self.text.get(self.cursor.wrapping_sub(1)) == Some(&' ') {
+            self.backspace();
+        }
+        while self.cursor > 0 && self.text.get(self.cursor.wrapping_sub(1)) != Some(&' ') {
+            self.backspace();
+        }
+    }
+
+    /// Another text in its place, with the cursor at its end.
+    pub(crate) fn replace(&mut self, text: &str) {
+        self.text = text.chars().take(LINE_CHARS).collect();
+        self.cursor = self.text.len();
+    }
+
+    pub(crate) fn older(&mut self, past: &Past) {
+        if self.back == 0 {
+            self.draft = self.text.clone();
+        }
+        if let Some(line) = past.0.get(self.back) {
+            let line = line.clone();
+            self.replace(&line);
+            self.back = self.back.saturating_add(1);
+        }
+    }
+
+    pub(crate) fn newer(&mut self, past: &Past) {
+        self.back = self.back.saturating_sub(1);
+        let line = match self.back.checked_sub(1) {
+            Some(place) => past.0.get(place).cloned(),
+            None => Some(self.draft.iter().collect()),
+        };
+        if let Some(line) = line {
+            self.replace(&line);
+        }
+    }
+}
+
+/// The lines entered before, newest first. A line never carries a secret: those are asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Past(pub(crate) VecDeque<String>);
+
+impl Past {
+    pub(crate) fn remember(&mut self, line: &str) {
+        if line.trim().is_empty() || self.0.front().is_some_and(|last| last == line) {
+            return;
+        }
+        self.0.push_front(line.to_owned());
+        self.0.truncate(HISTORY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_edited_at_its_cursor() {
+        let mut line = Line::of("agent lst");
+        line.left();
+        line.left();
+        line.insert('i');
+        assert_eq!((line.text().as_str(), line.cursor()), ("agent list", 8));
+        line.end();
+        line.kill_word();
+        assert_eq!(line.text(), "agent ");
+        line.kill_word();
+        line.backspace();
+        line.delete();
+        assert_eq!((line.text().as_str(), line.cursor()), ("", 0));
+        line.insert('\u{1b}');
+        assert_eq!(line.text(), "");
+    }
+
+    #[test]
+    fn earlier_lines_come_back_and_the_draft_is_kept() {
+        let mut past = Past::default();
+        for text in ["status", "agent list", "agent list", "  "] {
+            past.remember(text);
+        }
+        let mut line = Line::of("dra");
+        line.older(&past);
+        assert_eq!(line.text(), "agent list");
+        line.older(&past);
+        line.older(&past);
+        assert_eq!(line.text(), "status");
+        line.newer(&past);
+        line.newer(&past);
+        assert_eq!(line.text(), "dra");
+        line.newer(&past);
+        assert_eq!(line.text(), "dra");
+    }
+}

@@ -1,0 +1,213 @@
+//! What lies over the panes: one thing at a time, and it has the keys.
+
+use std::fmt;
+
+use bursar_core::card::Card;
+use bursar_core::wire::{Prompt, SecretPrompt};
+use zeroize::Zeroizing;
+
+use super::server::Waiting;
+use super::words::{WordCheck, Words};
+
+/// How long a card ignores keys after it opened or changed, and after the last key that it ignored: what
+/// was typed or pasted at something else never decides.
+pub(crate) const GUARD_MS: u64 = 400;
+/// Longest typed amount.
+const AMOUNT_CHARS: usize = 24;
+
+#[derive(Debug)]
+pub(crate) enum Overlay {
+    Card(Box<CardView>),
+    Ask(Question),
+    /// The answer to a command line.
+    Told(Told),
+    Help {
+        scroll: usize,
+    },
+    /// Whether the words just shown stand on paper.
+    Words(Told, WordCheck),
+    /// Leaving would stop the engine that this console is.
+    Leave {
+        armed_at_ms: u64,
+    },
+}
+
+/// One card, as it was when its keys were last armed.
+#[derive(Debug)]
+pub(crate) struct CardView {
+    pub(crate) id: String,
+    pub(crate) card: Card,
+    /// Keys count from then on.
+    pub(crate) armed_at_ms: u64,
+    /// The amount as typed, where it must be.
+    pub(crate) typed: String,
+    /// The decision was sent; nothing else is until its answer came.
+    pub(crate) sent: bool,
+    /// Why the last decision came to nothing.
+    pub(crate) fault: Option<String>,
+    /// What is shown changed while it was open.
+    pub(crate) changed: bool,
+}
+
+impl CardView {
+    pub(crate) fn of(waiting: &Waiting, now_ms: u64) -> Option<Self> {
+        Some(Self {
+            id: waiting.request.id.clone(),
+            card: waiting.request.card.clone()?,
+            armed_at_ms: now_ms.saturating_add(GUARD_MS),
+            typed: String::new(),
+            sent: false,
+            fault: None,
+            changed: false,
+        })
+    }
+
+    /// Shows what is true now. Where that is another card than before, its keys are dead for a moment.
+    pub(crate) fn follow(&mut self, card: &Card, now_ms: u64) {
+        let same = card.digest == self.card.digest
+            && card.obstacle == self.card.obstacle
+            && card.spent == self.card.spent
+            && card.type_amount == self.card.type_amount;
+        self.card = card.clone();
+        if !same {
+            self.changed = true;
+            self.typed.clear();
+            self.guard(now_ms);
+        }
+    }
+
+    pub(crate) fn guard(&mut self, now_ms: u64) {
+        self.armed_at_ms = now_ms.saturating_add(GUARD_MS);
+    }
+
+    pub(crate) fn type_digit(&mut self, digit: char) {
+        if self.typed.len() < AMOUNT_CHARS {
+            self.typed.push(digit);
+        }
+    }
+}
+
+/// A question of a running command.
+#[derive(Debug)]
+pub(crate) struct Question {
+    /// The command that asks.
+    pub(crate) call: u64,
+    pub(crate) command: &'static str,
+    pub(crate) prompt: Prompt,
+    pub(crate) armed_at_ms: u64,
+    pub(crate) field: Field,
+    /// The first of two equal entries of a new password.
+    pub(crate) first: Option<Field>,
+    pub(crate) fault: Option<String>,
+}
+
+impl Question {
+    pub(crate) fn new(call: u64, command: &'static str, prompt: Prompt, now_ms: u64) -> Self {
+        Self {
+            call,
+            command,
+            prompt,
+            armed_at_ms: now_ms.saturating_add(GUARD_MS),
+            field: Field::default(),
+            first: None,
+            fault: None,
+        }
+    }
+
+    /// A key that came too early, or was no answer: what follows it so soon is none either.
+    pub(crate) fn guard(&mut self, now_ms: u64) {
+        self.armed_at_ms = now_ms.saturating_add(GUARD_MS);
+    }
+
+    pub(crate) fn is_yes_or_no(&self) -> bool {
+        matches!(self.prompt, Prompt::Confirm { .. })
+    }
+
+    /// Whether what is typed stays hidden.
+    pub(crate) fn is_hidden(&self) -> bool {
+        matches!(self.prompt, Prompt::Secret { .. })
+    }
+
+    pub(crate) fn takes_paste(&self) -> bool {
+        self.is_hidden()
+    }
+
+    pub(crate) fn is_new_password(&self) -> bool {
+        matches!(self.prompt, Prompt::Secret { what: SecretPrompt::NewPassword })
+    }
+}
+
+/// Typed text that may be a secret: wiped, and in no `Debug`.
+#[derive(Default)]
+pub(crate) struct Field(Zeroizing<String>);
+
+/// Longest entry; a seed phrase of 24 words has at most 215 characters.
+const FIELD_BYTES: usize = 1024;
+
+impl Field {
+    pub(crate) fn push(&mut self, ch: char) {
+        if self.0.capacity() < FIELD_BYTES {
+            // At its whole size at once: growing would leave copies behind.
+            let mut roomy = Zeroizing::new(String::with_capacity(FIELD_BYTES));
+            roomy.push_str(&self.0);
+            self.0 = roomy;
+        }
+        if !ch.is_control() && self.0.len().saturating_add(ch.len_utf8()) <= FIELD_BYTES {
+            self.0.push(ch);
+        }
+    }
+
+    pub(crate) fn pop(&mut self) {
+        self.0.pop();
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0 = Zeroizing::default();
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Its bytes, leaving it empty.
+    pub(crate) fn take(&mut self) -> Zeroizing<Vec<u8>> {
+        let bytes = Zeroizing::new(self.0.as_bytes().to_vec());
+        self.clear();
+        bytes
+    }
+}
+
+impl fmt::Debug for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Field(…)")
+    }
+}
+
+/// Lines to read.
+pub(crate) struct Told {
+    pub(crate) title: String,
+    /// May hold a secret that the command handed out.
+    pub(crate) text: Zeroizing<String>,
+    pub(crate) scroll: usize,
+    pub(crate) failed: bool,
+    /// A seed's words are never copied: every program may read a clipboard.
+    pub(crate) copies: bool,
+    /// Of a new seed: they are asked for.
+    pub(crate) words: Option<Words>,
+}
+
+impl Told {
+    pub(crate) fn new(title: impl Into<String>, text: Zeroizing<String>) -> Self {
+        Self { title: title.into(), text, scroll: 0, failed: false, copies: true, words: None }
+    }
+
+    pub(crate) fn lines(&self) -> usize {
+        self.text.lines().count()
+    }
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Told").field("title", &self.title).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,125 @@
+//! The rows of each pane: how many, what identifies one, and which is selected.
+
+use bursar_core::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
+use bursar_core::grammar::{
+    ActivityOrder, AgentOrder, BalancesOrder, ConfigOrder, HistoryFilter, HistoryOrder, Order,
+    PolicyOrder, RequestsOrder,
+};
+use bursar_core::settings::keys::Key;
+
+use super::server::{Server, Topic};
+use super::{Model, Pane};
+
+/// Rows of one question about what was sent.
+const SENT_ROWS: usize = 200;
+/// Entries of one page of the feed.
+pub(crate) const PAGE_ROWS: usize = 200;
+
+/// The command that answers a topic.
+pub(crate) fn order_of(topic: Topic) -> Order {
+    match topic {
+        Topic::Status => Order::Status,
+        Topic::Requests => Order::Requests(RequestsOrder { all: false }),
+        Topic::Agents => Order::Agent(AgentOrder::List),
+        Topic::Policies => Order::Policy(PolicyOrder::List),
+        Topic::Sent => {
+            let filter = HistoryFilter { limit: Some(SENT_ROWS), ..HistoryFilter::default() };
+            Order::History(HistoryOrder { filter, export: None })
+        }
+        Topic::Feed => Order::Activity(ActivityOrder { before: None, limit: Some(PAGE_ROWS) }),
+        Topic::Notices => {
+            Order::Config(ConfigOrder::Get { key: Key::ConsoleNotify, reveal: false })
+        }
+        Topic::Balances => Order::Balances(BalancesOrder { address: None, network: None }),
+    }
+}
+
+/// One coin of one address on one network.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BalanceRow<'a> {
+    pub(crate) address: &'a HoldingsAnswer,
+    pub(crate) network: &'a NetworkHoldingsAnswer,
+    /// None where the network could not be asked at all.
+    pub(crate) held: Option<&'a BalanceAnswer>,
+}
+
+impl BalanceRow<'_> {
+    fn key(&self) -> String {
+        let token = self.held.map_or("", |held| held.token_address.as_deref().unwrap_or("native"));
+        format!("{} {} {token}", self.address.address, self.network.chain_id)
+    }
+}
+
+pub(crate) fn balances(server: &Server) -> Vec<BalanceRow<'_>> {
+    let addresses = server.balances.iter().flatten();
+    let networks = addresses
+        .flat_map(|address| address.networks.iter().map(move |network| (address, network)));
+    let rows = networks.flat_map(|(address, network)| {
+        let unread = network.balances.is_empty();
+        let held = network.balances.iter().map(Some).chain(unread.then_some(None));
+        held.map(move |held| BalanceRow { address, network, held })
+    });
+    rows.collect()
+}
+
+impl Model {
+    pub(crate) fn row_count(&self, pane: Pane) -> usize {
+        let server = &self.server;
+        match pane {
+            Pane::Approvals => server.queue.len(),
+            Pane::Balances => balances(server).len(),
+            Pane::Agents => server.agents.as_ref().map_or(0, Vec::len),
+            Pane::Policies => server.policies.as_ref().map_or(0, Vec::len),
+            Pane::Activity => server.feed.len(),
+            Pane::Sent => server.sent.as_ref().map_or(0, Vec::len),
+        }
+    }
+
+    /// What identifies a row, whatever comes and goes around it.
+    fn row_key(&self, pane: Pane, place: usize) -> Option<String> {
+        let server = &self.server;
+        match pane {
+            Pane::Approvals => server.queue.get(place).map(|row| row.request.id.clone()),
+            Pane::Balances => balances(server).get(place).map(BalanceRow::key),
+            Pane::Agents => server.agents.as_ref()?.get(place).map(|row| row.agent_id.clone()),
+            Pane::Policies => server.policies.as_ref()?.get(place).map(|row| row.name.clone()),
+            Pane::Activity => server.feed.get(place).map(|row| row.seq.to_string()),
+            Pane::Sent => server.sent.as_ref()?.get(place).map(|row| row.id.clone()),
+        }
+    }
+
+    /// Where the selected row is now; the first, if nothing was selected or it has gone.
+    pub(crate) fn selected_row(&self, pane: Pane) -> usize {
+        let Some(key) = self.selected.get(&pane) else { return 0 };
+        let place = match pane {
+            Pane::Approvals => self.server.queue.iter().position(|row| row.request.id == *key),
+            // Entries have their numbers, so nobody need look through thousands.
+            Pane::Activity => key.parse::<u64>().ok().and_then(|seq| {
+                let newest = self.server.feed.front()?.seq;
+                usize::try_from(newest.checked_sub(seq)?).ok()
+            }),
+            Pane::Sent => self
+                .server
+                .sent
+                .as_ref()
+                .and_then(|rows| rows.iter().position(|row| row.id == *key)),
+            other => (0..self.row_count(other))
+                .find(|place| self.row_key(other, *place).as_ref() == Some(key)),
+        };
+        place.unwrap_or(0).min(self.row_count(pane).saturating_sub(1))
+    }
+
+    pub(crate) fn select(&mut self, pane: Pane, place: usize) {
+        let last = self.row_count(pane).saturating_sub(1);
+        let key = self.row_key(pane, place.min(last));
+        // At its top the feed follows what happens.
+        match key.filter(|_key| pane != Pane::Activity || place > 0) {
+            Some(key) => {
+                self.selected.insert(pane, key);
+            }
+            None => {
+                self.selected.remove(&pane);
+            }
+        }
+    }
+}

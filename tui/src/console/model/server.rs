@@ -1,0 +1,206 @@
+//! What the console last heard of its engine.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bursar_core::answers::{
+    ActivityRow, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer, RequestAnswer,
+    StatusAnswer,
+};
+use bursar_core::settings::Notices;
+
+/// Rows of the feed that are kept; older ones are read again when somebody pages to them.
+const FEED_ROWS: usize = 2_000;
+/// How long a request stays in the list after it was decided.
+const LINGER_MS: u64 = 60_000;
+
+/// One subject that the engine is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Topic {
+    Status,
+    Requests,
+    Agents,
+    Policies,
+    Sent,
+    Feed,
+    Balances,
+    Notices,
+}
+
+impl Topic {
+    pub(crate) const ALL: [Topic; 8] = [
+        Topic::Status,
+        Topic::Requests,
+        Topic::Agents,
+        Topic::Policies,
+        Topic::Sent,
+        Topic::Feed,
+        Topic::Balances,
+        Topic::Notices,
+    ];
+}
+
+/// A request in the queue, with its end on this console's own clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) request: RequestAnswer,
+    pub(crate) deadline_ms: u64,
+    /// What became of it, and when this console learned it.
+    pub(crate) over: Option<(String, u64)>,
+}
+
+impl Waiting {
+    pub(crate) fn left_ms(&self, now_ms: u64) -> u64 {
+        self.deadline_ms.saturating_sub(now_ms)
+    }
+
+    /// Why it can no longer be decided.
+    pub(crate) fn closed(&self, now_ms: u64) -> Option<&str> {
+        match &self.over {
+            Some((what, _at)) => Some(what),
+            None if self.left_ms(now_ms) == 0 => Some("expired"),
+            None => None,
+        }
+    }
+}
+
+/// The last answers to each topic. `None` until there was one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub(crate) status: Option<StatusAnswer>,
+    /// In the order in which they came: new ones never move the others.
+    pub(crate) queue: Vec<Waiting>,
+    pub(crate) balances: Option<Vec<HoldingsAnswer>>,
+    pub(crate) agents: Option<Vec<AgentAnswer>>,
+    pub(crate) policies: Option<Vec<PolicyAnswer>>,
+    pub(crate) sent: Option<Vec<HistoryRow>>,
+    /// Newest first.
+    pub(crate) feed: VecDeque<ActivityRow>,
+    /// The journal has entries before the last of the feed.
+    pub(crate) feed_goes_on: bool,
+    pub(crate) notices: Notices,
+    /// Why the last look at a topic came to nothing: what is known of it is old.
+    pub(crate) failed: BTreeMap<Topic, String>,
+}
+
+impl Server {
+    /// Takes an answer in. `now_ms` is this console's clock.
+    pub(crate) fn learn(&mut self, topic: Topic, answer: Answer, now_ms: u64) {
+        self.failed.remove(&topic);
+        match (topic, answer) {
+            (Topic::Status, Answer::Status(status)) => self.status = Some(status),
+            (Topic::Requests, Answer::Requests { requests }) => self.requests(requests, now_ms),
+            (Topic::Agents, Answer::Agents { agents }) => self.agents = Some(agents),
+            (Topic::Policies, Answer::Policies { policies }) => self.policies = Some(policies),
+            (Topic::Sent, Answer::History(history)) => self.sent = Some(history.requests),
+            (Topic::Balances, Answer::Balances { addresses }) => self.balances = Some(addresses),
+            (Topic::Feed, Answer::Activity(page)) => self.page(page.entries, page.more),
+            (Topic::Notices, Answer::Setting(setting)) => {
+                let text = setting.value.as_str().unwrap_or_default();
+                self.notices = Notices::parse(text).unwrap_or_default();
+            }
+            (_topic, _another) => {}
+        }
+    }
+
+    fn requests(&mut self, requests: Vec<RequestAnswer>, now_ms: u64) {
+        for known in &mut self.queue {
+            if known.over.is_none() && !requests.iter().any(|one| one.id == known.request.id) {
+                let what = if known.left_ms(now_ms) == 0 { "expired" } else { "decided" };
+                known.over = Some((what.to_owned(), now_ms));
+            }
+        }
+        for request in requests {
+            let left = request.expires_in_ms.unwrap_or(0);
+            let deadline_ms = now_ms.saturating_add(left);
+            match self.queue.iter_mut().find(|known| known.request.id == request.id) {
+                Some(known) => {
+                    // The way here took a moment, so the earliest end that was heard is the true one.
+                    known.deadline_ms = match known.deadline_ms.abs_diff(deadline_ms) {
+                        0..=1_000 => known.deadline_ms.min(deadline_ms),
+                        // Another engine counts anew.
+                        _far => deadline_ms,
+                    };
+                    known.request = request;
+                }
+                None => self.queue.push(Waiting { request, deadline_ms, over: None }),
+            }
+        }
+    }
+
+    /// Older entries behind those of the feed, or the first ones.
+    fn page(&mut self, entries: Vec<ActivityRow>, more: bool) {
+        let oldest = self.feed.back().map_or(u64::MAX, |row| row.seq);
+        self.feed.extend(entries.into_iter().filter(|row| row.seq < oldest));
+        self.feed_goes_on = more;
+    }
+
+    /// What has just happened, oldest first.
+    pub(crate) fn happened(&mut self, entries: Vec<ActivityRow>, now_ms: u64) {
+        for row in entries {
+            if self.feed.front().is_some_and(|newest| newest.seq >= row.seq) {
+                continue;
+            }
+            let ended = match row.kind.as_str() {
+                "payment.approved" => Some("approved"),
+                "payment.denied" => Some("denied"),
+                "payment.expired" => Some("expired"),
+                "payment.rejected" => Some("refused"),
+                _goes_on => None,
+            };
+            if let (Some(ended), Some(id)) = (ended, &row.request)
+                && let Some(known) = self.queue.iter_mut().find(|known| known.request.id == *id)
+            {
+                known.over = Some((ended.to_owned(), now_ms));
+            }
+            self.feed.push_front(row);
+        }
+        if self.feed.len() > FEED_ROWS {
+            self.feed.truncate(FEED_ROWS);
+            self.feed_goes_on = true;
+        }
+    }
+
+    /// Lets go of rows that were decided a while ago; `kept` is on somebody's screen.
+    pub(crate) fn forget(&mut self, now_ms: u64, kept: Option<&str>) {
+        self.queue.retain(|known| match &known.over {
+            Some((_what, at)) => {
+                now_ms.saturating_sub(*at) < LINGER_MS || kept == Some(known.request.id.as_str())
+            }
+            None => true,
+        });
+    }
+
+    /// Requests that can still be decided.
+    pub(crate) fn held(&self, now_ms: u64) -> impl Iterator<Item = &Waiting> {
+        self.queue.iter().filter(move |known| known.closed(now_ms).is_none())
+    }
+
+    pub(crate) fn waiting(&self, id: &str) -> Option<&Waiting> {
+        self.queue.iter().find(|known| known.request.id == id)
+    }
+
+    /// Whether an agent ever asked for anything, as far as this console has seen.
+    pub(crate) fn was_asked(&self) -> bool {
+        let sent = self.sent.as_ref().is_some_and(|rows| !rows.is_empty());
+        sent || !self.queue.is_empty()
+            || self.feed.iter().any(|row| row.kind.starts_with("payment."))
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.wallet.locked)
+    }
+}
+
+/// Which topics an entry of the journal makes old.
+pub(crate) fn touched(kind: &str) -> &'static [Topic] {
+    match kind.split('.').next().unwrap_or_default() {
+        "payment" => &[Topic::Requests, Topic::Agents, Topic::Sent, Topic::Status],
+        "settlement" => &[Topic::Sent, Topic::Balances],
+        "agent" | "allowance" => &[Topic::Agents, Topic::Status, Topic::Requests],
+        "policy" => &[Topic::Policies, Topic::Agents, Topic::Requests],
+        "address" => &[Topic::Balances, Topic::Status, Topic::Agents],
+        "network" => &[Topic::Balances, Topic::Policies, Topic::Requests],
+        "frozen" | "thawed" => &[Topic::Status, Topic::Requests],
+        _wallet_or_setting => &[Topic::Status],
+    }
+}

@@ -1,0 +1,98 @@
+//! The first steps: what there must be before an agent can pay, and the command that makes it.
+
+use super::Model;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Step {
+    pub(crate) done: bool,
+    pub(crate) title: &'static str,
+    /// A command line to begin with.
+    pub(crate) line: String,
+    pub(crate) about: &'static str,
+}
+
+/// Has an agent pay a merchant of this machine, from a shell.
+fn try_it(folder_option: &str, agent: &str) -> String {
+    let folder = match folder_option {
+        "" => String::new(),
+        option => format!("{option} "),
+    };
+    format!("eval \"$(bursar {folder}agent instructions {agent})\"; bursar-demo pay")
+}
+
+/// The line for another terminal, while that is the next step.
+pub(crate) fn try_line(model: &Model) -> Option<String> {
+    let mut steps = steps(model);
+    let last = steps.pop()?;
+    (!last.done && steps.iter().all(|step| step.done)).then_some(last.line)
+}
+
+/// Whether the first steps stand where the requests will be.
+pub(crate) fn is_open(model: &Model) -> bool {
+    steps(model).last().is_some_and(|last| !last.done)
+}
+
+/// All of them, in order. Empty until the engine has told what there is.
+pub(crate) fn steps(model: &Model) -> Vec<Step> {
+    let server = &model.server;
+    let Some(status) = &server.status else { return Vec::new() };
+    let (wallet, agents) = (&status.wallet, server.agents.as_deref().unwrap_or_default());
+    let policies = server.policies.as_deref().unwrap_or_default();
+    let works = agents.iter().any(|agent| agent.policy.is_some());
+    // What the names are by now; else what we would call them.
+    let quoted = |name: &str| shlex::try_quote(name).map_or_else(|_nul| String::new(), Into::into);
+    let label = server.balances.iter().flatten().map(|row| row.label.as_str()).next();
+    let label = quoted(label.unwrap_or("research"));
+    let policy = quoted(policies.first().map_or("careful", |policy| policy.name.as_str()));
+    let agent = quoted(agents.first().map_or("reader", |agent| agent.name.as_str()));
+    vec![
+        Step {
+            done: wallet.exists,
+            title: "A wallet with a password",
+            line: "wallet create main".to_owned(),
+            about: "The name is yours to choose; the password is asked for, twice.",
+        },
+        Step {
+            done: wallet.seeds > 0,
+            title: "A seed phrase, written down on paper",
+            line: "seed create".to_owned(),
+            about: "Shown once here; `seed words` shows it again for the password.",
+        },
+        Step {
+            done: wallet.addresses > 0,
+            title: "An address that your agent pays from",
+            line: "address create research 0".to_owned(),
+            about: "Send it a few dollars of USDC on Base.",
+        },
+        Step {
+            done: !policies.is_empty(),
+            title: "A policy: what may be spent, and what without asking",
+            line: "policy create careful --day 10 --txn 5 --auto 0.50".to_owned(),
+            about: "Dollars a day, for one payment, and below which nobody is asked.",
+        },
+        Step {
+            done: !agents.is_empty(),
+            title: "An agent and its credentials",
+            line: "agent register reader".to_owned(),
+            about: "Shows the four variables that your agent needs in its environment.",
+        },
+        Step {
+            done: works,
+            title: "The agent's commission: policy and address",
+            line: format!("agent commission {agent} {policy} {label}"),
+            about: "From then on it may pay.",
+        },
+        Step {
+            done: status.server.running,
+            title: "The server that agents call",
+            line: "server start".to_owned(),
+            about: "On this machine only.",
+        },
+        Step {
+            done: server.was_asked(),
+            title: "A first payment, to a merchant of the demonstration",
+            line: try_it(&model.setup.folder_option, &agent),
+            about: "In another terminal. No money moves; `bursar-demo` comes with Bursar.",
+        },
+    ]
+}

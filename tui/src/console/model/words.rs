@@ -1,0 +1,93 @@
+//! Whether the words of a new seed stand on paper: three of them are asked for.
+
+use zeroize::Zeroizing;
+
+use super::overlay::Field;
+
+/// Words that are asked for.
+const ASKED: usize = 3;
+
+#[derive(Debug)]
+pub(crate) struct WordCheck {
+    words: Words,
+    /// Places of the words asked for, from 0.
+    asked: Vec<usize>,
+    /// How many were right.
+    right: usize,
+    pub(crate) field: Field,
+    pub(crate) fault: Option<String>,
+}
+
+/// The words of a seed phrase: wiped, and in no `Debug`.
+pub(crate) struct Words(Zeroizing<String>);
+
+impl std::fmt::Debug for Words {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Words(…)")
+    }
+}
+
+impl Words {
+    pub(crate) fn of(phrase: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(phrase).ok()?;
+        let words = Self(Zeroizing::new(text.to_owned()));
+        (words.count() >= ASKED).then_some(words)
+    }
+
+    fn count(&self) -> usize {
+        self.0.split_whitespace().count()
+    }
+}
+
+/// What came of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checked {
+    Next,
+    Wrong,
+    All,
+}
+
+impl WordCheck {
+    /// One word of each third of the phrase. `salt` is the moment at which the operator had read them.
+    pub(crate) fn of(words: Words, salt: u64) -> Self {
+        let third = (words.count() / ASKED).max(1);
+        let within = |part: usize| {
+            // Other digits of the moment for each part.
+            let digits =
+                salt.checked_shr(u32::try_from(part).unwrap_or(0).saturating_mul(3)).unwrap_or(0);
+            usize::try_from(digits).unwrap_or(0).checked_rem(third).unwrap_or(0)
+        };
+        let asked = (0..ASKED)
+            .map(|part| part.saturating_mul(third).saturating_add(within(part)))
+            .collect();
+        Self { words, asked, right: 0, field: Field::default(), fault: None }
+    }
+
+    /// The number of the word that is asked for, from 1.
+    pub(crate) fn number(&self) -> usize {
+        self.asked.get(self.right).map_or(0, |place| place.saturating_add(1))
+    }
+
+    pub(crate) fn progress(&self) -> (usize, usize) {
+        (self.right, self.asked.len())
+    }
+
+    pub(crate) fn enter(&mut self) -> Checked {
+        let place = self.asked.get(self.right).copied().unwrap_or(0);
+        let wanted = self.words.0.split_whitespace().nth(place);
+        let same = wanted == Some(self.field.text().trim().to_lowercase().as_str());
+        self.field.clear();
+        if !same {
+            self.fault = Some("That is another word: look at your paper.".to_owned());
+            return Checked::Wrong;
+        }
+        self.fault = None;
+        self.right = self.right.saturating_add(1);
+        if self.right == self.asked.len() { Checked::All } else { Checked::Next }
+    }
+
+    /// Back to where they are shown.
+    pub(crate) fn give_back(self) -> Words {
+        self.words
+    }
+}

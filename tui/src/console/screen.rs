@@ -1,0 +1,163 @@
+//! The terminal while the console has it: taken and given back. Whatever ends the program, the terminal is
+//! as it was before.
+
+use std::io::{self, Stdout, Write};
+use std::panic;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use crossterm::cursor::Show;
+use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use crossterm::execute;
+use crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode,
+    enable_raw_mode, size,
+};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+
+use super::notice::NoticeStyle;
+
+/// Longest text that terminals take over OSC 52; ids and addresses are far shorter.
+const COPY_BYTES: usize = 4096;
+
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    shown: Option<(Buffer, Option<Position>)>,
+    title: String,
+    notices: Option<NoticeStyle>,
+}
+
+impl std::fmt::Debug for Screen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Screen")
+    }
+}
+
+impl Screen {
+    pub(super) fn take() -> io::Result<Self> {
+        give_back_on_panic();
+        let mut screen = Self {
+            terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?,
+            shown: None,
+            title: String::new(),
+            notices: NoticeStyle::of(|name| std::env::var(name).ok()),
+        };
+        screen.enter()?;
+        Ok(screen)
+    }
+
+    fn enter(&mut self) -> io::Result<()> {
+        enable_raw_mode()?;
+        execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, Clear(ClearType::All))?;
+        self.terminal.clear()?;
+        self.shown = None;
+        Ok(())
+    }
+
+    pub(super) fn size(&self) -> (u16, u16) {
+        size().unwrap_or((80, 24))
+    }
+
+    /// Shows a frame, if it is another than the one that is shown: an idle console writes nothing.
+    pub(super) fn show(
+        &mut self,
+        (width, height): (u16, u16),
+        draw: impl FnOnce(&mut Buffer) -> Option<Position>,
+    ) -> io::Result<()> {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        let cursor = draw(&mut buffer);
+        if self.shown.as_ref().is_some_and(|(old, at)| *old == buffer && *at == cursor) {
+            return Ok(());
+        }
+        self.terminal.resize(buffer.area)?;
+        self.terminal.draw(|frame| {
+            frame.buffer_mut().clone_from(&buffer);
+            if let Some(cursor) = cursor {
+                frame.set_cursor_position(cursor);
+            }
+        })?;
+        self.shown = Some((buffer, cursor));
+        Ok(())
+    }
+
+    pub(super) fn title(&mut self, title: String) -> io::Result<()> {
+        if title != self.title {
+            execute!(io::stdout(), SetTitle(&title))?;
+            self.title = title;
+        }
+        Ok(())
+    }
+
+    /// Everything anew: another program wrote here, or a secret was shown.
+    pub(super) fn redraw(&mut self) -> io::Result<()> {
+        self.shown = None;
+        self.terminal.clear()
+    }
+
+    /// Rings, and has the terminal show a notice if it is one that is known to.
+    pub(super) fn notify(&mut self, bell: bool, notice: Option<&str>) -> io::Result<()> {
+        let mut out = io::stdout();
+        if bell {
+            out.write_all(b"\x07")?;
+        }
+        if let (Some(text), Some(style)) = (notice, self.notices) {
+            out.write_all(style.sequence(text).as_bytes())?;
+        }
+        out.flush()
+    }
+
+    /// To the terminal's clipboard (OSC 52), which also works over SSH; tmux passes it on when asked to.
+    pub(super) fn copy(&mut self, text: &str) -> io::Result<()> {
+        if text.len() > COPY_BYTES {
+            return Ok(());
+        }
+        let osc = format!("\x1b]52;c;{}\x07", STANDARD.encode(text));
+        let mut out = io::stdout();
+        out.write_all(osc.as_bytes())?;
+        if std::env::var_os("TMUX").is_some() {
+            // tmux takes it for itself or passes it on, as it is set up to.
+            let inner = osc.replace('\x1b', "\x1b\x1b");
+            out.write_all(format!("\x1bPtmux;{inner}\x1b\\").as_bytes())?;
+        }
+        out.flush()
+    }
+
+    /// To the shell that started us, until it brings us back.
+    #[cfg(unix)]
+    pub(super) fn suspend(&mut self) -> io::Result<()> {
+        use rustix::process::{Signal, getpid, kill_process};
+        give_back();
+        kill_process(getpid(), Signal::TSTP)?;
+        self.enter()
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn suspend(&mut self) -> io::Result<()> {
+        self.redraw()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Every step on its own: where one fails the others still help.
+fn give_back() {
+    let mut out = io::stdout();
+    let _kept = execute!(out, DisableBracketedPaste, LeaveAlternateScreen, Show, SetTitle(""));
+    let _kept = disable_raw_mode();
+}
+
+/// A panic aborts without unwinding, so that no `drop` runs.
+fn give_back_on_panic() {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        give_back();
+        before(info);
+    }));
+}

@@ -1,0 +1,168 @@
+//! The console without a terminal: messages in, intents and frames out.
+
+mod deciding;
+mod first_run;
+mod hostile;
+mod life;
+mod looks;
+
+use bursar_core::answers::*;
+use bursar_core::card::Card;
+use bursar_core::grammar::Order;
+use bursar_core::wire::{ToClient, ToEngine};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::model::{Intent, Model, Setup};
+use super::update::{Message, update};
+use super::view;
+use crate::link::Received;
+use crate::oneshot::tests::{fixtures, more_fixtures};
+
+/// A console at work, and what it sent.
+pub(super) struct Stage {
+    pub(super) model: Model,
+    pub(super) now_ms: u64,
+    pub(super) sent: Vec<(u64, Order)>,
+    pub(super) intents: Vec<String>,
+}
+
+impl Stage {
+    /// Connected; nothing is answered yet.
+    pub(super) fn new(setup: Setup, size: (u16, u16)) -> Self {
+        let model = Model::new(setup, size);
+        let mut stage = Self { model, now_ms: 1_000, sent: Vec::new(), intents: Vec::new() };
+        stage.take(Message::Connected);
+        stage
+    }
+
+    /// With a wallet, three requests and something in every pane.
+    pub(super) fn full(size: (u16, u16)) -> Self {
+        Self::filled(Setup::default(), size)
+    }
+
+    pub(super) fn filled(setup: Setup, size: (u16, u16)) -> Self {
+        let mut stage = Self::new(setup, size);
+        let waiting = vec![
+            held(1, 754_000, |_card| {}),
+            held(2, 223_000, |card| card.type_amount = true),
+            held(3, 47_000, |card| card.obstacle = Some("Exceeds per-request maximum".into())),
+        ];
+        for (_id, order) in std::mem::take(&mut stage.sent) {
+            let answer = match &order {
+                Order::Status => Answer::Status(fixtures::status()),
+                Order::Requests(_) => Answer::Requests { requests: waiting.clone() },
+                Order::Agent(_) => Answer::Agents { agents: vec![fixtures::agent()] },
+                Order::Policy(_) => Answer::Policies { policies: vec![fixtures::policy()] },
+                Order::History(_) => Answer::History(HistoryAnswer {
+                    requests: vec![more_fixtures::history_row()],
+                    more: false,
+                }),
+                Order::Activity(_) => {
+                    Answer::Activity(ActivityAnswer { entries: feed(40, 30), more: true })
+                }
+                other => panic!("{other:?}"),
+            };
+            stage.answer(_id, Ok(answer));
+        }
+        let balances = stage.sent.iter().find(|(_, order)| matches!(order, Order::Balances(_)));
+        let (id, _order) = balances.expect("balances are asked for").clone();
+        stage.answer(id, Ok(Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }));
+        stage.sent.clear();
+        stage
+    }
+
+    pub(super) fn take(&mut self, message: Message) {
+        for intent in update(&mut self.model, message, self.now_ms) {
+            match intent {
+                Intent::Send(ToEngine::Run { id, order, .. }) => self.sent.push((id, *order)),
+                Intent::Copy(text) => self.intents.push(format!("Copy({:?})", &**text)),
+                other => self.intents.push(format!("{other:?}")),
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, id: u64, result: Result<Answer, bursar_core::fault::Fault>) {
+        let reply = Box::new(Reply { result, warnings: Vec::new(), secret: None });
+        self.take(Message::Frame(Received::Message(ToClient::Done { id, reply })));
+    }
+
+    pub(super) fn frame(&mut self, message: ToClient) {
+        self.take(Message::Frame(Received::Message(message)));
+    }
+
+    pub(super) fn press(&mut self, code: KeyCode) {
+        self.take(Message::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+    }
+
+    /// Plain characters, one after the other at the same moment.
+    pub(super) fn keys(&mut self, keys: &str) {
+        for key in keys.chars() {
+            self.press(KeyCode::Char(key));
+        }
+    }
+
+    pub(super) fn control(&mut self, key: char) {
+        self.take(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::CONTROL)));
+    }
+
+    pub(super) fn wait(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.take(Message::Tick);
+    }
+
+    /// The newest order of a name, which is taken out.
+    pub(super) fn took(&mut self, name: &str) -> Option<(u64, Order)> {
+        let place = self.sent.iter().rposition(|(_, order)| order.name() == name)?;
+        Some(self.sent.remove(place))
+    }
+
+    pub(super) fn buffer(&self) -> Buffer {
+        let (width, height) = self.model.size;
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        view::draw(&self.model, &mut buffer);
+        buffer
+    }
+
+    /// The screen as text, without the blanks at the ends of its lines.
+    pub(super) fn screen(&self) -> String {
+        let buffer = self.buffer();
+        let rows = (0..buffer.area.height).map(|y| {
+            let row: String = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol()).collect();
+            row.trim_end().to_owned()
+        });
+        rows.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A request that waits, with `left_ms` to go.
+pub(super) fn held(number: u8, left_ms: u64, change: impl FnOnce(&mut Card)) -> RequestAnswer {
+    let mut request = fixtures::waiting("https://api.example.com/report", "api.example.com");
+    request.id = format!("0123ab{number:02x}-4567-4890-8bcd-ef0123456789");
+    request.expires_in_seconds = Some(left_ms.div_ceil(1000));
+    request.expires_in_ms = Some(left_ms);
+    if let Some(card) = &mut request.card {
+        card.id = request.id.parse().unwrap();
+        card.expires_in_seconds = left_ms.div_ceil(1000);
+        change(card);
+    }
+    request
+}
+
+/// Entries of the journal, newest first.
+pub(super) fn feed(newest: u64, count: u64) -> Vec<ActivityRow> {
+    let kinds = ["payment.held", "payment.authorized", "payment.refused", "policy.set"];
+    let row = |seq: u64| ActivityRow {
+        seq,
+        at: format!("2026-01-01T00:{:02}:00Z", seq % 60),
+        kind: kinds[usize::try_from(seq % 4).unwrap()].to_owned(),
+        request: Some(fixtures::ID.to_owned()),
+        agent_id: Some("ABC123".to_owned()),
+        agent: Some("report bot".to_owned()),
+        amount: Some("1.500000 USDC".to_owned()),
+        host: Some("api.example.com".to_owned()),
+        detail: Some("above the threshold".to_owned()),
+    };
+    (0..count).map(|back| row(newest - back)).collect()
+}

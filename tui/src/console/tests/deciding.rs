@@ -1,0 +1,265 @@
+//! Nothing decides but a key pressed on a card that was there to be read.
+
+use bursar_core::answers::{Answer, DecidedAnswer};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::{Approve, Order};
+use bursar_core::wire::ToClient;
+use crossterm::event::KeyCode;
+use proptest::prelude::*;
+
+use super::{Stage, feed, held};
+use crate::console::model::Setup;
+use crate::console::model::overlay::GUARD_MS;
+use crate::console::update::Message;
+
+const SIZE: (u16, u16) = (80, 24);
+
+fn approved(stage: &mut Stage) -> Option<(u64, Approve)> {
+    match stage.took("approve") {
+        Some((id, Order::Approve(approve))) => Some((id, approve)),
+        _none => None,
+    }
+}
+
+#[test]
+fn two_keys_approve_what_was_shown() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    let (call, approve) = approved(&mut stage).unwrap();
+    let card = stage.model.server.queue[0].request.card.clone().unwrap();
+    assert_eq!((approve.id, approve.card), (card.id.to_string(), Some(card.digest)));
+    assert!(approve.yes && approve.confirm.is_none());
+    // Until it is answered, nothing more is sent.
+    stage.wait(GUARD_MS);
+    stage.keys("yyn");
+    assert!(approved(&mut stage).is_none() && stage.took("deny").is_none());
+    let decided = DecidedAnswer {
+        id: card.id.to_string(),
+        status: "signed".into(),
+        amount: "1.500000 USDC".into(),
+        payee: "0x".into(),
+    };
+    stage.answer(call, Ok(Answer::Decided(decided)));
+    assert!(stage.model.overlay.is_none());
+    assert!(stage.screen().contains("approved and signed"));
+}
+
+#[test]
+fn keys_count_only_after_a_quiet_moment() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("ay");
+    stage.wait(GUARD_MS - 1);
+    stage.keys("y");
+    assert!(approved(&mut stage).is_none());
+    // Each early key begins the moment anew, so a stream of them never gets through.
+    for _ in 0..20 {
+        stage.wait(GUARD_MS - 1);
+        stage.keys("y");
+    }
+    assert!(approved(&mut stage).is_none());
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    assert!(approved(&mut stage).is_some());
+}
+
+#[test]
+fn enter_and_pasted_text_never_decide() {
+    let mut stage = Stage::full(SIZE);
+    stage.press(KeyCode::Enter);
+    for _ in 0..5 {
+        stage.wait(GUARD_MS);
+        stage.press(KeyCode::Enter);
+        stage.wait(GUARD_MS);
+        stage.take(Message::Paste("y\ny".into()));
+        stage.keys("y");
+    }
+    assert!(approved(&mut stage).is_none(), "a paste begins the quiet moment anew");
+}
+
+#[test]
+fn a_changed_card_is_read_again_and_its_new_digest_is_sent() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    let changed = held(1, 700_000, |card| card.digest = "ff".repeat(32));
+    let rest = [held(2, 200_000, |_| {}), held(3, 40_000, |_| {})];
+    // Something happened: the requests are asked for again, and the card is another one.
+    stage.frame(ToClient::Entries { id: 7, entries: feed(41, 1) });
+    stage.wait(1_000);
+    let (call, _) = stage.took("requests").unwrap();
+    let requests = [vec![changed], rest.to_vec()].concat();
+    stage.answer(call, Ok(Answer::Requests { requests }));
+    assert!(stage.screen().contains("The card changed"));
+    stage.keys("y");
+    assert!(approved(&mut stage).is_none(), "the new card was not there to be read");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    assert_eq!(approved(&mut stage).unwrap().1.card, Some("ff".repeat(32)));
+}
+
+#[test]
+fn an_amount_that_matters_is_typed() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("ja");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    assert!(stage.screen().contains("Type the amount first"));
+    stage.keys("1.6y");
+    assert!(stage.screen().contains("The amount is 1.50, not 1.60"));
+    stage.press(KeyCode::Backspace);
+    stage.keys("5y");
+    let (_, approve) = approved(&mut stage).unwrap();
+    assert_eq!(approve.confirm.map(|usd| usd.to_string()), Some("1.50".into()));
+}
+
+#[test]
+fn what_the_engine_would_refuse_is_not_sent() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("jja");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    assert!(approved(&mut stage).is_none());
+    stage.keys("n");
+    assert!(stage.took("deny").is_some());
+}
+
+#[test]
+fn a_card_that_is_over_takes_no_key_and_says_why() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    let id = stage.model.server.queue[0].request.id.clone();
+    let mut entries = feed(41, 1);
+    entries[0].kind = "payment.denied".into();
+    entries[0].request = Some(id);
+    stage.frame(ToClient::Entries { id: 7, entries });
+    assert!(stage.screen().contains("Nothing can be decided any more: denied."));
+    stage.wait(GUARD_MS);
+    stage.keys("yn");
+    assert!(approved(&mut stage).is_none() && stage.took("deny").is_none());
+
+    let mut stage = Stage::full(SIZE);
+    stage.keys("a");
+    stage.wait(754_000);
+    assert!(stage.screen().contains("any more: expired."));
+    stage.keys("y");
+    assert!(approved(&mut stage).is_none());
+}
+
+#[test]
+fn a_refused_decision_stays_on_the_card_with_its_reason() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    let (call, _) = approved(&mut stage).unwrap();
+    stage.answer(call, Err(Fault::new(Code::CardChanged)));
+    assert!(stage.model.overlay.is_some());
+    assert!(stage.screen().contains(Code::CardChanged.sentence().split(' ').next().unwrap()));
+    stage.keys("y");
+    assert!(approved(&mut stage).is_none());
+}
+
+#[test]
+fn the_list_never_moves_under_the_cursor() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("j");
+    let before: Vec<String> =
+        stage.model.server.queue.iter().map(|row| row.request.id.clone()).collect();
+    stage.frame(ToClient::Entries { id: 7, entries: feed(41, 1) });
+    stage.wait(1_000);
+    let (call, _) = stage.took("requests").unwrap();
+    // The engine's order is another one, one is gone, and a hurried one is new.
+    let requests = vec![held(9, 5_000, |_| {}), held(3, 40_000, |_| {}), held(2, 200_000, |_| {})];
+    stage.answer(call, Ok(Answer::Requests { requests }));
+    let after: Vec<String> =
+        stage.model.server.queue.iter().map(|row| row.request.id.clone()).collect();
+    assert_eq!(after[..3], before[..]);
+    assert_eq!(after.len(), 4);
+    assert_eq!(stage.model.selected_row(crate::console::model::Pane::Approvals), 1);
+    stage.keys("s");
+    assert!(stage.model.server.queue[0].request.id.contains("09"));
+    assert_eq!(stage.model.selected_row(crate::console::model::Pane::Approvals), 2);
+}
+
+#[test]
+fn an_observer_and_a_blind_screen_decide_nothing() {
+    let observing = Setup { observe: true, ..Setup::default() };
+    for mut stage in [Stage::filled(observing, SIZE), Stage::full((59, 15))] {
+        stage.keys("a");
+        stage.wait(GUARD_MS);
+        stage.keys("yn");
+        stage.control('x');
+        if stage.model.setup.observe {
+            stage.control('x');
+            stage.keys(":");
+            assert!(stage.model.line.is_none());
+        }
+        assert_eq!(stage.sent.iter().filter(|(_, order)| order.name() != "status").count(), 0);
+    }
+}
+
+#[test]
+fn two_keys_freeze_from_anywhere_and_one_does_not() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("a");
+    stage.control('x');
+    stage.wait(2_001);
+    stage.control('x');
+    assert!(stage.took("freeze").is_none());
+    stage.control('x');
+    assert!(stage.took("freeze").is_some());
+}
+
+/// What a hand may do: a key, and the pause before it.
+fn strokes() -> impl Strategy<Value = Vec<(u64, KeyCode)>> {
+    let keys = "aydnjkgGsruq:+?1256 .x";
+    let key = prop_oneof![
+        6 => prop::sample::select(keys.chars().collect::<Vec<_>>()).prop_map(KeyCode::Char),
+        2 => Just(KeyCode::Enter),
+        1 => Just(KeyCode::Esc),
+        1 => Just(KeyCode::Tab),
+        1 => Just(KeyCode::Down),
+    ];
+    let pause = prop_oneof![3 => Just(0u64), 3 => 1u64..GUARD_MS, 3 => GUARD_MS..3_000];
+    prop::collection::vec((pause, key), 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is typed: an approval is `y`, at least 400 ms after whatever key came before it, and that
+    /// was another key, on a card that was opened by one of three.
+    #[test]
+    fn no_stream_of_keys_approves_by_accident(strokes in strokes()) {
+        let mut stage = Stage::full(SIZE);
+        let mut last: Option<(u64, KeyCode)> = None;
+        let mut opened = false;
+        for (pause, code) in strokes {
+            stage.wait(pause);
+            stage.press(code);
+            opened |= matches!(code, KeyCode::Enter | KeyCode::Char('a' | 'd'));
+            if approved(&mut stage).is_some() {
+                prop_assert_eq!(code, KeyCode::Char('y'));
+                prop_assert!(opened);
+                prop_assert!(pause >= GUARD_MS || last.is_some_and(|(_, key)| key != KeyCode::Char('y')));
+            }
+            last = Some((stage.now_ms, code));
+        }
+    }
+
+    /// One key alone, however often and however slowly, approves nothing.
+    #[test]
+    fn no_single_key_approves(code in strokes(), pauses in prop::collection::vec(0u64..2_000, 1..30)) {
+        let key = code[0].1;
+        let mut stage = Stage::full(SIZE);
+        for pause in pauses {
+            stage.wait(pause);
+            stage.press(key);
+        }
+        prop_assert!(approved(&mut stage).is_none());
+    }
+}

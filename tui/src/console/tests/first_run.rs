@@ -1,0 +1,199 @@
+//! From an empty folder to a first payment, as the steps are shown and as their keys lead.
+
+use bursar_core::answers::*;
+use bursar_core::grammar::Order;
+use bursar_core::settings::keys::Key;
+use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
+use crossterm::event::KeyCode;
+use zeroize::Zeroizing;
+
+use super::looks::{SIZES, looks};
+use super::{Stage, feed};
+use crate::console::model::Setup;
+use crate::console::model::overlay::Overlay;
+use crate::console::update::Message;
+use crate::link::{Received, Secret};
+use crate::oneshot::tests::fixtures;
+
+/// An engine on which the first `done` steps are done.
+fn after(done: usize, size: (u16, u16)) -> Stage {
+    let mut stage = Stage::new(Setup { owner: true, ..Setup::default() }, size);
+    let mut status = fixtures::status();
+    status.wallet = if done > 0 { fixtures::wallet() } else { fixtures::no_wallet() };
+    status.wallet.seeds = usize::from(done > 1);
+    status.wallet.addresses = usize::from(done > 2);
+    status.server.running = done > 6;
+    let holdings = if done > 2 { vec![fixtures::holdings("EVIL")] } else { Vec::new() };
+    let agent = if done > 5 { fixtures::agent() } else { fixtures::new_agent() };
+    while let Some((id, order)) = stage.sent.pop() {
+        let answer = match order {
+            Order::Status => Answer::Status(status.clone()),
+            Order::Requests(_) => Answer::Requests { requests: Vec::new() },
+            Order::Agent(_) if done > 4 => Answer::Agents { agents: vec![agent.clone()] },
+            Order::Agent(_) => Answer::Agents { agents: Vec::new() },
+            Order::Policy(_) if done > 3 => Answer::Policies { policies: vec![fixtures::policy()] },
+            Order::Policy(_) => Answer::Policies { policies: Vec::new() },
+            Order::Balances(_) => Answer::Balances { addresses: holdings.clone() },
+            Order::History(_) => {
+                Answer::History(HistoryAnswer { requests: Vec::new(), more: false })
+            }
+            Order::Activity(_) => {
+                Answer::Activity(ActivityAnswer { entries: Vec::new(), more: false })
+            }
+            Order::Config(_) => Answer::Setting(SettingAnswer {
+                key: Key::ConsoleNotify.to_string(),
+                value: "bell".into(),
+                value_unknown_reason: None,
+                source: "file".into(),
+                default: String::new(),
+                help: String::new(),
+            }),
+            Order::Watch(_) => continue,
+            other => panic!("{other:?}"),
+        };
+        stage.answer(id, Ok(answer));
+    }
+    stage
+}
+
+#[test]
+fn every_step_is_shown_with_its_command() {
+    for size in SIZES {
+        for done in 0..8 {
+            let stage = after(done, size);
+            looks(&format!("first_steps_{done}"), &stage);
+        }
+        let mut stage = after(0, size);
+        stage.keys("n");
+        looks("first_step_line", &stage);
+        stage.press(KeyCode::Enter);
+        let (id, _) = stage.took("wallet.create").unwrap();
+        let prompt = Prompt::Secret { what: SecretPrompt::NewPassword };
+        stage.frame(ToClient::Prompt { id, prompt });
+        looks("new_password", &stage);
+        stage.keys("short");
+        stage.press(KeyCode::Enter);
+        looks("new_password_short", &stage);
+    }
+}
+
+#[test]
+fn each_step_writes_a_command_that_is_one() {
+    for done in 0..7 {
+        let mut stage = after(done, (120, 40));
+        stage.keys("n");
+        let line = stage.model.line.as_ref().unwrap().text();
+        assert!(Order::parse_line(&line).is_ok(), "{line}");
+    }
+    let mut stage = after(7, (120, 40));
+    stage.keys("n");
+    assert!(stage.model.line.is_none(), "it is for a shell");
+    let copied = stage.intents.last().unwrap().clone();
+    assert!(
+        copied.contains(r#"eval \"$(bursar agent instructions 'report bot')\"; bursar-demo pay"#),
+        "{copied}"
+    );
+}
+
+#[test]
+fn the_steps_end_with_the_first_request() {
+    let mut stage = after(7, (120, 40));
+    assert!(stage.screen().contains("bursar-demo"));
+    stage.model.server.happened(feed(1, 1), stage.now_ms);
+    assert!(!stage.screen().contains("First steps"));
+    // A server that is stopped later does not bring them back.
+    stage.model.server.status.as_mut().unwrap().server.running = false;
+    assert!(!stage.screen().contains("First steps"));
+}
+
+/// A new seed's words on the screen.
+fn shown(size: (u16, u16)) -> Stage {
+    let mut stage = after(1, size);
+    stage.keys("n");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("seed.create").unwrap();
+    let secret = Secret(Zeroizing::new(fixtures::PHRASE.as_bytes().to_vec()));
+    stage.take(Message::Frame(Received::Secret { id, secret }));
+    let result = Ok(Answer::Seed(fixtures::seed()));
+    let reply = Box::new(Reply { result, warnings: Vec::new(), secret: Some(SecretField::Phrase) });
+    stage.frame(ToClient::Done { id, reply });
+    stage
+}
+
+#[test]
+fn words_of_a_new_seed_are_asked_for_and_leave_the_screen() {
+    for size in SIZES {
+        let mut stage = shown(size);
+        looks("seed_words", &stage);
+        // Every program may read a clipboard.
+        stage.keys("y");
+        assert!(!stage.intents.iter().any(|one| one.starts_with("Copy")));
+        stage.press(KeyCode::Enter);
+        assert!(!stage.screen().contains("sausage"));
+        looks("seed_check", &stage);
+        stage.keys("guess");
+        stage.press(KeyCode::Enter);
+        looks("seed_check_wrong", &stage);
+        // Back to the words, and on.
+        stage.press(KeyCode::Esc);
+        assert!(stage.screen().contains("sausage"));
+        stage.press(KeyCode::Enter);
+        let words: Vec<&str> = fixtures::PHRASE.split(' ').collect();
+        let mut asked = Vec::new();
+        while let Some(Overlay::Words(_, check)) = &stage.model.overlay {
+            asked.push(check.number());
+            stage.keys(words[asked.last().unwrap() - 1]);
+            stage.press(KeyCode::Enter);
+        }
+        assert_eq!(asked.len(), 3);
+        assert!(asked.is_sorted() && asked[0] != asked[1] && asked[1] != asked[2], "{asked:?}");
+        assert!(stage.screen().contains("Checked"));
+        assert!(!format!("{:?}", stage.model).contains("sausage"));
+    }
+}
+
+#[test]
+fn whoever_leaves_the_words_unchecked_is_told_how_to_see_them_again() {
+    let mut stage = shown((80, 24));
+    assert!(stage.screen().contains("sausage"));
+    assert!(!format!("{:?}", stage.model).contains("sausage"));
+    stage.press(KeyCode::Esc);
+    assert!(!stage.screen().contains("sausage"));
+    assert!(stage.screen().contains("seed words"));
+    assert_eq!(stage.intents.last().unwrap(), "Redraw");
+}
+
+#[test]
+fn the_block_of_a_new_agent_is_copied_whole() {
+    for size in SIZES {
+        let mut stage = after(4, size);
+        stage.keys("n");
+        stage.press(KeyCode::Enter);
+        let (id, _) = stage.took("agent.register").unwrap();
+        let token = format!("AT_{}", "0123456789abcdef".repeat(4));
+        let secret = Secret(Zeroizing::new(token.clone().into_bytes()));
+        stage.take(Message::Frame(Received::Secret { id, secret }));
+        let result = Ok(Answer::Credentials(fixtures::credentials()));
+        let reply =
+            Box::new(Reply { result, warnings: Vec::new(), secret: Some(SecretField::Token) });
+        stage.frame(ToClient::Done { id, reply });
+        looks("agent_block", &stage);
+        stage.keys("y");
+        let copied = stage.intents.last().unwrap();
+        assert!(copied.contains(&format!("export WALLET_AGENT_TOKEN={token}\\n")), "{copied}");
+    }
+}
+
+/// An answer that came while a card was open is not lost: it may hold what is shown once.
+#[test]
+fn what_came_under_a_card_is_read_after_it() {
+    let mut stage = Stage::full((120, 40));
+    stage.keys(":agent register second");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("agent.register").unwrap();
+    stage.keys("a");
+    stage.answer(id, Ok(Answer::Credentials(fixtures::credentials())));
+    assert!(!stage.screen().contains("WALLET_AGENT_ID"));
+    stage.press(KeyCode::Esc);
+    assert!(stage.screen().contains("WALLET_AGENT_ID"));
+}

@@ -1,0 +1,136 @@
+//! Whatever an agent or a merchant wrote, nothing of it reaches the terminal that could act on it.
+
+use std::cell::Cell;
+use std::io::{self, Write};
+use std::rc::Rc;
+
+use bursar_core::answers::{Answer, HistoryAnswer};
+use bursar_core::grammar::Order;
+use bursar_core::wire::ToClient;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use ratatui::{TerminalOptions, Viewport};
+
+use super::{Stage, feed, held};
+use crate::console::model::overlay::GUARD_MS;
+use crate::oneshot::tests::{fixtures, more_fixtures};
+
+const HOSTILE: &str =
+    "\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}evil\u{200b}\u{9b}31m\r\n\"界界界界界界界界";
+
+fn is_plain(text: &str) -> bool {
+    text.chars().all(|ch| {
+        !ch.is_control() && !matches!(ch, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    })
+}
+
+/// Every pane and every overlay, with the hostile text in each field that a stranger fills.
+fn stages() -> Vec<Stage> {
+    let mut stages = Vec::new();
+    for size in [(80, 24), (120, 40), (200, 60), (60, 16), (59, 15), (20, 5)] {
+        for opened in ["", "a", "6", "2", "3", "4", "5", "?", ":"] {
+            let mut stage = Stage::new(Default::default(), size);
+            let request = {
+                let mut request = held(1, 60_000, |card| {
+                    card.terms.request_url = Some(HOSTILE.into());
+                    card.terms.resource_url = Some(HOSTILE.repeat(30));
+                    card.obstacle = Some(HOSTILE.into());
+                    card.amount = HOSTILE.into();
+                });
+                request.domain = Some(HOSTILE.into());
+                request.amount = HOSTILE.into();
+                request
+            };
+            let mut row = more_fixtures::history_row();
+            (row.host, row.symbol) = (Some(HOSTILE.into()), Some(HOSTILE.into()));
+            let mut agent = fixtures::agent();
+            agent.name = HOSTILE.into();
+            let mut entries = feed(9, 9);
+            entries.iter_mut().for_each(|row| {
+                (row.host, row.detail, row.agent) =
+                    (Some(HOSTILE.into()), Some(HOSTILE.into()), Some(HOSTILE.into()));
+            });
+            for (id, order) in std::mem::take(&mut stage.sent) {
+                let answer = match order {
+                    Order::Status => Answer::Status(fixtures::status()),
+                    Order::Requests(_) => Answer::Requests { requests: vec![request.clone()] },
+                    Order::Agent(_) => Answer::Agents { agents: vec![agent.clone()] },
+                    Order::Policy(_) => Answer::Policies { policies: vec![fixtures::policy()] },
+                    Order::History(_) => {
+                        Answer::History(HistoryAnswer { requests: vec![row.clone()], more: false })
+                    }
+                    _activity => Answer::Activity(bursar_core::answers::ActivityAnswer {
+                        entries: entries.clone(),
+                        more: false,
+                    }),
+                };
+                stage.answer(id, Ok(answer));
+            }
+            if let Some((id, _)) = stage.took("balances") {
+                let addresses = vec![fixtures::holdings(HOSTILE)];
+                stage.answer(id, Ok(Answer::Balances { addresses }));
+            }
+            stage.keys(opened);
+            stage.frame(ToClient::Progress { id: 1, text: HOSTILE.into() });
+            stages.push(stage);
+        }
+    }
+    stages
+}
+
+#[test]
+fn no_cell_of_any_screen_holds_what_a_terminal_would_obey() {
+    for stage in stages() {
+        let buffer = stage.buffer();
+        for cell in buffer.content() {
+            assert!(is_plain(cell.symbol()), "{:?} at {:?}", cell.symbol(), stage.model.size);
+        }
+    }
+}
+
+/// Counts what goes to the terminal.
+#[derive(Clone, Default)]
+struct Line(Rc<Cell<usize>>);
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.set(self.0.get() + bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn show(terminal: &mut Terminal<CrosstermBackend<Line>>, stage: &Stage) {
+    let buffer = stage.buffer();
+    terminal.draw(|frame| frame.buffer_mut().clone_from(&buffer)).unwrap();
+}
+
+/// An SSH line is not to be filled by clocks.
+#[test]
+fn three_countdowns_write_less_than_200_bytes_a_second_and_idling_changes_nothing() {
+    let mut stage = Stage::full((200, 60));
+    let line = Line::default();
+    let options = TerminalOptions { viewport: Viewport::Fixed(Rect::new(0, 0, 200, 60)) };
+    let mut terminal =
+        Terminal::with_options(CrosstermBackend::new(line.clone()), options).unwrap();
+    show(&mut terminal, &stage);
+    line.0.set(0);
+    let start = stage.now_ms;
+    while stage.now_ms < start + 10_000 {
+        let wake = stage.model.wake_ms().unwrap();
+        stage.wait(wake - stage.now_ms);
+        show(&mut terminal, &stage);
+    }
+    let (written, seconds) = (line.0.get(), 10);
+    assert!(written < 200 * seconds, "{written} bytes in {seconds} s");
+
+    let mut stage = Stage::new(Default::default(), (120, 40));
+    stage.wait(GUARD_MS);
+    let before = stage.buffer();
+    stage.wait(3_600_000);
+    assert_eq!(before, stage.buffer());
+}

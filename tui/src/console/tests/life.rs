@@ -1,0 +1,206 @@
+//! Connecting, losing the engine, command lines, questions, and leaving.
+
+use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::Order;
+use bursar_core::settings::Notices;
+use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
+use crossterm::event::KeyCode;
+
+use super::{Stage, feed, held};
+use crate::console::model::overlay::GUARD_MS;
+use crate::console::model::server::Topic;
+use crate::console::model::{Pane, Setup};
+use crate::console::update::Message;
+use crate::oneshot::tests::fixtures;
+
+const SIZE: (u16, u16) = (80, 24);
+
+#[test]
+fn everything_is_asked_for_and_never_more_than_the_engine_takes_at_once() {
+    let stage = Stage::new(Setup::default(), SIZE);
+    assert_eq!(stage.sent.len(), 6);
+    let mut stage = Stage::full(SIZE);
+    let since = |stage: &mut Stage| match stage.took("watch") {
+        Some((_, Order::Watch(watch))) => watch.since,
+        other => panic!("{other:?}"),
+    };
+    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+    assert!(stage.screen().contains("ENGINE GONE"));
+    // What happened meanwhile is asked for, from the newest entry that is known.
+    stage.take(Message::Connected);
+    let mut waiting = Vec::new();
+    std::mem::swap(&mut waiting, &mut stage.sent);
+    stage.sent = waiting;
+    assert_eq!(since(&mut stage), Some(40));
+    assert!(stage.took("activity").is_none());
+}
+
+#[test]
+fn a_decision_that_was_under_way_is_not_called_done() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+    let screen = stage.screen();
+    assert!(screen.contains("no engine is connected"), "{screen}");
+    stage.press(KeyCode::Esc);
+    assert!(stage.screen().contains("before it answered"));
+}
+
+#[test]
+fn what_happens_comes_in_once_and_older_pages_on_demand() {
+    let mut stage = Stage::full(SIZE);
+    stage.frame(ToClient::Entries { id: 7, entries: feed(42, 3).into_iter().rev().collect() });
+    let seqs: Vec<u64> = stage.model.server.feed.iter().map(|row| row.seq).collect();
+    assert_eq!(seqs, (11..=42).rev().collect::<Vec<_>>());
+    stage.keys("5");
+    stage.press(KeyCode::End);
+    let (call, order) = stage.took("activity").unwrap();
+    let Order::Activity(order) = order else { panic!() };
+    assert_eq!(order.before, Some(11));
+    let page = bursar_core::answers::ActivityAnswer { entries: feed(10, 10), more: false };
+    stage.answer(call, Ok(Answer::Activity(page)));
+    assert_eq!(stage.model.server.feed.len(), 42);
+    // The row that was selected is still the one that is selected.
+    assert_eq!(stage.model.selected_row(Pane::Activity), 31);
+    stage.press(KeyCode::End);
+    assert!(stage.took("activity").is_none(), "there is no more");
+}
+
+#[test]
+fn a_command_line_runs_the_grammar_and_shows_the_answer() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys(":bursar agent show ABC123");
+    stage.press(KeyCode::Enter);
+    let (call, _) = stage.took("agent.show").unwrap();
+    stage.answer(call, Ok(Answer::Agent(fixtures::agent())));
+    let screen = stage.screen();
+    assert!(screen.contains("agent show") && screen.contains("report bot"), "{screen}");
+    stage.press(KeyCode::Esc);
+    stage.keys(":");
+    stage.press(KeyCode::Up);
+    assert!(stage.screen().contains(":bursar agent show ABC123"));
+    stage.press(KeyCode::Esc);
+    stage.keys(":agnet list");
+    stage.press(KeyCode::Enter);
+    assert!(stage.screen().contains("similar"), "{}", stage.screen());
+}
+
+#[test]
+fn a_password_is_typed_unseen_and_a_new_one_twice() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("u");
+    let (call, _) = stage.took("wallet.open").unwrap();
+    let prompt = |what| Prompt::Secret { what };
+    stage.frame(ToClient::Prompt { id: call, prompt: prompt(SecretPrompt::Password) });
+    stage.keys("hunter2 y");
+    assert!(!stage.screen().contains("hunter") && !format!("{:?}", stage.model).contains("hunter"));
+    stage.press(KeyCode::Enter);
+    assert_eq!(
+        stage.intents.last().unwrap(),
+        &format!("SendSecret {{ id: {call}, secret: Secret(…) }}")
+    );
+
+    stage.frame(ToClient::Prompt { id: call, prompt: prompt(SecretPrompt::NewPassword) });
+    let sent = stage.intents.len();
+    stage.keys("short");
+    stage.press(KeyCode::Enter);
+    assert!(stage.screen().contains("at least 8"));
+    stage.take(Message::Paste("correct horse".into()));
+    stage.press(KeyCode::Enter);
+    assert!(stage.screen().contains("The same again"));
+    stage.keys("correct house");
+    stage.press(KeyCode::Enter);
+    assert!(stage.screen().contains("were not the same"));
+    assert_eq!(stage.intents.len(), sent);
+    for _ in 0..2 {
+        stage.keys("correct horse");
+        stage.press(KeyCode::Enter);
+    }
+    assert_eq!(stage.intents.len(), sent + 1);
+}
+
+#[test]
+fn leaving_an_engine_of_ones_own_is_asked_and_another_one_goes_on() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("q");
+    assert_eq!(stage.intents.last().unwrap(), "Quit");
+    let mut stage = Stage::filled(Setup { owner: true, ..Setup::default() }, SIZE);
+    stage.keys("q");
+    assert!(stage.screen().contains("3 requests wait"));
+    stage.keys("y");
+    assert_ne!(stage.intents.last().unwrap(), "Quit");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    assert_eq!(stage.intents.last().unwrap(), "Quit");
+}
+
+#[test]
+fn it_rings_for_a_new_request_and_for_its_last_minute() {
+    let rings = |stage: &Stage| {
+        let notices = stage.intents.iter().filter(|one| one.starts_with("Notify"));
+        notices.cloned().collect::<Vec<_>>()
+    };
+    let mut stage = Stage::full(SIZE);
+    let before = rings(&stage);
+    assert_eq!(before.len(), 1);
+    assert!(before[0].contains("3 payments wait for you"), "{before:?}");
+    stage.wait(10_000);
+    assert_eq!(rings(&stage), before);
+    stage.wait(160_000);
+    let after = rings(&stage);
+    assert!(after.len() == 2 && after[1].contains("0123ab02 runs out"), "{after:?}");
+    // What an operator set is heeded.
+    stage.model.server.notices = Notices::None;
+    stage.model.server.queue.clear();
+    stage.model.rung.clear();
+    stage.model.server.learn(
+        Topic::Requests,
+        Answer::Requests { requests: vec![held(4, 500_000, |_card| {})] },
+        stage.now_ms,
+    );
+    stage.wait(10);
+    assert_eq!(rings(&stage), after);
+    stage.model.server.notices = Notices::Bell;
+    stage.model.rung.clear();
+    stage.wait(10);
+    assert!(rings(&stage)[2].contains("bell: true, notice: None"));
+}
+
+#[test]
+fn sizes_come_and_go_and_what_was_typed_stays() {
+    let mut stage = Stage::full((200, 60));
+    stage.keys("j:policy create careful");
+    for turn in 0..200u16 {
+        let size = if turn % 2 == 0 { (20, 5) } else { (200, 60) };
+        stage.take(Message::Resize(size.0, size.1));
+        assert!(stage.screen().contains(if turn % 2 == 0 { "careful" } else { ":policy create" }));
+    }
+    assert_eq!(stage.model.selected_row(Pane::Approvals), 1);
+}
+
+#[test]
+fn what_could_not_be_read_says_so_and_old_rows_stay() {
+    let fault = || Fault::because(Code::ChainUnavailable, "No balance could be read.");
+    let mut stage = Stage::full(SIZE);
+    stage.keys("2");
+    stage.model.mark_stale(&[Topic::Balances]);
+    stage.wait(400);
+    let (id, _) = stage.took("balances").unwrap();
+    stage.answer(id, Err(fault()));
+    assert!(stage.screen().contains("old !"), "{}", stage.screen());
+    stage.model.server.balances = None;
+    assert!(stage.screen().contains("No balance could be read. r tries again."));
+    stage.model.mark_stale(&[Topic::Balances]);
+    stage.wait(400);
+    let (id, _) = stage.took("balances").unwrap();
+    stage.answer(id, Ok(Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }));
+    assert!(!stage.screen().contains("old !"));
+    // Money comes in without a word, so it is looked at now and then; others are told of.
+    stage.sent.clear();
+    stage.wait(300_000);
+    assert!(stage.took("balances").is_some() && stage.took("agent.list").is_none());
+}

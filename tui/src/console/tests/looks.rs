@@ -1,0 +1,156 @@
+//! Every view at its sizes, as accepted by eye.
+
+use bursar_core::answers::{ActivityAnswer, Answer};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
+use crossterm::event::KeyCode;
+
+use super::{Stage, feed};
+use crate::console::model::Setup;
+use crate::console::model::overlay::GUARD_MS;
+use crate::console::theme::{Palette, Theme};
+use crate::console::update::Message;
+use crate::oneshot::tests::fixtures;
+
+pub(super) const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+
+pub(super) fn looks(name: &str, stage: &Stage) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../snapshots/console"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    let (width, height) = stage.model.size;
+    let name = format!("{name}@{width}x{height}");
+    settings.bind(|| insta::assert_snapshot!(name, stage.screen()));
+}
+
+#[test]
+fn panes() {
+    for size in SIZES {
+        for (key, name) in [
+            ("1", "approvals"),
+            ("2", "balances"),
+            ("3", "agents"),
+            ("4", "policies"),
+            ("5", "activity"),
+            ("6", "sent"),
+        ] {
+            let mut stage = Stage::full(size);
+            stage.keys(key);
+            looks(name, &stage);
+        }
+        let mut stage = Stage::full(size);
+        stage.keys("6+");
+        looks("sent_alone", &stage);
+    }
+}
+
+#[test]
+fn cards() {
+    for size in SIZES {
+        for (keys, name) in [("a", "card"), ("ja", "card_typed"), ("jja", "card_refused")] {
+            let mut stage = Stage::full(size);
+            stage.keys(keys);
+            if name == "card" {
+                looks("card_guarded", &stage);
+            }
+            stage.wait(GUARD_MS);
+            stage.keys(if name == "card_typed" { "1.5" } else { "" });
+            looks(name, &stage);
+        }
+        let mut stage = Stage::full(size);
+        stage.keys("jja");
+        stage.wait(47_000);
+        looks("card_expired", &stage);
+    }
+    let mut stage = Stage::full((60, 16));
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    looks("card", &stage);
+}
+
+#[test]
+fn dialogs() {
+    for size in SIZES {
+        let mut stage = Stage::full(size);
+        stage.keys("u");
+        let (id, _) = stage.took("wallet.open").unwrap();
+        let prompt = Prompt::Secret { what: SecretPrompt::Password };
+        stage.frame(ToClient::Prompt { id, prompt });
+        stage.keys("secret");
+        looks("password", &stage);
+
+        let prompt = Prompt::Confirm {
+            lines: vec!["The agent report bot is deleted.".into(), "Its history stays.".into()],
+            question: "Delete it?".into(),
+        };
+        stage.frame(ToClient::Prompt { id, prompt });
+        stage.wait(GUARD_MS);
+        looks("question", &stage);
+
+        let mut stage = Stage::full(size);
+        stage.keys("?");
+        looks("help", &stage);
+
+        let mut stage = Stage::full(size);
+        stage.keys(":policy show small");
+        looks("command_line", &stage);
+        stage.press(KeyCode::Enter);
+        let (id, _) = stage.took("policy.show").unwrap();
+        stage.answer(id, Ok(Answer::Policy(fixtures::policy())));
+        looks("told", &stage);
+
+        let mut stage = Stage::filled(Setup { owner: true, ..Setup::default() }, size);
+        stage.keys("q");
+        looks("leave", &stage);
+    }
+}
+
+#[test]
+fn small_plain_and_lost() {
+    for size in [(60, 16), (59, 15), (20, 5)] {
+        looks("approvals", &Stage::full(size));
+    }
+    let mut stage = Stage::full((20, 5));
+    stage.keys(":freeze");
+    looks("command_line", &stage);
+    for (name, palette, ascii) in [("mono", Palette::Mono, false), ("ascii", Palette::Ansi, true)] {
+        let setup = Setup { theme: Theme { palette, ascii }, ..Setup::default() };
+        looks(name, &Stage::filled(setup.clone(), (80, 24)));
+        looks(name, &Stage::filled(setup, (120, 40)));
+    }
+    let mut stage = Stage::full((80, 24));
+    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+    looks("engine_gone", &stage);
+    looks("observing", &Stage::filled(Setup { observe: true, ..Setup::default() }, (80, 24)));
+}
+
+/// In mono nothing is said by a colour, and in ASCII nothing by another character.
+#[test]
+fn a_plain_screen_is_plain() {
+    let theme = Theme { palette: Palette::Mono, ascii: true };
+    let setup = Setup { theme, ..Setup::default() };
+    for size in SIZES {
+        let mut stage = Stage::filled(setup.clone(), size);
+        for keys in ["", "a", "\u{1b}", "?"] {
+            stage.keys(keys);
+            for cell in stage.buffer().content() {
+                assert!(cell.symbol().is_ascii(), "{}", cell.symbol());
+                assert_eq!(cell.fg, ratatui::style::Color::Reset);
+                assert_eq!(cell.bg, ratatui::style::Color::Reset);
+            }
+        }
+    }
+    // Rows scroll, and a selected row is in sight wherever it is.
+    let mut stage = Stage::full((80, 24));
+    let page = ActivityAnswer { entries: feed(20_000, 10_000), more: false };
+    stage.model.server.feed.clear();
+    stage.model.server.learn(
+        crate::console::model::server::Topic::Feed,
+        Answer::Activity(page),
+        stage.now_ms,
+    );
+    stage.keys("5G");
+    assert!(stage.screen().contains("10000 entries") || stage.screen().contains("20000 entries"));
+}

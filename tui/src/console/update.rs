@@ -1,0 +1,169 @@
+//! What a message does to the model, and what must be done outside for it.
+
+mod card;
+mod frames;
+mod keys;
+mod overlays;
+mod run_line;
+
+pub(crate) use keys::context;
+
+use bursar_core::fault::Fault;
+use bursar_core::grammar::{Order, WatchOrder};
+use bursar_core::ids::RequestId;
+use bursar_core::settings::Notices;
+use bursar_core::wire::Asking;
+use crossterm::event::KeyEvent;
+
+use super::model::overlay::Overlay;
+use super::model::server::Topic;
+use super::model::{Connection, Intent, Model, Pane, Purpose};
+use crate::link::Received;
+
+/// A request that has no more time rings once more.
+const NEARLY_OVER_MS: u64 = 60_000;
+
+/// Everything that can happen to a console.
+#[derive(Debug)]
+pub(crate) enum Message {
+    Connected,
+    Lost(Fault),
+    Frame(Received),
+    Key(KeyEvent),
+    Paste(String),
+    Resize(u16, u16),
+    /// Time has passed, and nothing else.
+    Tick,
+}
+
+/// The one way in. `now_ms` is this process's monotonic clock.
+pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<Intent> {
+    model.pass(now_ms);
+    let mut intents = match message {
+        Message::Connected => connected(model),
+        Message::Lost(fault) => lost(model, fault),
+        Message::Frame(frame) => frames::received(model, frame),
+        Message::Key(key) => keys::pressed(model, &key),
+        Message::Paste(text) => overlays::pasted(model, &text),
+        Message::Resize(width, height) => {
+            model.size = (width, height);
+            Vec::new()
+        }
+        Message::Tick => Vec::new(),
+    };
+    unpile(model);
+    follow(model);
+    intents.extend(ring(model));
+    intents.extend(model.pump());
+    intents
+}
+
+fn connected(model: &mut Model) -> Vec<Intent> {
+    let again = matches!(model.connection, Connection::Lost(_));
+    model.forget_calls();
+    model.connection = Connection::Up;
+    let mut topics = Topic::ALL.to_vec();
+    // Of an empty feed its first page says where to go on.
+    if !model.server.feed.is_empty() {
+        // What happened meanwhile comes as if it happened now.
+        topics.retain(|topic| *topic != Topic::Feed);
+        watch(model);
+    }
+    model.mark_stale(&topics);
+    if again {
+        model.note("Connected to the engine again.");
+    }
+    Vec::new()
+}
+
+/// Has what follows the newest known entry streamed.
+fn watch(model: &mut Model) {
+    if model.is_under_way(&Purpose::Watch) {
+        return;
+    }
+    let since = model.server.feed.front().map_or(0, |row| row.seq);
+    let order = Order::Watch(WatchOrder { since: Some(since) });
+    model.call(Purpose::Watch, order, Asking::Silent);
+}
+
+fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
+    let decided = model.purposes.values().any(|known| matches!(known, Purpose::Decide { .. }));
+    let asked = model.purposes.values().any(|known| matches!(known, Purpose::Line { .. }));
+    model.forget_calls();
+    if let Some(Overlay::Ask(_)) = &model.overlay {
+        model.overlay = None;
+    }
+    if let Some(Overlay::Card(card)) = &mut model.overlay {
+        card.sent = false;
+        card.guard(model.now_ms);
+    }
+    if decided || asked {
+        model.complain("The engine was lost before it answered: whether it was carried out shows once it is back.");
+    }
+    model.connection = Connection::Lost(fault);
+    Vec::new()
+}
+
+/// Shows the next answer to read, once nothing else lies over the panes.
+fn unpile(model: &mut Model) {
+    if model.overlay.is_none() && model.line.is_none() {
+        model.overlay = model.unread.pop_front().map(Overlay::Told);
+    }
+}
+
+/// Keeps an open card at what is true now.
+fn follow(model: &mut Model) {
+    let now_ms = model.now_ms;
+    let Some(Overlay::Card(view)) = &mut model.overlay else { return };
+    let Some(waiting) = model.server.waiting(&view.id) else { return };
+    if let Some(card) = waiting.request.card.as_ref().filter(|_card| waiting.over.is_none()) {
+        view.follow(card, now_ms);
+    }
+}
+
+/// Draws attention once to each new request, and once when its last minute begins.
+fn ring(model: &mut Model) -> Option<Intent> {
+    let now_ms = model.now_ms;
+    let held: Vec<(String, u64)> = model
+        .server
+        .held(now_ms)
+        .map(|held| (held.request.id.clone(), held.left_ms(now_ms)))
+        .collect();
+    let mut said = Vec::new();
+    for (id, left) in held {
+        let short = id.parse::<RequestId>().map_or_else(|_other| id.clone(), |id| id.short());
+        let last_minute = left <= NEARLY_OVER_MS && model.rung.insert(format!("{id} soon"));
+        if model.rung.insert(id) {
+            said.push(format!("payment {short} waits for you"));
+        } else if last_minute {
+            said.push(format!("payment {short} runs out within a minute"));
+        }
+    }
+    let known = &model.server;
+    model.rung.retain(|rung| known.waiting(rung.trim_end_matches(" soon")).is_some());
+    // No amount and no name: a notice may show on a locked screen.
+    let text = match said.as_slice() {
+        [] => return None,
+        [one] => format!("Bursar: {one}"),
+        more => format!("Bursar: {} payments wait for you", more.len()),
+    };
+    match model.server.notices {
+        Notices::All => Some(Intent::Notify { bell: true, notice: Some(text) }),
+        Notices::Bell => Some(Intent::Notify { bell: true, notice: None }),
+        Notices::None => None,
+    }
+}
+
+/// Asks for the page before the oldest known entry, once somebody comes near it.
+pub(super) fn page_if_near(model: &mut Model, near: usize) {
+    let oldest = model.server.feed.back().map(|row| row.seq);
+    let reaches = model.selected_row(Pane::Activity).saturating_add(near);
+    let wanted = model.server.feed_goes_on && reaches >= model.server.feed.len();
+    if let (Some(before), true, false) = (oldest, wanted, model.is_under_way(&Purpose::Page)) {
+        let order = Order::Activity(bursar_core::grammar::ActivityOrder {
+            before: Some(before),
+            limit: Some(super::model::rows::PAGE_ROWS),
+        });
+        model.call(Purpose::Page, order, Asking::Silent);
+    }
+}

@@ -1,0 +1,150 @@
+//! What the engine sends.
+
+use bursar_core::answers::{Answer, Reply, SecretField};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::wire::ToClient;
+use zeroize::Zeroizing;
+
+use super::watch;
+use crate::console::model::overlay::{Overlay, Question, Told};
+use crate::console::model::server::{Topic, touched};
+use crate::console::model::words::Words;
+use crate::console::model::{Intent, Model, Purpose};
+use crate::link::Received;
+use crate::oneshot;
+
+/// What a command of the operator's may have changed.
+const AFTER_LINE: &[Topic] =
+    &[Topic::Status, Topic::Requests, Topic::Agents, Topic::Policies, Topic::Sent];
+
+pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
+    let message = match frame {
+        Received::Secret { id, secret } => {
+            model.secrets.insert(id, secret);
+            return Vec::new();
+        }
+        Received::Message(message) => message,
+    };
+    match message {
+        ToClient::Progress { text, .. } => model.note(text),
+        ToClient::Entries { entries, .. } => {
+            for row in &entries {
+                model.mark_stale(touched(&row.kind));
+            }
+            model.server.happened(entries, model.now_ms);
+        }
+        ToClient::Prompt { id, prompt } => {
+            if let Some(Purpose::Line { order }) = model.purposes.get(&id) {
+                let question = Question::new(id, order, prompt, model.now_ms);
+                model.overlay = Some(Overlay::Ask(question));
+            }
+        }
+        ToClient::Done { id, reply } => done(model, id, *reply),
+        // Of files that a command makes, and of a handshake that is over.
+        ToClient::Part { .. }
+        | ToClient::Hello { .. }
+        | ToClient::Refused { .. }
+        | ToClient::Welcome => {}
+    }
+    Vec::new()
+}
+
+fn done(model: &mut Model, id: u64, reply: Reply) {
+    let secret = model.secrets.remove(&id);
+    let Some(purpose) = model.purposes.remove(&id) else { return };
+    match purpose {
+        Purpose::Look(topic) => {
+            match reply.result {
+                Ok(answer) => model.server.learn(topic, answer, model.now_ms),
+                Err(fault) => drop(model.server.failed.insert(topic, fault.message)),
+            }
+            if topic == Topic::Feed {
+                watch(model);
+            }
+        }
+        Purpose::Page => {
+            if let Ok(answer) = reply.result {
+                model.server.learn(Topic::Feed, answer, model.now_ms);
+            }
+        }
+        Purpose::Watch => {
+            // The journal is not the one whose entries are known: begin anew.
+            if reply.result.is_err_and(|fault| fault.code == Code::BadInput) {
+                model.server.feed.clear();
+                model.mark_stale(&[Topic::Feed]);
+            }
+        }
+        Purpose::Decide { id, approve } => decided(model, &id, approve, reply.result),
+        Purpose::Line { order } => {
+            model.mark_stale(AFTER_LINE);
+            if matches!(&model.overlay, Some(Overlay::Ask(question)) if question.call == id) {
+                model.overlay = None;
+            }
+            model.last = None;
+            let is_new_seed = order == "seed.create" && reply.secret == Some(SecretField::Phrase);
+            let words =
+                secret.as_ref().filter(|_secret| is_new_seed).and_then(|it| Words::of(&it.0));
+            let is_phrase = reply.secret == Some(SecretField::Phrase);
+            let text = match &reply.result {
+                Ok(answer) => oneshot::told(order, answer, &reply.warnings, reply.secret, secret),
+                Err(fault) => Zeroizing::new(format!("{}\n{}", fault.code.text(), fault.message)),
+            };
+            let mut told = Told::new(order.replace('.', " "), text);
+            told.copies = !is_phrase;
+            told.words = words;
+            tell(model, told, reply.result.as_ref().err());
+        }
+    }
+}
+
+fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fault>) {
+    model.mark_stale(&[Topic::Requests, Topic::Agents, Topic::Status, Topic::Sent]);
+    let short = id.parse::<RequestId>().map_or_else(|_other| id.to_owned(), |id| id.short());
+    let (note, fault) = match result {
+        Ok(Answer::Decided(done)) => {
+            let amount = done.amount;
+            let what = match done.status.as_str() {
+                "signed" => "approved and signed",
+                "executing" => "approved, being carried out",
+                _denied => "denied",
+            };
+            (format!("{short}: {amount} {what}."), None)
+        }
+        Ok(_other) => (format!("{short}: decided."), None),
+        Err(fault) => {
+            let what = if approve { "not approved" } else { "not denied" };
+            (format!("{short}: {what}. {}", fault.message), Some(fault))
+        }
+    };
+    let shown = matches!(&model.overlay, Some(Overlay::Card(card)) if card.id == id);
+    match fault {
+        None => {
+            model.note(note);
+            if shown {
+                model.overlay = None;
+            }
+        }
+        Some(fault) => {
+            model.complain(note);
+            let now_ms = model.now_ms;
+            if let Some(Overlay::Card(card)) = model.overlay.as_mut().filter(|_card| shown) {
+                card.sent = false;
+                card.fault = Some(fault.message);
+                card.guard(now_ms);
+            }
+        }
+    }
+}
+
+/// One line goes to the bottom of the screen, more of them over the panes.
+fn tell(model: &mut Model, told: Told, fault: Option<&Fault>) {
+    let short = told.text.lines().count() <= 1;
+    match fault {
+        Some(fault) => model.complain(fault.message.clone()),
+        None if short => model.note(told.text.trim_end().to_owned()),
+        // Whatever lies there is looked at first.
+        None => model.unread.push_back(told),
+    }
+}

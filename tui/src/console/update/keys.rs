@@ -1,0 +1,217 @@
+//! What a key does where nothing is typed.
+
+use crossterm::event::{KeyEvent, KeyEventKind};
+
+use super::{card, overlays, page_if_near, run_line};
+use crate::console::keymap::{Context, Deed, deed};
+use crate::console::model::line::Line;
+use crate::console::model::overlay::{CardView, GUARD_MS, Overlay};
+use crate::console::model::server::Topic;
+use crate::console::model::setup;
+use crate::console::model::{Intent, Model, Pane};
+use bursar_core::grammar::{Order, WalletOrder};
+use zeroize::Zeroizing;
+
+/// Both keys of the pair that freezes come within this.
+const FREEZE_MS: u64 = 2_000;
+
+/// Where keys go now.
+pub(crate) fn context(model: &Model) -> Context {
+    match &model.overlay {
+        Some(Overlay::Card(_)) => Context::Card,
+        Some(Overlay::Ask(question)) if question.is_yes_or_no() => Context::YesNo,
+        Some(Overlay::Ask(_) | Overlay::Words(..)) => Context::Field,
+        Some(Overlay::Told(told)) if told.words.is_some() => Context::Words,
+        Some(Overlay::Leave { .. }) => Context::YesNo,
+        Some(Overlay::Told(_) | Overlay::Help { .. }) => Context::Reading,
+        None if model.line.is_some() => Context::Line,
+        None => Context::Panes,
+    }
+}
+
+pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
+    if key.kind == KeyEventKind::Release {
+        return Vec::new();
+    }
+    let context = context(model);
+    // Stopping is possible from everywhere.
+    if deed(Context::Panes, key) == Some(Deed::Freeze) {
+        return freeze(model);
+    }
+    model.freeze_at_ms = None;
+    let deed = deed(context, key).filter(|deed| !model.setup.observe || deed.is_harmless());
+    match context {
+        Context::Panes => deed.map_or_else(Vec::new, |deed| in_panes(model, deed)),
+        Context::Card => card::pressed(model, key, deed),
+        Context::YesNo => overlays::yes_or_no(model, deed),
+        Context::Field => overlays::in_field(model, key, deed),
+        Context::Reading | Context::Words => overlays::reading(model, deed),
+        Context::Line => run_line::pressed(model, key, deed),
+    }
+}
+
+fn freeze(model: &mut Model) -> Vec<Intent> {
+    if model.setup.observe {
+        return Vec::new();
+    }
+    let first = model.freeze_at_ms.replace(model.now_ms);
+    if first.is_some_and(|at| model.now_ms.saturating_sub(at) <= FREEZE_MS) {
+        model.freeze_at_ms = None;
+        run_line::run(model, Order::Freeze);
+    } else {
+        model.note("^X once more freezes every agent.");
+    }
+    Vec::new()
+}
+
+fn in_panes(model: &mut Model, deed: Deed) -> Vec<Intent> {
+    match deed {
+        Deed::Up => step(model, -1),
+        Deed::Down => step(model, 1),
+        Deed::PageUp => step(model, -page(model)),
+        Deed::PageDown => step(model, page(model)),
+        Deed::First => model.select(model.focus, 0),
+        Deed::Last => {
+            model.select(model.focus, usize::MAX);
+            page_if_near(model, 1);
+        }
+        Deed::Next => turn(model, 1),
+        Deed::Previous => turn(model, Pane::ALL.len().saturating_sub(1)),
+        Deed::Pane(number) => {
+            if let Some(pane) = Pane::numbered(number) {
+                model.focus = pane;
+            }
+        }
+        Deed::Open => open(model),
+        Deed::Zoom => model.zoomed = !model.zoomed,
+        Deed::Sort => {
+            model.server.queue.sort_by_key(|waiting| (waiting.over.is_some(), waiting.deadline_ms));
+        }
+        Deed::Refresh => {
+            let all = Topic::ALL.into_iter().filter(|topic| *topic != Topic::Feed);
+            model.mark_stale(&all.collect::<Vec<_>>());
+        }
+        Deed::Unlock => run_line::run(model, Order::Wallet(WalletOrder::Open)),
+        Deed::Step if setup::try_line(model).is_some() => return copy(model),
+        Deed::Step => {
+            if let Some(step) = setup::steps(model).into_iter().find(|step| !step.done) {
+                model.line = Some(Line::of(&step.line));
+            }
+        }
+        Deed::Copy => return copy(model),
+        Deed::Command => model.line = Some(Line::default()),
+        Deed::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
+        Deed::Redraw => return vec![Intent::Redraw],
+        Deed::Suspend => return vec![Intent::Suspend],
+        Deed::Quit => return leave(model),
+        Deed::Freeze
+        | Deed::Close
+        | Deed::Yes
+        | Deed::No
+        | Deed::Enter
+        | Deed::Older
+        | Deed::Newer
+        | Deed::Complete
+        | Deed::Check => {}
+    }
+    Vec::new()
+}
+
+/// A page is about half a screen.
+fn page(model: &Model) -> isize {
+    isize::from(i16::try_from((model.size.1 / 2).max(1)).unwrap_or(1))
+}
+
+fn step(model: &mut Model, by: isize) {
+    let pane = model.focus;
+    let place = model.selected_row(pane).saturating_add_signed(by);
+    model.select(pane, place);
+    if pane == Pane::Activity {
+        page_if_near(model, by.unsigned_abs());
+    }
+}
+
+fn turn(model: &mut Model, by: usize) {
+    let place = model.focus.number().saturating_sub(1).saturating_add(by);
+    let number = place.checked_rem(Pane::ALL.len()).unwrap_or(0).saturating_add(1);
+    model.focus = Pane::numbered(number).unwrap_or(model.focus);
+}
+
+/// Shows all there is to know of the selected row.
+fn open(model: &mut Model) {
+    let pane = model.focus;
+    let place = model.selected_row(pane);
+    let server = &model.server;
+    let order = match pane {
+        Pane::Approvals => {
+            let waiting = server.queue.get(place);
+            let card = waiting.and_then(|waiting| CardView::of(waiting, model.now_ms));
+            if let Some(card) = card {
+                model.select(pane, place);
+                model.overlay = Some(Overlay::Card(Box::new(card)));
+            }
+            return;
+        }
+        Pane::Agents => {
+            let agent = server.agents.as_ref().and_then(|rows| rows.get(place));
+            agent.map(|agent| format!("agent show {}", agent.agent_id))
+        }
+        Pane::Policies => {
+            let policy = server.policies.as_ref().and_then(|rows| rows.get(place));
+            policy.map(|policy| format!("policy show \"{}\"", policy.name))
+        }
+        Pane::Activity => {
+            let request = server.feed.get(place).and_then(|row| row.request.as_ref());
+            request.map(|id| format!("receipt {id}"))
+        }
+        Pane::Sent => {
+            let row = server.sent.as_ref().and_then(|rows| rows.get(place));
+            row.map(|row| format!("receipt {}", row.id))
+        }
+        Pane::Balances => None,
+    };
+    if let Some(Ok(order)) = order.map(|line| Order::parse_line(&line)) {
+        run_line::run(model, order);
+    }
+}
+
+fn copy(model: &mut Model) -> Vec<Intent> {
+    if let Some(line) = setup::try_line(model).filter(|_line| model.focus == Pane::Approvals) {
+        return copied(model, Zeroizing::new(line), "the line");
+    }
+    let place = model.selected_row(model.focus);
+    let server = &model.server;
+    let text = match model.focus {
+        Pane::Approvals => server.queue.get(place).map(|row| row.request.id.clone()),
+        Pane::Balances => crate::console::model::rows::balances(server)
+            .get(place)
+            .map(|row| row.address.address.clone()),
+        Pane::Agents => {
+            server.agents.as_ref().and_then(|rows| rows.get(place)).map(|row| row.agent_id.clone())
+        }
+        Pane::Policies => {
+            server.policies.as_ref().and_then(|rows| rows.get(place)).map(|row| row.name.clone())
+        }
+        Pane::Activity => server.feed.get(place).and_then(|row| row.request.clone()),
+        Pane::Sent => server
+            .sent
+            .as_ref()
+            .and_then(|rows| rows.get(place))
+            .map(|row| row.tx_hash.clone().unwrap_or_else(|| row.id.clone())),
+    };
+    let Some(text) = text else { return Vec::new() };
+    copied(model, Zeroizing::new(text.clone()), &text)
+}
+
+pub(super) fn copied(model: &mut Model, text: Zeroizing<String>, what: &str) -> Vec<Intent> {
+    model.note(format!("Sent to the terminal's clipboard: {what}"));
+    vec![Intent::Copy(text)]
+}
+
+pub(super) fn leave(model: &mut Model) -> Vec<Intent> {
+    if !model.setup.owner {
+        return vec![Intent::Quit];
+    }
+    model.overlay = Some(Overlay::Leave { armed_at_ms: model.now_ms.saturating_add(GUARD_MS) });
+    Vec::new()
+}

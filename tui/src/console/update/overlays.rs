@@ -1,0 +1,195 @@
+//! Questions of running commands, fields, and text to read.
+
+use bursar_core::limits::PASSWORD_CHARS;
+use bursar_core::wire::ToEngine;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::console::keymap::{Deed, KEYS};
+use crate::console::model::overlay::{Field, Overlay, Question};
+use crate::console::model::words::{Checked, WordCheck};
+use crate::console::model::{Intent, Model};
+use crate::link::Secret;
+
+pub(super) fn yes_or_no(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
+    let now_ms = model.now_ms;
+    // What cannot be seen is not agreed to.
+    let deed = deed.filter(|deed| *deed != Deed::Yes || !model.is_too_small());
+    match &mut model.overlay {
+        Some(Overlay::Leave { armed_at_ms }) => match deed {
+            Some(Deed::Yes) if now_ms >= *armed_at_ms => vec![Intent::Quit],
+            Some(Deed::No) => close(model),
+            _other => Vec::new(),
+        },
+        Some(Overlay::Ask(question)) => {
+            let yes = match deed {
+                Some(Deed::Yes) if now_ms >= question.armed_at_ms => true,
+                Some(Deed::No) => false,
+                _other => {
+                    question.guard(now_ms);
+                    return Vec::new();
+                }
+            };
+            let id = question.call;
+            model.overlay = None;
+            vec![Intent::Send(ToEngine::Answer { id, yes })]
+        }
+        _other => Vec::new(),
+    }
+}
+
+pub(super) fn in_field(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent> {
+    if matches!(model.overlay, Some(Overlay::Words(..))) {
+        return in_word(model, key, deed);
+    }
+    let Some(Overlay::Ask(question)) = &mut model.overlay else { return Vec::new() };
+    match (deed, key.code) {
+        (Some(Deed::Close), _) => {
+            let id = question.call;
+            model.overlay = None;
+            vec![Intent::Send(ToEngine::Cancel { id })]
+        }
+        (Some(Deed::Enter), _) => {
+            let (id, given) = (question.call, give(question));
+            match given {
+                Some(secret) => {
+                    model.overlay = None;
+                    model.note("Working …");
+                    vec![Intent::SendSecret { id, secret }]
+                }
+                None => Vec::new(),
+            }
+        }
+        _typed => {
+            typed(&mut question.field, key);
+            Vec::new()
+        }
+    }
+}
+
+fn typed(field: &mut Field, key: &KeyEvent) {
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Backspace => field.pop(),
+        KeyCode::Char('u') if control => field.clear(),
+        KeyCode::Char(ch) if !control => field.push(ch),
+        _other => {}
+    }
+}
+
+/// The check of a new seed's words.
+fn in_word(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent> {
+    let Some(Overlay::Words(mut told, mut check)) = model.overlay.take() else { return Vec::new() };
+    match deed {
+        Some(Deed::Close) => {
+            told.words = Some(check.give_back());
+            model.overlay = Some(Overlay::Told(told));
+            return vec![Intent::Redraw];
+        }
+        Some(Deed::Enter) => {
+            if check.enter() == Checked::All {
+                model.note("Checked: your paper has the words.");
+                return vec![Intent::Redraw];
+            }
+        }
+        _other => typed(&mut check.field, key),
+    }
+    model.overlay = Some(Overlay::Words(told, check));
+    Vec::new()
+}
+
+/// Begins that check.
+fn ask_words(model: &mut Model) -> Vec<Intent> {
+    if let Some(Overlay::Told(mut told)) = model.overlay.take() {
+        model.overlay = match told.words.take() {
+            Some(words) => Some(Overlay::Words(told, WordCheck::of(words, model.now_ms))),
+            None => Some(Overlay::Told(told)),
+        };
+    }
+    // The words go from the screen.
+    vec![Intent::Redraw]
+}
+
+/// What was typed, once it can be given.
+fn give(question: &mut Question) -> Option<Secret> {
+    if !question.is_new_password() {
+        return Some(Secret(question.field.take()));
+    }
+    match question.first.take() {
+        None if question.field.text().chars().count() < PASSWORD_CHARS => {
+            question.fault = Some(format!("A password has at least {PASSWORD_CHARS} characters."));
+            question.field.clear();
+            None
+        }
+        // With the echo off a slip would lock its owner out, so it is typed twice.
+        None => {
+            question.first = Some(std::mem::take(&mut question.field));
+            question.fault = None;
+            None
+        }
+        Some(first) if first.text() == question.field.text() => Some(Secret(question.field.take())),
+        Some(_other) => {
+            question.fault = Some("The two were not the same: type a new one.".to_owned());
+            question.field.clear();
+            None
+        }
+    }
+}
+
+pub(super) fn reading(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
+    let page = usize::from(model.size.1 / 2).max(1);
+    let (scroll, lines) = match &mut model.overlay {
+        Some(Overlay::Told(told)) => {
+            let lines = told.lines();
+            (&mut told.scroll, lines)
+        }
+        Some(Overlay::Help { scroll }) => (scroll, KEYS.len()),
+        _other => return Vec::new(),
+    };
+    let last = lines.saturating_sub(1);
+    match deed {
+        Some(Deed::Up) => *scroll = scroll.saturating_sub(1),
+        Some(Deed::Down) => *scroll = scroll.saturating_add(1).min(last),
+        Some(Deed::PageUp) => *scroll = scroll.saturating_sub(page),
+        Some(Deed::PageDown) => *scroll = scroll.saturating_add(page).min(last),
+        Some(Deed::Check) => return ask_words(model),
+        Some(Deed::Copy) => return copy(model),
+        Some(Deed::Close) => return close(model),
+        _other => {}
+    }
+    Vec::new()
+}
+
+fn copy(model: &mut Model) -> Vec<Intent> {
+    match &model.overlay {
+        Some(Overlay::Told(told)) if told.copies => {
+            let text = told.text.clone();
+            super::keys::copied(model, text, "this text")
+        }
+        _secret => {
+            model.complain("This is not copied: every program may read a clipboard.");
+            Vec::new()
+        }
+    }
+}
+
+/// After words of a seed were shown nothing of the frame is to stay behind.
+fn close(model: &mut Model) -> Vec<Intent> {
+    if matches!(&model.overlay, Some(Overlay::Told(told)) if told.words.is_some()) {
+        model.note("Unchecked. `seed words` shows them again, for the password.");
+    }
+    model.overlay = None;
+    vec![Intent::Redraw]
+}
+
+/// Pasted text goes into fields and into the command line. It decides nothing.
+pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
+    match (&mut model.overlay, &mut model.line) {
+        (Some(Overlay::Ask(question)), _) if question.takes_paste() => {
+            text.chars().for_each(|ch| question.field.push(ch));
+        }
+        (None, Some(line)) => text.chars().for_each(|ch| line.insert(ch)),
+        (Some(Overlay::Card(card)), _) => card.guard(model.now_ms),
+        _nowhere => {}
+    }
+    Vec::new()
+}

@@ -1,0 +1,69 @@
+//! Draws the model. Knows no key's meaning and changes nothing.
+
+mod areas;
+mod card;
+mod chrome;
+mod feed;
+mod lists;
+mod overlays;
+mod paint;
+mod queue;
+mod setup;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+
+use super::model::overlay::Overlay;
+use super::model::setup::is_open;
+use super::model::{LEAST, Model, Pane};
+use areas::Areas;
+use paint::Paint;
+
+/// Draws on an empty buffer; answers where the cursor stands, if anywhere.
+pub(crate) fn draw(model: &Model, buffer: &mut Buffer) -> Option<Position> {
+    let whole = buffer.area;
+    let mut paint = Paint::new(buffer, model.setup.theme);
+    if whole.width < LEAST.0 || whole.height < LEAST.1 {
+        chrome::too_small(model, &mut paint, whole, LEAST);
+    } else {
+        let areas = Areas::of(model, whole);
+        chrome::header(model, &mut paint, areas.header);
+        if let Some(tabs) = areas.tabs {
+            chrome::tabs(model, &mut paint, tabs);
+        }
+        for (which, area) in &areas.panes {
+            pane(model, &mut paint, *which, *area);
+        }
+        if let Some(preview) = areas.preview {
+            queue::preview(model, &mut paint, preview);
+        }
+        overlay(model, &mut paint, areas.body);
+        chrome::bar(model, &mut paint, areas.bar);
+        chrome::bottom(model, &mut paint, areas.bottom);
+    }
+    paint.cursor
+}
+
+fn pane(model: &Model, paint: &mut Paint<'_>, which: Pane, area: Rect) {
+    match which {
+        Pane::Approvals if is_open(model) => setup::draw(model, paint, area),
+        Pane::Approvals => queue::draw(model, paint, area),
+        Pane::Balances => lists::balances(model, paint, area),
+        Pane::Agents => lists::agents(model, paint, area),
+        Pane::Policies => lists::policies(model, paint, area),
+        Pane::Activity => feed::draw(model, paint, area),
+        Pane::Sent => lists::sent(model, paint, area),
+    }
+}
+
+fn overlay(model: &Model, paint: &mut Paint<'_>, body: Rect) {
+    match &model.overlay {
+        Some(Overlay::Card(view)) => card::draw(model, view, paint, body),
+        Some(Overlay::Ask(question)) => overlays::question(model, question, paint, body),
+        Some(Overlay::Words(_shown, check)) => overlays::word_check(check, paint, body),
+        Some(Overlay::Told(told)) => overlays::told(told, paint, body),
+        Some(Overlay::Help { scroll }) => overlays::help(model, *scroll, paint, body),
+        Some(Overlay::Leave { .. }) => overlays::leave(model, paint, body),
+        None => {}
+    }
+}

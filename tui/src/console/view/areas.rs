@@ -1,0 +1,129 @@
+//! Where everything stands, by the size of the terminal.
+
+use ratatui::layout::{Constraint, Layout, Rect};
+
+use crate::console::model::{Model, Pane};
+
+/// Columns from which two panes stand side by side, and three.
+const TWO: u16 = 100;
+const THREE: (u16, u16) = (180, 50);
+/// A preview of a card, its border included.
+const PREVIEW: u16 = 8;
+
+#[derive(Debug)]
+pub(super) struct Areas {
+    pub(super) header: Rect,
+    /// Where only one pane is shown at a time.
+    pub(super) tabs: Option<Rect>,
+    /// Everything between header and bar.
+    pub(super) body: Rect,
+    pub(super) panes: Vec<(Pane, Rect)>,
+    pub(super) preview: Option<Rect>,
+    pub(super) bar: Rect,
+    /// The command line, or what the last action came to.
+    pub(super) bottom: Rect,
+}
+
+impl Areas {
+    pub(super) fn of(model: &Model, whole: Rect) -> Self {
+        let tabs = whole.width < TWO;
+        let [header, tab_line, body, bar, bottom] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(u16::from(tabs)),
+            Constraint::Min(0),
+            Constraint::Length(1),
+            Constraint::Length(1),
+        ])
+        .areas(whole);
+        let mut areas = Self {
+            header,
+            tabs: tabs.then_some(tab_line),
+            body,
+            panes: Vec::new(),
+            preview: None,
+            bar,
+            bottom,
+        };
+        if model.zoomed {
+            areas.panes.push((model.focus, body));
+        } else if whole.width >= THREE.0 && whole.height >= THREE.1 {
+            areas.three_columns(model);
+        } else if tabs {
+            areas.one_column(model);
+        } else {
+            areas.two_columns(model);
+        }
+        areas
+    }
+
+    fn one_column(&mut self, model: &Model) {
+        if model.focus == Pane::Activity {
+            self.panes.push((Pane::Activity, self.body));
+            return;
+        }
+        let feed = if self.body.height >= 20 { 5 } else { 0 };
+        let [main, below] =
+            Layout::vertical([Constraint::Min(0), Constraint::Length(feed)]).areas(self.body);
+        self.with_preview(model, model.focus, main);
+        if feed > 0 {
+            self.panes.push((Pane::Activity, below));
+        }
+    }
+
+    fn two_columns(&mut self, model: &Model) {
+        let feed = (self.body.height / 4).max(5);
+        let [upper, below] =
+            Layout::vertical([Constraint::Min(0), Constraint::Length(feed)]).areas(self.body);
+        let [left, right] =
+            Layout::horizontal([Constraint::Percentage(60), Constraint::Percentage(40)])
+                .areas(upper);
+        let [balances, agents] =
+            Layout::vertical([Constraint::Percentage(50), Constraint::Percentage(50)]).areas(right);
+        let main = match model.focus {
+            Pane::Policies | Pane::Sent => model.focus,
+            Pane::Approvals | Pane::Balances | Pane::Agents | Pane::Activity => Pane::Approvals,
+        };
+        self.with_preview(model, main, left);
+        self.panes.push((Pane::Balances, balances));
+        self.panes.push((Pane::Agents, agents));
+        self.panes.push((Pane::Activity, below));
+    }
+
+    fn three_columns(&mut self, model: &Model) {
+        let feed = self.body.height / 4;
+        let [upper, below] =
+            Layout::vertical([Constraint::Min(0), Constraint::Length(feed)]).areas(self.body);
+        let [left, middle, right] = Layout::horizontal([
+            Constraint::Percentage(44),
+            Constraint::Percentage(28),
+            Constraint::Percentage(28),
+        ])
+        .areas(upper);
+        let halves = [Constraint::Percentage(50), Constraint::Percentage(50)];
+        let [balances, sent] = Layout::vertical(halves).areas(middle);
+        let [agents, policies] = Layout::vertical(halves).areas(right);
+        self.with_preview(model, Pane::Approvals, left);
+        for (pane, area) in [
+            (Pane::Balances, balances),
+            (Pane::Sent, sent),
+            (Pane::Agents, agents),
+            (Pane::Policies, policies),
+            (Pane::Activity, below),
+        ] {
+            self.panes.push((pane, area));
+        }
+    }
+
+    /// The main pane; under the queue a preview of its selected card.
+    fn with_preview(&mut self, model: &Model, pane: Pane, area: Rect) {
+        let has_one = pane == Pane::Approvals && !model.server.queue.is_empty();
+        if !has_one || area.height < PREVIEW.saturating_add(6) {
+            self.panes.push((pane, area));
+            return;
+        }
+        let [list, preview] =
+            Layout::vertical([Constraint::Min(0), Constraint::Length(PREVIEW)]).areas(area);
+        self.panes.push((pane, list));
+        self.preview = Some(preview);
+    }
+}

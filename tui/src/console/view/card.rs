@@ -1,0 +1,120 @@
+//! The card of one request: what leaves, to whom, why it waits. Decoded by the engine; the same lines as
+//! on the command line.
+
+use bursar_core::text::countdown;
+use ratatui::layout::Rect;
+
+use super::paint::{Paint, wrapped};
+use crate::console::model::overlay::CardView;
+use crate::console::model::{Connection, Model};
+use crate::console::theme::Role;
+
+/// Wide enough for an address behind its name, and for a digest.
+const WIDTH: u16 = 80;
+/// Names of rows take so much.
+const INDENT: usize = 11;
+
+pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: Rect) {
+    let waiting = model.server.waiting(&view.id);
+    let now_ms = model.now_ms;
+    let closed = waiting.map_or(Some("gone"), |waiting| waiting.closed(now_ms));
+    let room = usize::from(WIDTH.min(body.width).saturating_sub(4));
+    let mut groups: Vec<(u8, Vec<(String, Role)>)> = Vec::new();
+    for line in view.card.lines() {
+        // The head and the end of the hold stand in the frame.
+        if line.starts_with("expires ") {
+            continue;
+        }
+        let role = match (closed, line.split(' ').next().unwrap_or_default()) {
+            (Some(_over), _) => Role::Quiet,
+            (None, "leaves" | "to") => Role::Strong,
+            (None, "refused") => Role::Alarm,
+            (None, "held") => Role::Warn,
+            (None, "card") => Role::Quiet,
+            _other => Role::Plain,
+        };
+        let lines = wrapped(&line, room, INDENT).into_iter().map(|line| (line, role));
+        groups.push((dispensable(&line), lines.collect()));
+    }
+    groups.push((9, vec![(String::new(), Role::Plain)]));
+    for (text, role) in state(model, view, closed) {
+        let lines = wrapped(&text, room, 0).into_iter().map(|line| (line, role));
+        groups.push((0, lines.collect()));
+    }
+    // On a small screen the rows that a decision needs least go first.
+    let space = usize::from(body.height.saturating_sub(2));
+    while groups.iter().map(|(_rank, lines)| lines.len()).sum::<usize>() > space {
+        let most = groups.iter().map(|(rank, _lines)| *rank).max().unwrap_or(0);
+        let Some(place) = groups.iter().rposition(|(rank, _)| *rank == most && most > 0) else {
+            break;
+        };
+        groups.remove(place);
+    }
+    let rows: Vec<(String, Role)> = groups.into_iter().flat_map(|(_rank, lines)| lines).collect();
+    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let title = format!("Request {}", view.card.id.short());
+    let note = match (closed, waiting) {
+        (Some(over), _) => over.to_owned(),
+        (None, Some(waiting)) => format!("expires {}", left(waiting.left_ms(now_ms))),
+        (None, None) => String::new(),
+    };
+    let inside = paint.dialog(body, (WIDTH, height), &title, &note);
+    for (row, (text, role)) in rows.iter().enumerate() {
+        paint.text(inside, 0, u16::try_from(row).unwrap_or(u16::MAX), text, *role);
+    }
+}
+
+/// How well a row of the card can be missed; 0 cannot.
+fn dispensable(line: &str) -> u8 {
+    match line.split(' ').next().unwrap_or_default() {
+        "leaves" | "to" | "refused" | "held" | "today" => 0,
+        "request" => 2,
+        "from" => 3,
+        "policy" => 4,
+        "resource" => 5,
+        "valid" => 6,
+        "token" => 7,
+        "card" => 8,
+        _head => 4,
+    }
+}
+
+/// Where the decision stands, and which keys count now.
+fn state(model: &Model, view: &CardView, closed: Option<&str>) -> Vec<(String, Role)> {
+    let mut lines = Vec::new();
+    if let Some(over) = closed {
+        lines.push((format!("Nothing can be decided any more: {over}."), Role::Warn));
+        lines.push(("esc closes".to_owned(), Role::Strong));
+        return lines;
+    }
+    if view.changed {
+        lines.push(("The card changed while it was open: read it again.".to_owned(), Role::Warn));
+    }
+    if let Some(fault) = &view.fault {
+        lines.push((fault.clone(), Role::Alarm));
+    }
+    if view.card.type_amount && !model.setup.observe {
+        lines.push((
+            format!("Type the amount to approve, {}: [{:<12}]", view.card.usd, view.typed),
+            Role::Strong,
+        ));
+    }
+    let keys = if model.setup.observe {
+        "observing: nothing can be decided here   esc closes".to_owned()
+    } else if model.connection != Connection::Up {
+        "no engine is connected: nothing can be decided   esc closes".to_owned()
+    } else if view.sent {
+        "sent, waiting for the engine …".to_owned()
+    } else if model.now_ms < view.armed_at_ms {
+        "keys count in a moment".to_owned()
+    } else {
+        "y approve   n deny   esc not now   (Enter does nothing)".to_owned()
+    };
+    lines.push((keys, Role::Strong));
+    lines
+}
+
+/// Minutes and seconds until the end; the second in which it ends is still shown as one.
+pub(super) fn left(left_ms: u64) -> String {
+    countdown(left_ms.div_ceil(1_000))
+}

@@ -1,0 +1,121 @@
+//! Head, tabs, bar and bottom line, and the notice of a screen that is too small.
+
+use ratatui::layout::Rect;
+
+use super::paint::Paint;
+use crate::console::keymap::{self, Context};
+use crate::console::model::setup;
+use crate::console::model::{Connection, Model, Pane};
+use crate::console::theme::Role;
+use crate::console::update::context;
+
+/// Nothing here counts seconds: an idle console writes nothing.
+pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let mut pieces: Vec<(String, Role)> = vec![("BURSAR".into(), Role::Strong)];
+    match (&model.connection, &model.server.status) {
+        (Connection::Lost(_), _) => pieces.push(("ENGINE GONE, trying again".into(), Role::Alarm)),
+        (Connection::Connecting, _) | (_, None) => {
+            pieces.push(("connecting".into(), Role::Quiet));
+        }
+        (Connection::Up, Some(status)) => {
+            let wallet = &status.wallet;
+            pieces.push((wallet.name.clone().unwrap_or_default(), Role::Plain));
+            pieces.push(match (wallet.exists, wallet.locked) {
+                (false, _) => ("no wallet".into(), Role::Warn),
+                (true, true) => ("LOCKED".into(), Role::Warn),
+                (true, false) => ("UNLOCKED".into(), Role::Good),
+            });
+            if status.frozen {
+                pieces.push(("FROZEN".into(), Role::Alarm));
+            }
+            if status.untrusted.is_some() {
+                pieces.push(("JOURNAL UNTRUSTED".into(), Role::Alarm));
+            }
+            pieces.push(match status.server.url.as_deref().filter(|_url| status.server.running) {
+                Some(url) => {
+                    let open = if status.server.open_to_network { " OPEN TO LAN" } else { "" };
+                    (format!("agents {}{open}", url.trim_start_matches("http://")), Role::Plain)
+                }
+                None => ("agent server off".into(), Role::Warn),
+            });
+        }
+    }
+    let held = model.server.held(model.now_ms).count();
+    if held > 0 {
+        pieces.push((format!("HELD {held}"), Role::Warn));
+    }
+    if model.setup.observe {
+        pieces.push(("OBSERVING".into(), Role::Warn));
+    }
+    pieces.retain(|(text, _role)| !text.is_empty());
+    let spaced: Vec<(String, Role)> =
+        pieces.into_iter().map(|(text, role)| (format!("{text}  "), role)).collect();
+    let pieces: Vec<(&str, Role)> =
+        spaced.iter().map(|(text, role)| (text.as_str(), *role)).collect();
+    paint.pieces(area, 0, &pieces);
+}
+
+pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let held = model.server.held(model.now_ms).count();
+    let mut column = 0;
+    for pane in Pane::ALL {
+        let count =
+            if pane == Pane::Approvals && held > 0 { format!("({held})") } else { String::new() };
+        let text = format!(" {} {}{count} ", pane.number(), pane.title());
+        let role = if pane == model.focus { Role::Selected } else { Role::Plain };
+        column = paint.text(area, column, 0, &text, role).saturating_add(column);
+    }
+}
+
+pub(super) fn bar(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let here = context(model);
+    let mut keys = keymap::bar(here, model.setup.observe || !model.may_decide());
+    if here == Context::Panes && setup::is_open(model) && !model.setup.observe {
+        keys.insert(0, ("n", "next step"));
+    } else if here == Context::Panes && model.server.is_locked() && !model.setup.observe {
+        keys.insert(0, ("u", "open the wallet"));
+    }
+    let spaced: Vec<(String, Role)> = keys
+        .into_iter()
+        .flat_map(|(key, what)| {
+            [(key.to_owned(), Role::Strong), (format!(" {what}   "), Role::Quiet)]
+        })
+        .collect();
+    let pieces: Vec<(&str, Role)> =
+        spaced.iter().map(|(text, role)| (text.as_str(), *role)).collect();
+    paint.pieces(area, 0, &pieces);
+}
+
+/// The command line while one is written, else what the last action came to.
+pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    if let Some(line) = model.line.as_ref().filter(|_line| model.overlay.is_none()) {
+        let text = line.text();
+        // The end of a long line is what is being written.
+        let room = usize::from(area.width.saturating_sub(2));
+        let skipped = line.cursor().saturating_sub(room);
+        let shown: String = text.chars().skip(skipped).collect();
+        paint.text(area, 0, 0, &format!(":{shown}"), Role::Plain);
+        let column = u16::try_from(line.cursor().saturating_sub(skipped)).unwrap_or(0);
+        paint.place_cursor(area, column.saturating_add(1), 0);
+    } else if let Some(note) = &model.last {
+        let role = if note.failed { Role::Alarm } else { Role::Plain };
+        paint.text(area, 0, 0, &note.text, role);
+    }
+}
+
+/// The command line works at any size.
+pub(super) fn too_small(model: &Model, paint: &mut Paint<'_>, area: Rect, least: (u16, u16)) {
+    let needed = format!("needs {} x {}", least.0, least.1);
+    let actual = format!("has {} x {}", area.width, area.height);
+    let held = model.server.held(model.now_ms).count();
+    paint.text(area, 0, 0, "BURSAR", Role::Strong);
+    let rows = [needed, actual, format!("{held} waiting")];
+    for (row, text) in rows.iter().enumerate() {
+        let row = u16::try_from(row).unwrap_or(0).saturating_add(1);
+        if row.saturating_add(1) < area.height {
+            paint.text(area, 0, row, text, Role::Plain);
+        }
+    }
+    let last = Rect { y: area.y.saturating_add(area.height.saturating_sub(1)), height: 1, ..area };
+    bottom(model, paint, last);
+}

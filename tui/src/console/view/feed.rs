@@ -1,0 +1,62 @@
+//! What happened, newest first, back through the whole journal.
+
+use ratatui::layout::Rect;
+
+use super::lists::day_and_minute;
+use super::paint::{Paint, left, right};
+use super::queue::short;
+use crate::console::model::{Model, Pane};
+use crate::console::theme::Role;
+
+pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let focused = model.focus == Pane::Activity;
+    let newest = model.server.feed.front().map_or(0, |row| row.seq);
+    let follows = !model.selected.contains_key(&Pane::Activity);
+    let note = match (newest, focused && !follows) {
+        (0, _) => String::new(),
+        (newest, false) => format!("{newest} entries"),
+        (newest, true) => format!("{newest} entries, g follows"),
+    };
+    let inside = paint.frame(area, focused, "5 Activity", &note);
+    let count = model.server.feed.len();
+    if count == 0 {
+        paint.text(inside, 1, 0, "Nothing happened yet.", Role::Quiet);
+        return;
+    }
+    let selected = focused.then(|| model.selected_row(Pane::Activity));
+    let wide = inside.width >= 110;
+    let columns = [
+        left("UTC", 11),
+        left("WHAT", if wide { 20 } else { 18 }),
+        left("AGENT", if wide { 14 } else { 10 }),
+        right("AMOUNT", if wide { 18 } else { 14 }),
+        left("", 0),
+        left("", if wide { 8 } else { 1 }),
+    ];
+    paint.table(inside, &columns, (count, selected), |place| {
+        let Some(row) = model.server.feed.get(place) else { return Vec::new() };
+        let role = match row.kind.as_str() {
+            "payment.refused" | "payment.rejected" | "frozen" => Role::Alarm,
+            "payment.held" => Role::Warn,
+            "payment.authorized" | "payment.signed" | "payment.approved" | "settlement.checked" => {
+                Role::Good
+            }
+            _other => Role::Plain,
+        };
+        let about = match (&row.host, &row.detail) {
+            (Some(host), Some(detail)) => format!("{host}: {detail}"),
+            (Some(one), None) | (None, Some(one)) => one.clone(),
+            (None, None) => String::new(),
+        };
+        let id = row.request.as_deref().filter(|_id| wide).map(short).unwrap_or_default();
+        let agent = row.agent.clone().or_else(|| row.agent_id.clone()).unwrap_or_default();
+        vec![
+            (day_and_minute(&row.at), Role::Quiet),
+            (row.kind.clone(), role),
+            (agent, Role::Plain),
+            (row.amount.clone().unwrap_or_default(), Role::Plain),
+            (about, Role::Quiet),
+            (id, Role::Quiet),
+        ]
+    });
+}

@@ -1,0 +1,169 @@
+//! Balances, agents, policies and sent payments.
+
+use bursar_core::text::quoted;
+use ratatui::layout::Rect;
+
+use super::paint::{Column, Paint, left, right, wrapped};
+use super::queue::short;
+use crate::console::model::rows;
+use crate::console::model::server::Topic;
+use crate::console::model::{Model, Pane};
+use crate::console::theme::Role;
+
+/// What calls itself something is quoted, and not longer than this.
+const FOREIGN: usize = 12;
+
+/// A pane with a table in it, or with a sentence.
+fn list(
+    model: &Model,
+    paint: &mut Paint<'_>,
+    area: Rect,
+    pane: Pane,
+    (columns, empty): (&[Column], &str),
+    row: impl FnMut(usize) -> Vec<(String, Role)>,
+) {
+    let focused = model.focus == pane;
+    let count = model.row_count(pane);
+    let failed = topic(pane).and_then(|topic| model.server.failed.get(&topic));
+    let note = match (count, failed) {
+        (0, _) => String::new(),
+        (count, None) => count.to_string(),
+        (count, Some(_why)) => format!("{count}, old !  r reads anew"),
+    };
+    let title = format!("{} {}", pane.number(), pane.title());
+    let inside = paint.frame(area, focused, &title, &note);
+    if count == 0 {
+        let (text, role) = match failed {
+            Some(why) => (format!("{why} r tries again."), Role::Warn),
+            None => (empty.to_owned(), Role::Quiet),
+        };
+        let room = usize::from(inside.width.saturating_sub(2));
+        for (row, line) in wrapped(&text, room, 0).iter().enumerate() {
+            let row = u16::try_from(row).unwrap_or(u16::MAX).saturating_add(1);
+            paint.text(inside, 1, row, line, role);
+        }
+        return;
+    }
+    let selected = focused.then(|| model.selected_row(pane));
+    paint.table(inside, columns, (count, selected), row);
+}
+
+/// What a pane of rows is read by.
+fn topic(pane: Pane) -> Option<Topic> {
+    match pane {
+        Pane::Balances => Some(Topic::Balances),
+        Pane::Agents => Some(Topic::Agents),
+        Pane::Policies => Some(Topic::Policies),
+        Pane::Sent => Some(Topic::Sent),
+        Pane::Approvals | Pane::Activity => None,
+    }
+}
+
+pub(super) fn balances(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let known = rows::balances(&model.server);
+    let empty =
+        if model.server.balances.is_none() { "not known yet" } else { "There is no address yet." };
+    let columns = [left("ADDRESS", 10), left("NETWORK", 0), left("TOKEN", 7), right("AMOUNT", 14)];
+    list(model, paint, area, Pane::Balances, (&columns, empty), |place| {
+        let Some(row) = known.get(place) else { return Vec::new() };
+        let place =
+            [(row.address.label.clone(), Role::Plain), (row.network.name.clone(), Role::Quiet)];
+        let (token, amount, role) = match row.held {
+            // Unknown is not zero, and says so.
+            None => (String::new(), "unknown !".to_owned(), Role::Warn),
+            Some(held) => {
+                let token =
+                    if held.verified { held.symbol.clone() } else { quoted(&held.symbol, FOREIGN) };
+                match &held.amount {
+                    Some(amount) => (token, amount.clone(), Role::Plain),
+                    None => (token, "unknown !".to_owned(), Role::Warn),
+                }
+            }
+        };
+        place.into_iter().chain([(token, Role::Plain), (amount, role)]).collect()
+    });
+}
+
+pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let columns = [left("AGENT", 0), left("CODE", 6), left("STATUS", 13), right("TODAY", 15)];
+    list(model, paint, area, Pane::Agents, (&columns, "No agent is registered."), |place| {
+        let agents = model.server.agents.as_ref();
+        let Some(agent) = agents.and_then(|agents| agents.get(place)) else { return Vec::new() };
+        let today = match &agent.daily_limit {
+            Some(limit) => format!("{}/{limit}", agent.spent_today),
+            None => "-".to_owned(),
+        };
+        let role = match agent.status.as_str() {
+            "active" => Role::Good,
+            "suspended" => Role::Alarm,
+            _other => Role::Warn,
+        };
+        let status = match (&agent.problem, agent.renewal_held) {
+            (Some(_why), _) => "problem !".to_owned(),
+            (None, true) => "renew !".to_owned(),
+            (None, false) => agent.status.clone(),
+        };
+        vec![
+            (agent.name.clone(), Role::Plain),
+            (agent.agent_id.clone(), Role::Quiet),
+            (status, role),
+            (today, Role::Plain),
+        ]
+    });
+}
+
+pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let columns = [
+        left("POLICY", 0),
+        right("A DAY", 9),
+        right("A PAYMENT", 9),
+        right("AUTO <", 9),
+        right("AGENTS", 6),
+    ];
+    list(model, paint, area, Pane::Policies, (&columns, "There is no policy yet."), |place| {
+        let policies = model.server.policies.as_ref();
+        let Some(policy) = policies.and_then(|all| all.get(place)) else { return Vec::new() };
+        let payments = &policy.payments;
+        let amount = |text: &str| (text.to_owned(), Role::Plain);
+        let auto = if payments.enabled { payments.auto_below.as_str() } else { "off" };
+        vec![
+            (policy.name.clone(), Role::Plain),
+            amount(&payments.daily),
+            amount(&payments.per_request),
+            amount(auto),
+            (policy.agents.to_string(), Role::Quiet),
+        ]
+    });
+}
+
+pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let columns =
+        [left("UTC", 11), left("ID", 8), left("WHAT", 0), right("AMOUNT", 16), left("STATUS", 9)];
+    list(model, paint, area, Pane::Sent, (&columns, "Nothing was asked for yet."), |place| {
+        let sent = model.server.sent.as_ref();
+        let Some(row) = sent.and_then(|rows| rows.get(place)) else { return Vec::new() };
+        let amount = match (&row.amount, &row.symbol) {
+            (Some(amount), Some(symbol)) => format!("{amount} {symbol}"),
+            _unknown => format!("{} units", row.amount_atomic),
+        };
+        let role = match row.status.as_str() {
+            "verified" | "settled" => Role::Good,
+            "refused" | "failed" => Role::Alarm,
+            "pending" => Role::Warn,
+            _other => Role::Plain,
+        };
+        vec![
+            (day_and_minute(&row.created), Role::Quiet),
+            (short(&row.id), Role::Quiet),
+            (row.host.clone().unwrap_or_else(|| row.payee.clone()), Role::Plain),
+            (amount, Role::Strong),
+            (row.status.clone(), role),
+        ]
+    });
+}
+
+/// `11-20 12:46` of an RFC 3339 time.
+pub(super) fn day_and_minute(at: &str) -> String {
+    let shown: String = at.chars().skip(5).take(11).collect();
+    shown.replace('T', " ")
+}

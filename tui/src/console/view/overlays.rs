@@ -1,0 +1,147 @@
+//! Questions, answers to read, and help.
+
+use bursar_core::wire::{Prompt, SecretPrompt};
+use ratatui::layout::Rect;
+
+use super::paint::{Paint, wrapped};
+use crate::console::keymap::{Context, KEYS};
+use crate::console::model::Model;
+use crate::console::model::overlay::{Question, Told};
+use crate::console::model::words::WordCheck;
+use crate::console::theme::Role;
+
+const WIDTH: u16 = 80;
+
+pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>, body: Rect) {
+    let room = usize::from(WIDTH.min(body.width).saturating_sub(4));
+    let (lines, ask): (&[String], String) = match &question.prompt {
+        Prompt::Confirm { lines, question } => (lines, question.clone()),
+        Prompt::TypeAmount { lines, amount } => (lines, format!("Type the amount, {amount}:")),
+        Prompt::Secret { what } => (&[], wanted(*what, question.first.is_some()).to_owned()),
+    };
+    let mut rows: Vec<(String, Role)> = lines
+        .iter()
+        .flat_map(|line| wrapped(line, room, 11))
+        .map(|line| (line, Role::Plain))
+        .collect();
+    if !rows.is_empty() {
+        rows.push((String::new(), Role::Plain));
+    }
+    if let Some(fault) = &question.fault {
+        rows.push((fault.clone(), Role::Alarm));
+    }
+    rows.push((ask, Role::Strong));
+    let typed = if question.is_yes_or_no() {
+        let armed = model.now_ms >= question.armed_at_ms;
+        let keys = if armed { "y yes   n no" } else { "keys count in a moment" };
+        rows.push((keys.to_owned(), Role::Strong));
+        None
+    } else {
+        // How long a secret is is nobody's business.
+        let shown = match (question.is_hidden(), question.field.text().is_empty()) {
+            (true, true) => "(not shown while you type)".to_owned(),
+            (true, false) => "****".to_owned(),
+            (false, _) => question.field.text().to_owned(),
+        };
+        let row = rows.len();
+        rows.push((format!("> {shown}"), Role::Plain));
+        let column = if question.is_hidden() { 2 } else { shown.len().saturating_add(2) };
+        Some((row, column))
+    };
+    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let title = question.command.replace('.', " ");
+    let inside = paint.dialog(body, (WIDTH, height), &title, "");
+    let skipped = rows.len().saturating_sub(usize::from(inside.height));
+    for (row, (text, role)) in rows.iter().skip(skipped).enumerate() {
+        paint.text(inside, 0, u16::try_from(row).unwrap_or(u16::MAX), text, *role);
+    }
+    if let Some((row, column)) = typed {
+        let row = u16::try_from(row.saturating_sub(skipped)).unwrap_or(0);
+        paint.place_cursor(inside, u16::try_from(column).unwrap_or(0), row);
+    }
+}
+
+fn wanted(what: SecretPrompt, again: bool) -> &'static str {
+    match what {
+        SecretPrompt::Password => "The wallet's password:",
+        SecretPrompt::NewPassword if again => "The same again:",
+        SecretPrompt::NewPassword => "A new password, at least 8 characters:",
+        SecretPrompt::SeedPhrase => "The seed phrase:",
+    }
+}
+
+pub(super) fn word_check(check: &WordCheck, paint: &mut Paint<'_>, body: Rect) {
+    let (right, all) = check.progress();
+    let inside = paint.dialog(body, (WIDTH, 6), "seed create", &format!("{right} of {all} right"));
+    let rows = [
+        ("From your paper, please: it is all that is left if this machine is lost.", Role::Plain),
+        (check.fault.as_deref().unwrap_or_default(), Role::Alarm),
+    ];
+    for (row, (text, role)) in rows.into_iter().enumerate() {
+        paint.text(inside, 0, u16::try_from(row).unwrap_or(u16::MAX), text, role);
+    }
+    paint.text(inside, 0, 2, &format!("Word number {}:", check.number()), Role::Strong);
+    paint.text(inside, 0, 3, &format!("> {}", check.field.text()), Role::Plain);
+    let column = check.field.text().chars().count().saturating_add(2);
+    paint.place_cursor(inside, u16::try_from(column).unwrap_or(0), 3);
+}
+
+pub(super) fn told(told: &Told, paint: &mut Paint<'_>, body: Rect) {
+    let width = body.width.saturating_sub(4).min(120);
+    let room = usize::from(width.saturating_sub(4));
+    let rows: Vec<String> = told.text.lines().flat_map(|line| wrapped(line, room, 2)).collect();
+    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let height = height.min(body.height.saturating_sub(1));
+    let more = rows.len() > usize::from(height.saturating_sub(2));
+    let note = if more { "up and down scroll" } else { "" };
+    let inside = paint.dialog(body, (width, height), &told.title, note);
+    let role = if told.failed { Role::Alarm } else { Role::Plain };
+    let scroll = told.scroll.min(rows.len().saturating_sub(usize::from(inside.height)));
+    for (row, text) in rows.iter().skip(scroll).enumerate() {
+        paint.text(inside, 0, u16::try_from(row).unwrap_or(u16::MAX), text, role);
+    }
+}
+
+/// Printed from the table of keys.
+pub(super) fn help(model: &Model, scroll: usize, paint: &mut Paint<'_>, body: Rect) {
+    let mut rows: Vec<(String, String)> = Vec::new();
+    for context in Context::ALL {
+        rows.push((context.title().to_owned(), String::new()));
+        for row in KEYS.iter().filter(|row| row.context == context) {
+            if model.setup.observe && !row.deed.is_harmless() {
+                continue;
+            }
+            let keys: Vec<&str> = row.keys.iter().map(|key| key.name).collect();
+            rows.push((format!("  {}", keys.join("  ")), row.about.to_owned()));
+        }
+    }
+    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let inside = paint.dialog(body, (100, height), "Keys", "up and down scroll, esc closes");
+    let scroll = scroll.min(rows.len().saturating_sub(usize::from(inside.height)));
+    for (row, (keys, about)) in rows.iter().skip(scroll).enumerate() {
+        let row = u16::try_from(row).unwrap_or(u16::MAX);
+        paint.text(inside, 0, row, keys, Role::Strong);
+        paint.text(inside, 22, row, about, Role::Plain);
+    }
+}
+
+pub(super) fn leave(model: &Model, paint: &mut Paint<'_>, body: Rect) {
+    let held = model.server.held(model.now_ms).count();
+    let waiting = match held {
+        0 => "Nothing waits for you.".to_owned(),
+        1 => "One request waits; it stays in the journal.".to_owned(),
+        more => format!("{more} requests wait; they stay in the journal."),
+    };
+    let rows = [
+        "This console is the engine: leaving it stops the engine, and agents are",
+        "refused until it runs again. `bursar engine` runs it without a console.",
+        &waiting,
+        "",
+        "y stop and leave   n stay",
+    ];
+    let inside = paint.dialog(body, (WIDTH, 7), "Leave?", "");
+    for (row, text) in rows.iter().enumerate() {
+        let row = u16::try_from(row).unwrap_or(u16::MAX);
+        paint.text(inside, 0, row, text, if row == 4 { Role::Strong } else { Role::Plain });
+    }
+}

@@ -1,0 +1,298 @@
+//! The brush. The one place that writes to a frame: whatever it is given, no character gets there that
+//! could act on a terminal, and nothing leaves its area.
+
+use bursar_core::text::visible;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::console::theme::{Role, Theme};
+
+#[derive(Debug)]
+pub(super) struct Paint<'a> {
+    buffer: &'a mut Buffer,
+    pub(super) theme: Theme,
+    /// Where the next character typed would go.
+    pub(super) cursor: Option<Position>,
+}
+
+/// One column of a table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    /// Cells it takes; 0 shares what the others leave.
+    pub(super) width: u16,
+    pub(super) right: bool,
+}
+
+pub(super) const fn left(name: &'static str, width: u16) -> Column {
+    Column { name, width, right: false }
+}
+
+pub(super) const fn right(name: &'static str, width: u16) -> Column {
+    Column { name, width, right: true }
+}
+
+impl<'a> Paint<'a> {
+    pub(super) fn new(buffer: &'a mut Buffer, theme: Theme) -> Self {
+        Self { buffer, theme, cursor: None }
+    }
+
+    /// Writes `text` from the left edge of row `row` of `area`, cut to fit. Answers the cells it took.
+    pub(super) fn text(
+        &mut self,
+        area: Rect,
+        column: u16,
+        row: u16,
+        text: &str,
+        role: Role,
+    ) -> u16 {
+        let room = area.width.saturating_sub(column);
+        if row >= area.height || room == 0 {
+            return 0;
+        }
+        let shown = self.cut(text, room);
+        let (x, y) = (area.x.saturating_add(column), area.y.saturating_add(row));
+        let style = self.theme.style(role);
+        let (end, _row) = self.buffer.set_stringn(x, y, &shown, usize::from(room), style);
+        end.saturating_sub(x)
+    }
+
+    /// Pieces in a row, one after the other.
+    pub(super) fn pieces(&mut self, area: Rect, row: u16, pieces: &[(&str, Role)]) {
+        let mut column = 0;
+        for (text, role) in pieces {
+            let took = self.text(area, column, row, text, *role);
+            column = column.saturating_add(took);
+        }
+    }
+
+    pub(super) fn right_text(&mut self, area: Rect, row: u16, text: &str, role: Role) {
+        let width = u16::try_from(self.safe(text).width()).unwrap_or(area.width).min(area.width);
+        self.text(area, area.width.saturating_sub(width), row, text, role);
+    }
+
+    pub(super) fn highlight(&mut self, area: Rect, row: u16) {
+        if row < area.height {
+            let line = Rect { y: area.y.saturating_add(row), height: 1, ..area };
+            self.buffer.set_style(line, self.theme.style(Role::Selected));
+        }
+    }
+
+    pub(super) fn place_cursor(&mut self, area: Rect, column: u16, row: u16) {
+        let x = area.x.saturating_add(column.min(area.width.saturating_sub(1)));
+        self.cursor = Some(Position { x, y: area.y.saturating_add(row) });
+    }
+
+    /// A frame around an area, with a title at its left and one at its right. Answers what is inside.
+    pub(super) fn frame(&mut self, area: Rect, focused: bool, title: &str, note: &str) -> Rect {
+        if area.width < 2 || area.height < 2 {
+            return Rect { width: 0, height: 0, ..area };
+        }
+        let role = if focused { Role::Focus } else { Role::Quiet };
+        let corners =
+            if self.theme.ascii { ["+", "+", "+", "+"] } else { ["┌", "┐", "└", "┘"] };
+        let (across, down) = if self.theme.ascii { ("-", "|") } else { ("─", "│") };
+        let inner = usize::from(area.width.saturating_sub(2));
+        let last = area.height.saturating_sub(1);
+        let [top_left, top_right, bottom_left, bottom_right] = corners;
+        let rule = across.repeat(inner);
+        self.line(area, 0, &format!("{top_left}{rule}{top_right}"), role);
+        self.line(area, last, &format!("{bottom_left}{rule}{bottom_right}"), role);
+        for row in 1..last {
+            self.line(area, row, down, role);
+            let edge =
+                Rect { x: area.x.saturating_add(area.width.saturating_sub(1)), width: 1, ..area };
+            self.line(edge, row, down, role);
+        }
+        let top = Rect {
+            x: area.x.saturating_add(1),
+            width: area.width.saturating_sub(2),
+            height: 1,
+            ..area
+        };
+        let title_role = if focused { Role::Focus } else { Role::Strong };
+        let took = self.text(top, 1, 0, &format!(" {title} "), title_role);
+        let rest = Rect {
+            x: top.x.saturating_add(took).saturating_add(2),
+            width: top.width.saturating_sub(took).saturating_sub(3),
+            ..top
+        };
+        if !note.is_empty() && rest.width > 4 {
+            self.right_text(rest, 0, &format!(" {note} "), role);
+        }
+        Rect {
+            x: area.x.saturating_add(1),
+            y: area.y.saturating_add(1),
+            width: area.width.saturating_sub(2),
+            height: area.height.saturating_sub(2),
+        }
+    }
+
+    /// A dialog in the middle of `within`, on an empty ground. Answers what is inside.
+    pub(super) fn dialog(
+        &mut self,
+        within: Rect,
+        (width, height): (u16, u16),
+        title: &str,
+        note: &str,
+    ) -> Rect {
+        let width = width.min(within.width);
+        let height = height.min(within.height);
+        let area = Rect {
+            x: within.x.saturating_add(within.width.saturating_sub(width) / 2),
+            y: within.y.saturating_add(within.height.saturating_sub(height) / 2),
+            width,
+            height,
+        };
+        for row in 0..area.height {
+            self.line(area, row, &" ".repeat(usize::from(width)), Role::Plain);
+        }
+        self.clear(area);
+        let inside = self.frame(area, true, title, note);
+        Rect { x: inside.x.saturating_add(1), width: inside.width.saturating_sub(2), ..inside }
+    }
+
+    fn clear(&mut self, area: Rect) {
+        for y in area.y..area.y.saturating_add(area.height) {
+            for x in area.x..area.x.saturating_add(area.width) {
+                if let Some(cell) = self.buffer.cell_mut((x, y)) {
+                    cell.reset();
+                }
+            }
+        }
+    }
+
+    /// A table with a head; the selected row stays in sight. `row` gives the cells of a row.
+    pub(super) fn table(
+        &mut self,
+        area: Rect,
+        columns: &[Column],
+        (count, selected): (usize, Option<usize>),
+        mut row: impl FnMut(usize) -> Vec<(String, Role)>,
+    ) {
+        let widths = widths(area.width, columns);
+        self.cells(area, 0, columns, &widths, columns.iter().map(|c| (c.name, Role::Quiet)));
+        let room = usize::from(area.height.saturating_sub(1));
+        let first = selected.unwrap_or(0).saturating_sub(room / 2).min(count.saturating_sub(room));
+        for place in (first..count).take(room) {
+            let line = u16::try_from(place.saturating_sub(first)).unwrap_or(0).saturating_add(1);
+            let cells = row(place);
+            let cells = cells.iter().map(|(text, role)| (text.as_str(), *role));
+            self.cells(area, line, columns, &widths, cells);
+            if selected == Some(place) {
+                self.highlight(area, line);
+            }
+        }
+    }
+
+    fn cells<'t>(
+        &mut self,
+        area: Rect,
+        line: u16,
+        columns: &[Column],
+        widths: &[u16],
+        cells: impl Iterator<Item = (&'t str, Role)>,
+    ) {
+        let mut at = 0u16;
+        for ((column, width), (text, role)) in columns.iter().zip(widths).zip(cells) {
+            let cell = Rect { x: area.x.saturating_add(at), width: *width, ..area };
+            if column.right {
+                self.right_text(cell, line, text, role);
+            } else {
+                self.text(cell, 0, line, text, role);
+            }
+            at = at.saturating_add(*width).saturating_add(1);
+        }
+    }
+
+    /// Text that is ours and plain already.
+    fn line(&mut self, area: Rect, row: u16, text: &str, role: Role) {
+        let y = area.y.saturating_add(row);
+        let style = self.theme.style(role);
+        self.buffer.set_stringn(area.x, y, text, usize::from(area.width), style);
+    }
+
+    fn safe(&self, text: &str) -> String {
+        let shown = visible(text);
+        if !self.theme.ascii {
+            return shown;
+        }
+        shown.chars().map(|ch| if ch.is_ascii() { ch } else { '?' }).collect()
+    }
+
+    fn cut(&self, text: &str, room: u16) -> String {
+        let text = self.safe(text);
+        let room = usize::from(room);
+        if text.width() <= room {
+            return text;
+        }
+        let mut shown = String::new();
+        let mut used = 0usize;
+        for ch in text.chars() {
+            used = used.saturating_add(ch.width().unwrap_or(0));
+            if used >= room {
+                break;
+            }
+            shown.push(ch);
+        }
+        shown.push_str(self.theme.ellipsis());
+        shown
+    }
+}
+
+/// Columns without a width of their own share what is left.
+fn widths(room: u16, columns: &[Column]) -> Vec<u16> {
+    let gaps = u16::try_from(columns.len().saturating_sub(1)).unwrap_or(0);
+    let fixed: u16 = columns.iter().map(|column| column.width).sum();
+    let open = columns.iter().filter(|column| column.width == 0).count();
+    let open = u16::try_from(open).unwrap_or(1).max(1);
+    let share = room.saturating_sub(gaps).saturating_sub(fixed) / open;
+    columns.iter().map(|column| if column.width == 0 { share } else { column.width }).collect()
+}
+
+/// Breaks text at spaces, or where it must; what follows the first line is indented.
+pub(super) fn wrapped(text: &str, room: usize, indent: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    let room = room.max(indent.saturating_add(8));
+    for word in text.split_inclusive(' ') {
+        let fits = line.width().saturating_add(word.trim_end().width()) <= room;
+        let too_long = word.trim_end().width() > room.saturating_sub(indent);
+        if !fits && (line.trim().is_empty() || too_long) {
+            // Broken below, where it stands.
+        } else if !fits {
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+        }
+        for ch in word.chars() {
+            if line.width().saturating_add(ch.width().unwrap_or(0)) > room && ch != ' ' {
+                lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+            }
+            line.push(ch);
+        }
+    }
+    lines.push(line);
+    lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_broken_and_indented() {
+        assert_eq!(wrapped("to  0x12 and more", 12, 4), ["to  0x12 and", "    more"]);
+        assert_eq!(
+            wrapped("x".repeat(30).as_str(), 14, 2),
+            ["x".repeat(14), format!("  {}", "x".repeat(12)), "  xxxx".into()]
+        );
+        assert_eq!(wrapped("", 10, 2), [""]);
+    }
+
+    #[test]
+    fn open_columns_share_the_rest() {
+        let columns = [left("A", 10), left("B", 0), right("C", 5)];
+        assert_eq!(widths(40, &columns), [10, 23, 5]);
+        assert_eq!(widths(5, &columns), [10, 0, 5]);
+    }
+}

@@ -1,0 +1,141 @@
+//! The requests that wait, and the card of the selected one in short.
+
+use bursar_core::ids::RequestId;
+use ratatui::layout::Rect;
+
+use super::card::left;
+use super::paint::{Column, Paint, left as column, right};
+use crate::console::model::server::Waiting;
+use crate::console::model::{Model, Pane};
+use crate::console::theme::Role;
+
+/// From so much time on it is said that there is little.
+const SOON_MS: u64 = 300_000;
+const NOW_MS: u64 = 60_000;
+/// One cell of a bar: a tenth of a hold of fifteen minutes.
+const CELL_MS: u64 = 90_000;
+
+const COLUMNS: &[Column] = &[
+    column("ID", 8),
+    column("AGENT", 14),
+    column("WHAT", 0),
+    right("AMOUNT", 18),
+    column("", 10),
+    right("LEFT", 9),
+];
+/// Where there is little room: no bar.
+const NARROW: &[Column] = &[
+    column("ID", 8),
+    column("AGENT", 10),
+    column("WHAT", 0),
+    right("AMOUNT", 16),
+    right("LEFT", 9),
+];
+
+pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let focused = model.focus == Pane::Approvals;
+    let held = model.server.held(model.now_ms).count();
+    let note = if held == 0 { String::new() } else { format!("{held} waiting") };
+    let inside = paint.frame(area, focused, "1 Approvals", &note);
+    let queue = &model.server.queue;
+    if queue.is_empty() {
+        let text = match (&model.server.status, model.server.is_locked()) {
+            (None, _) => "",
+            (Some(_), true) => "The wallet is locked: nothing is signed. u opens it.",
+            (Some(_), false) => "Nothing waits for you.",
+        };
+        paint.text(inside, 1, 1, text, Role::Quiet);
+        return;
+    }
+    let narrow = inside.width < 90;
+    let selected = Some(model.selected_row(Pane::Approvals));
+    let columns = if narrow { NARROW } else { COLUMNS };
+    paint_rows(model, paint, inside, columns, (queue.len(), selected), narrow);
+}
+
+fn paint_rows(
+    model: &Model,
+    paint: &mut Paint<'_>,
+    inside: Rect,
+    columns: &[Column],
+    rows: (usize, Option<usize>),
+    narrow: bool,
+) {
+    let theme = paint.theme;
+    paint.table(inside, columns, rows, |place| {
+        let Some(waiting) = model.server.queue.get(place) else { return Vec::new() };
+        let request = &waiting.request;
+        let (time, role) = time(waiting, model.now_ms);
+        let over = waiting.closed(model.now_ms).is_some();
+        let plain = if over { Role::Quiet } else { Role::Plain };
+        let name = request.card.as_ref().map_or(&request.agent_id, |_card| &request.agent_id);
+        let agent = request
+            .card
+            .as_ref()
+            .map_or_else(|| name.clone(), |card| card.agent_name.as_str().to_owned());
+        let what = request.domain.clone().unwrap_or_else(|| request.payee.clone());
+        let mut cells = vec![
+            (short(&request.id), plain),
+            (agent, plain),
+            (what, plain),
+            (request.amount.clone(), if over { Role::Quiet } else { Role::Strong }),
+        ];
+        if !narrow {
+            let tenths = waiting.left_ms(model.now_ms).div_ceil(CELL_MS);
+            cells.push((if over { String::new() } else { theme.bar(tenths) }, role));
+        }
+        cells.push((time, role));
+        cells
+    });
+}
+
+/// The time that is left, with a sign beside the colour.
+fn time(waiting: &Waiting, now_ms: u64) -> (String, Role) {
+    if let Some(over) = waiting.closed(now_ms) {
+        return (over.to_owned(), Role::Quiet);
+    }
+    let ms = waiting.left_ms(now_ms);
+    if ms <= NOW_MS {
+        (format!("{} !!", left(ms)), Role::Alarm)
+    } else if ms <= SOON_MS {
+        (format!("{} ! ", left(ms)), Role::Warn)
+    } else {
+        (format!("{}   ", left(ms)), Role::Plain)
+    }
+}
+
+/// The first rows of the selected card.
+pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let waiting = model.server.queue.get(model.selected_row(Pane::Approvals));
+    let card = waiting.and_then(|waiting| waiting.request.card.as_ref());
+    let Some(card) = card else {
+        paint.frame(area, false, "Card", "");
+        return;
+    };
+    let title = format!("{} from {}", card.id.short(), card.agent_name);
+    let inside = paint.frame(area, false, &title, card.policy.as_str());
+    let wanted = ["leaves", "to ", "request", "held", "today", "refused"];
+    let lines = card.lines();
+    let lines = lines.iter().filter(|line| wanted.iter().any(|name| line.starts_with(name)));
+    let mut lines: Vec<&String> = lines.collect();
+    // What stands against it is the last row that may be missing.
+    if usize::from(inside.height) < lines.len()
+        && let Some(refused) = lines.iter().position(|line| line.starts_with("refused"))
+    {
+        let line = lines.remove(refused);
+        lines.insert(0, line);
+    }
+    for (row, line) in lines.into_iter().enumerate() {
+        let role = match line.split(' ').next().unwrap_or_default() {
+            "leaves" => Role::Strong,
+            "refused" => Role::Alarm,
+            _other => Role::Plain,
+        };
+        paint.text(inside, 1, u16::try_from(row).unwrap_or(u16::MAX), line, role);
+    }
+}
+
+/// Enough of an id to name a request.
+pub(super) fn short(id: &str) -> String {
+    id.parse::<RequestId>().map_or_else(|_other| id.chars().take(8).collect(), |id| id.short())
+}

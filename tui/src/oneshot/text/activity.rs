@@ -1,0 +1,34 @@
+//! The journal, entry by entry.
+
+use bursar_core::answers::{ActivityAnswer, ActivityRow};
+
+use crate::oneshot::sheet::{Sheet, foreign};
+
+const HEAD: [&str; 6] = ["ENTRY", "TIME (UTC)", "KIND", "AGENT", "AMOUNT", "WHAT"];
+
+pub(super) fn activity(to: &mut Sheet, activity: &ActivityAnswer) {
+    let Some(oldest) = activity.entries.last() else {
+        return to.line("There is no such entry.");
+    };
+    let rows: Vec<[String; 6]> = activity.entries.iter().map(row).collect();
+    to.table(HEAD, &rows);
+    if activity.more {
+        to.next("Older ones", &format!("bursar activity --before {}", oldest.seq));
+    }
+}
+
+fn row(entry: &ActivityRow) -> [String; 6] {
+    let ActivityRow { seq, at, kind, agent_id, agent, amount, host, detail, .. } = entry;
+    let agent = agent.as_ref().or(agent_id.as_ref());
+    let host = host.as_deref().map(foreign);
+    // The engine has put in quotes what strangers wrote there.
+    let what = [host, detail.clone()].into_iter().flatten().collect::<Vec<_>>().join("  ");
+    [
+        seq.to_string(),
+        at.clone(),
+        kind.clone(),
+        agent.cloned().unwrap_or_default(),
+        amount.clone().unwrap_or_default(),
+        what,
+    ]
+}

@@ -1,0 +1,111 @@
+//! `watch`: what happens, one JSON object a line, as long as the engine, the reader and the operator like.
+//! Standard output gets entries and nothing else.
+
+use std::io::{self, Write};
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::{Order, WatchOrder};
+use bursar_core::wire::{ToClient, ToEngine};
+
+use super::report::{Failure, fail};
+use super::{Options, Streams, json};
+use crate::link::{Link, Received};
+
+/// The only command of a one-shot's connection.
+const ID: u64 = 1;
+
+/// Why no more is told.
+enum End {
+    /// The reader has closed its end: it has what it wanted.
+    Unread,
+    Failed(Fault),
+}
+
+impl From<Fault> for End {
+    fn from(fault: Fault) -> Self {
+        End::Failed(fault)
+    }
+}
+
+/// Streams until it ends, and gives the exit code.
+pub(super) async fn run(
+    mut link: Link,
+    order: WatchOrder,
+    options: &Options,
+    streams: Streams<'_>,
+) -> u8 {
+    let Streams { out, err, mut interrupt, .. } = streams;
+    let mut seen = order.since;
+    let asking = options.asking;
+    let begin = ToEngine::Run { id: ID, order: Box::new(Order::Watch(order)), asking };
+    let end = {
+        let telling = tell(&mut link, &begin, &mut seen, out);
+        // cancel-safe: what was received is written before anything else is awaited.
+        tokio::select! {
+            end = telling => end,
+            () = &mut interrupt => End::Failed(Fault::new(Code::Cancelled)),
+        }
+    };
+    match end {
+        End::Unread => 0,
+        End::Failed(fault) => {
+            // The engine notices a closed connection just as well.
+            let _gone = link.send(&ToEngine::Cancel { id: ID }).await;
+            fail(Some("watch"), ended(fault, seen), options, out, err)
+        }
+    }
+}
+
+/// Hands on what the engine tells. Nothing may happen for days, so no silence is too long.
+async fn tell(
+    link: &mut Link,
+    begin: &ToEngine,
+    seen: &mut Option<u64>,
+    out: &mut (dyn Write + Send),
+) -> End {
+    if let Err(fault) = link.send(begin).await {
+        return fault.into();
+    }
+    loop {
+        match link.receive().await {
+            Ok(Received::Message(ToClient::Entries { id: ID, entries })) => {
+                if let Err(error) = json::write_lines(out, &entries) {
+                    return unwritten(&error);
+                }
+                *seen = entries.last().map(|entry| entry.seq).or(*seen);
+            }
+            Ok(Received::Message(ToClient::Done { id: ID, reply })) => match reply.result {
+                Ok(_unforeseen) => return End::Failed(Fault::new(Code::InternalError)),
+                Err(fault) => return fault.into(),
+            },
+            Ok(Received::Message(ToClient::Refused { fault })) => return fault.into(),
+            // Of no command of ours.
+            Ok(Received::Message(_) | Received::Secret { .. }) => {}
+            Err(fault) if fault.code == Code::EngineDown => {
+                let message = "The connection to the engine was lost.";
+                return Fault { message: message.to_owned(), ..fault }.into();
+            }
+            Err(fault) => return fault.into(),
+        }
+    }
+}
+
+fn unwritten(error: &io::Error) -> End {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return End::Unread;
+    }
+    let message = format!("The entries could not be written: {error}.");
+    Fault::because(Code::InternalError, message).into()
+}
+
+/// Says how to go on without missing or repeating anything, where going on makes sense.
+fn ended(fault: Fault, seen: Option<u64>) -> Failure {
+    let fault = match fault.code {
+        Code::Cancelled => Fault::because(Code::Cancelled, "Stopped watching."),
+        _other => fault,
+    };
+    let resumable = matches!(fault.code, Code::Cancelled | Code::EngineDown);
+    let hint = seen.filter(|_seq| resumable).map(|seq| format!("bursar watch --since {seq}"));
+    Failure { fault, hint }
+}
