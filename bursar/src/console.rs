@@ -49,7 +49,8 @@ async fn attach_or_become(global: &Global, screen: &Screen) -> Result<u8, Fault>
     };
     match claim(&folder)? {
         Instance::Running(file) => {
-            let (first, mut signals) = (Link::connect(&file).await?, Signals::listen()?);
+            let (first, mut signals) =
+                (Link::connect(&file).await?, Signals::listen_on_a_terminal()?);
             let connector = Attached { folder, first: Some(first) };
             let ended = console::run(connector, setup, last(&mut signals)).await?;
             say(&parting(&ended));
@@ -67,7 +68,7 @@ async fn own(
     lock: InstanceLock,
     setup: Setup,
 ) -> Result<u8, Fault> {
-    let mut signals = Signals::listen()?;
+    let mut signals = Signals::listen_on_a_terminal()?;
     let password = crate::engine_command::password(global.password()).await?;
     let settings = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
     let engine = Engine::open(settings).await?;

@@ -10,6 +10,8 @@ pub(crate) enum Signal {
     Interrupt,
     /// A service manager's way to end a program.
     Terminate,
+    /// The terminal has gone.
+    HangUp,
 }
 
 impl Signal {
@@ -17,21 +19,23 @@ impl Signal {
     pub(crate) fn exit(self) -> u8 {
         match self {
             Signal::Interrupt => Code::Cancelled.exit(),
-            Signal::Terminate => 0,
+            Signal::Terminate | Signal::HangUp => 0,
         }
     }
 }
 
-/// Both signals, from the moment it is made: none is lost and none ends the process by itself.
+/// All of them, from the moment it is made: none is lost and none ends the process by itself.
 #[cfg(unix)]
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
+    hang_up: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
 impl Signals {
+    /// For what runs without a terminal: a hang-up does what whoever started it chose (`nohup`).
     pub(crate) fn listen() -> Result<Self, Fault> {
         use tokio::signal::unix::{SignalKind, signal};
         let on =
@@ -39,14 +43,30 @@ impl Signals {
         Ok(Self {
             interrupt: on(SignalKind::interrupt())?,
             terminate: on(SignalKind::terminate())?,
+            hang_up: None,
         })
     }
 
+    /// For what is drawn on a terminal.
+    pub(crate) fn listen_on_a_terminal() -> Result<Self, Fault> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let hang_up = signal(SignalKind::hangup())
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        Ok(Self { hang_up: Some(hang_up), ..Self::listen()? })
+    }
+
     pub(crate) async fn next(&mut self) -> Signal {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
+            }
+        };
         // cancel-safe: recv.
         tokio::select! {
             _one = self.interrupt.recv() => Signal::Interrupt,
             _one = self.terminate.recv() => Signal::Terminate,
+            () = hang_up => Signal::HangUp,
         }
     }
 }
@@ -58,6 +78,10 @@ pub(crate) struct Signals;
 #[cfg(not(unix))]
 impl Signals {
     pub(crate) fn listen() -> Result<Self, Fault> {
+        Ok(Self)
+    }
+
+    pub(crate) fn listen_on_a_terminal() -> Result<Self, Fault> {
         Ok(Self)
     }
 

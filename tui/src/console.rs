@@ -2,6 +2,7 @@
 //! view are pure; only `app` and `screen` touch the terminal and the link.
 
 mod app;
+mod canvas;
 mod complete;
 mod history;
 mod keymap;

@@ -238,7 +238,7 @@ impl App {
                 Intent::Notify { bell, notice } => screen.notify(bell, notice.as_deref())?,
                 Intent::Remember(line) => self.history.add(&line),
                 Intent::Copy(text) => screen.copy(&text)?,
-                Intent::Redraw => screen.redraw()?,
+                Intent::Redraw => screen.redraw(),
                 Intent::Suspend => screen.suspend()?,
                 Intent::Send(frame) => {
                     if let Some(link) = &mut self.link {

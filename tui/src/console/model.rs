@@ -1,6 +1,7 @@
 //! Everything a frame is drawn from. No I/O and no clock of its own: what changes comes in as a message,
 //! what must be done goes out as an intent.
 
+pub(crate) mod feed;
 pub(crate) mod line;
 pub(crate) mod overlay;
 pub(crate) mod rows;

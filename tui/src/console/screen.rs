@@ -13,19 +13,17 @@ use crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode,
     enable_raw_mode, size,
 };
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Position;
 
+use super::canvas::Canvas;
 use super::notice::NoticeStyle;
 
 /// Longest text that terminals take over OSC 52; ids and addresses are far shorter.
 const COPY_BYTES: usize = 4096;
 
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
-    shown: Option<(Buffer, Option<Position>)>,
+    canvas: Canvas<Stdout>,
     title: String,
     notices: Option<NoticeStyle>,
 }
@@ -40,8 +38,7 @@ impl Screen {
     pub(super) fn take() -> io::Result<Self> {
         give_back_on_panic();
         let mut screen = Self {
-            terminal: Terminal::new(CrosstermBackend::new(io::stdout()))?,
-            shown: None,
+            canvas: Canvas::new(io::stdout()),
             title: String::new(),
             notices: NoticeStyle::of(|name| std::env::var(name).ok()),
         };
@@ -52,8 +49,7 @@ impl Screen {
     fn enter(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
         execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, Clear(ClearType::All))?;
-        self.terminal.clear()?;
-        self.shown = None;
+        self.canvas.forget();
         Ok(())
     }
 
@@ -61,26 +57,12 @@ impl Screen {
         size().unwrap_or((80, 24))
     }
 
-    /// Shows a frame, if it is another than the one that is shown: an idle console writes nothing.
     pub(super) fn show(
         &mut self,
-        (width, height): (u16, u16),
+        size: (u16, u16),
         draw: impl FnOnce(&mut Buffer) -> Option<Position>,
     ) -> io::Result<()> {
-        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
-        let cursor = draw(&mut buffer);
-        if self.shown.as_ref().is_some_and(|(old, at)| *old == buffer && *at == cursor) {
-            return Ok(());
-        }
-        self.terminal.resize(buffer.area)?;
-        self.terminal.draw(|frame| {
-            frame.buffer_mut().clone_from(&buffer);
-            if let Some(cursor) = cursor {
-                frame.set_cursor_position(cursor);
-            }
-        })?;
-        self.shown = Some((buffer, cursor));
-        Ok(())
+        self.canvas.show(size, draw)
     }
 
     pub(super) fn title(&mut self, title: String) -> io::Result<()> {
@@ -92,9 +74,8 @@ impl Screen {
     }
 
     /// Everything anew: another program wrote here, or a secret was shown.
-    pub(super) fn redraw(&mut self) -> io::Result<()> {
-        self.shown = None;
-        self.terminal.clear()
+    pub(super) fn redraw(&mut self) {
+        self.canvas.forget();
     }
 
     /// Rings, and has the terminal show a notice if it is one that is known to.
@@ -136,7 +117,8 @@ impl Screen {
 
     #[cfg(not(unix))]
     pub(super) fn suspend(&mut self) -> io::Result<()> {
-        self.redraw()
+        self.redraw();
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ mod run_line;
 pub(crate) use keys::context;
 
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{Order, WatchOrder};
+use bursar_core::grammar::{ActivityOrder, Order, WatchOrder};
 use bursar_core::ids::RequestId;
 use bursar_core::settings::Notices;
 use bursar_core::wire::Asking;
@@ -53,6 +53,7 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
     };
     unpile(model);
     follow(model);
+    page(model);
     intents.extend(ring(model));
     intents.extend(model.pump());
     intents
@@ -64,7 +65,7 @@ fn connected(model: &mut Model) -> Vec<Intent> {
     model.connection = Connection::Up;
     let mut topics = Topic::ALL.to_vec();
     // Of an empty feed its first page says where to go on.
-    if !model.server.feed.is_empty() {
+    if model.server.feed.head() > 0 {
         // What happened meanwhile comes as if it happened now.
         topics.retain(|topic| *topic != Topic::Feed);
         watch(model);
@@ -81,7 +82,7 @@ fn watch(model: &mut Model) {
     if model.is_under_way(&Purpose::Watch) {
         return;
     }
-    let since = model.server.feed.front().map_or(0, |row| row.seq);
+    let since = model.server.feed.head();
     let order = Order::Watch(WatchOrder { since: Some(since) });
     model.call(Purpose::Watch, order, Asking::Silent);
 }
@@ -154,16 +155,16 @@ fn ring(model: &mut Model) -> Option<Intent> {
     }
 }
 
-/// Asks for the page before the oldest known entry, once somebody comes near it.
-pub(super) fn page_if_near(model: &mut Model, near: usize) {
-    let oldest = model.server.feed.back().map(|row| row.seq);
-    let reaches = model.selected_row(Pane::Activity).saturating_add(near);
-    let wanted = model.server.feed_goes_on && reaches >= model.server.feed.len();
-    if let (Some(before), true, false) = (oldest, wanted, model.is_under_way(&Purpose::Page)) {
-        let order = Order::Activity(bursar_core::grammar::ActivityOrder {
-            before: Some(before),
-            limit: Some(super::model::rows::PAGE_ROWS),
-        });
-        model.call(Purpose::Page, order, Asking::Silent);
+/// Asks for the entries that the feed shows and does not know.
+fn page(model: &mut Model) {
+    let looked_at =
+        model.selected.get(&Pane::Activity).filter(|_key| model.focus == Pane::Activity);
+    model.server.looked_at = looked_at.and_then(|key| key.parse().ok());
+    // A screen in both directions.
+    let reach = u64::from(model.size.1);
+    let missing = model.server.feed.missing(model.server.looked_at, reach);
+    if let (Some(page), false) = (missing, model.is_under_way(&Purpose::Page)) {
+        let order = ActivityOrder { before: Some(page.before), limit: Some(page.limit) };
+        model.call(Purpose::Page, Order::Activity(order), Asking::Silent);
     }
 }

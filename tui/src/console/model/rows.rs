@@ -7,13 +7,12 @@ use bursar_core::grammar::{
 };
 use bursar_core::settings::keys::Key;
 
+use super::feed::PAGE_ROWS;
 use super::server::{Server, Topic};
 use super::{Model, Pane};
 
 /// Rows of one question about what was sent.
 const SENT_ROWS: usize = 200;
-/// Entries of one page of the feed.
-pub(crate) const PAGE_ROWS: usize = 200;
 
 /// The command that answers a topic.
 pub(crate) fn order_of(topic: Topic) -> Order {
@@ -62,6 +61,12 @@ pub(crate) fn balances(server: &Server) -> Vec<BalanceRow<'_>> {
     rows.collect()
 }
 
+/// The number of the entry in a row of the feed, whether it is known or not.
+pub(crate) fn entry_at(server: &Server, place: usize) -> Option<u64> {
+    let seq = server.feed.head().checked_sub(u64::try_from(place).ok()?)?;
+    (seq > 0).then_some(seq)
+}
+
 impl Model {
     pub(crate) fn row_count(&self, pane: Pane) -> usize {
         let server = &self.server;
@@ -70,7 +75,7 @@ impl Model {
             Pane::Balances => balances(server).len(),
             Pane::Agents => server.agents.as_ref().map_or(0, Vec::len),
             Pane::Policies => server.policies.as_ref().map_or(0, Vec::len),
-            Pane::Activity => server.feed.len(),
+            Pane::Activity => usize::try_from(server.feed.head()).unwrap_or(usize::MAX),
             Pane::Sent => server.sent.as_ref().map_or(0, Vec::len),
         }
     }
@@ -83,7 +88,7 @@ impl Model {
             Pane::Balances => balances(server).get(place).map(BalanceRow::key),
             Pane::Agents => server.agents.as_ref()?.get(place).map(|row| row.agent_id.clone()),
             Pane::Policies => server.policies.as_ref()?.get(place).map(|row| row.name.clone()),
-            Pane::Activity => server.feed.get(place).map(|row| row.seq.to_string()),
+            Pane::Activity => entry_at(server, place).map(|seq| seq.to_string()),
             Pane::Sent => server.sent.as_ref()?.get(place).map(|row| row.id.clone()),
         }
     }
@@ -94,10 +99,10 @@ impl Model {
         let place = match pane {
             Pane::Approvals => self.server.queue.iter().position(|row| row.request.id == *key),
             // Entries have their numbers, so nobody need look through thousands.
-            Pane::Activity => key.parse::<u64>().ok().and_then(|seq| {
-                let newest = self.server.feed.front()?.seq;
-                usize::try_from(newest.checked_sub(seq)?).ok()
-            }),
+            Pane::Activity => key
+                .parse::<u64>()
+                .ok()
+                .and_then(|seq| usize::try_from(self.server.feed.head().checked_sub(seq)?).ok()),
             Pane::Sent => self
                 .server
                 .sent

@@ -1,6 +1,6 @@
 //! What the console last heard of its engine.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use bursar_core::answers::{
     ActivityRow, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer, RequestAnswer,
@@ -8,8 +8,8 @@ use bursar_core::answers::{
 };
 use bursar_core::settings::Notices;
 
-/// Rows of the feed that are kept; older ones are read again when somebody pages to them.
-const FEED_ROWS: usize = 2_000;
+use super::feed::Feed;
+
 /// How long a request stays in the list after it was decided.
 const LINGER_MS: u64 = 60_000;
 
@@ -73,10 +73,11 @@ pub(crate) struct Server {
     pub(crate) agents: Option<Vec<AgentAnswer>>,
     pub(crate) policies: Option<Vec<PolicyAnswer>>,
     pub(crate) sent: Option<Vec<HistoryRow>>,
-    /// Newest first.
-    pub(crate) feed: VecDeque<ActivityRow>,
-    /// The journal has entries before the last of the feed.
-    pub(crate) feed_goes_on: bool,
+    pub(crate) feed: Feed,
+    /// The entry of the feed that is looked at; the newest, if none.
+    pub(crate) looked_at: Option<u64>,
+    /// Whether an agent ever asked for anything, as far as this console has seen.
+    pub(crate) was_asked: bool,
     pub(crate) notices: Notices,
     /// Why the last look at a topic came to nothing: what is known of it is old.
     pub(crate) failed: BTreeMap<Topic, String>,
@@ -91,9 +92,15 @@ impl Server {
             (Topic::Requests, Answer::Requests { requests }) => self.requests(requests, now_ms),
             (Topic::Agents, Answer::Agents { agents }) => self.agents = Some(agents),
             (Topic::Policies, Answer::Policies { policies }) => self.policies = Some(policies),
-            (Topic::Sent, Answer::History(history)) => self.sent = Some(history.requests),
+            (Topic::Sent, Answer::History(history)) => {
+                self.was_asked |= !history.requests.is_empty();
+                self.sent = Some(history.requests);
+            }
             (Topic::Balances, Answer::Balances { addresses }) => self.balances = Some(addresses),
-            (Topic::Feed, Answer::Activity(page)) => self.page(page.entries, page.more),
+            (Topic::Feed, Answer::Activity(page)) => {
+                self.was_asked |= page.entries.iter().any(is_asked);
+                self.feed.page(page.entries, self.looked_at);
+            }
             (Topic::Notices, Answer::Setting(setting)) => {
                 let text = setting.value.as_str().unwrap_or_default();
                 self.notices = Notices::parse(text).unwrap_or_default();
@@ -103,6 +110,7 @@ impl Server {
     }
 
     fn requests(&mut self, requests: Vec<RequestAnswer>, now_ms: u64) {
+        self.was_asked |= !requests.is_empty();
         for known in &mut self.queue {
             if known.over.is_none() && !requests.iter().any(|one| one.id == known.request.id) {
                 let what = if known.left_ms(now_ms) == 0 { "expired" } else { "decided" };
@@ -127,19 +135,13 @@ impl Server {
         }
     }
 
-    /// Older entries behind those of the feed, or the first ones.
-    fn page(&mut self, entries: Vec<ActivityRow>, more: bool) {
-        let oldest = self.feed.back().map_or(u64::MAX, |row| row.seq);
-        self.feed.extend(entries.into_iter().filter(|row| row.seq < oldest));
-        self.feed_goes_on = more;
-    }
-
     /// What has just happened, oldest first.
     pub(crate) fn happened(&mut self, entries: Vec<ActivityRow>, now_ms: u64) {
         for row in entries {
-            if self.feed.front().is_some_and(|newest| newest.seq >= row.seq) {
+            if row.seq <= self.feed.head() {
                 continue;
             }
+            self.was_asked |= is_asked(&row);
             let ended = match row.kind.as_str() {
                 "payment.approved" => Some("approved"),
                 "payment.denied" => Some("denied"),
@@ -152,11 +154,7 @@ impl Server {
             {
                 known.over = Some((ended.to_owned(), now_ms));
             }
-            self.feed.push_front(row);
-        }
-        if self.feed.len() > FEED_ROWS {
-            self.feed.truncate(FEED_ROWS);
-            self.feed_goes_on = true;
+            self.feed.happened(row, self.looked_at);
         }
     }
 
@@ -179,16 +177,13 @@ impl Server {
         self.queue.iter().find(|known| known.request.id == id)
     }
 
-    /// Whether an agent ever asked for anything, as far as this console has seen.
-    pub(crate) fn was_asked(&self) -> bool {
-        let sent = self.sent.as_ref().is_some_and(|rows| !rows.is_empty());
-        sent || !self.queue.is_empty()
-            || self.feed.iter().any(|row| row.kind.starts_with("payment."))
-    }
-
     pub(crate) fn is_locked(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.wallet.locked)
     }
+}
+
+fn is_asked(row: &ActivityRow) -> bool {
+    row.kind.starts_with("payment.")
 }
 
 /// Which topics an entry of the journal makes old.

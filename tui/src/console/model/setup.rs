@@ -89,7 +89,7 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
             about: "On this machine only.",
         },
         Step {
-            done: server.was_asked(),
+            done: server.was_asked,
             title: "A first payment, to a merchant of the demonstration",
             line: try_it(&model.setup.folder_option, &agent),
             about: "In another terminal. No money moves; `bursar-demo` comes with Bursar.",

@@ -145,12 +145,11 @@ fn a_plain_screen_is_plain() {
     // Rows scroll, and a selected row is in sight wherever it is.
     let mut stage = Stage::full((80, 24));
     let page = ActivityAnswer { entries: feed(20_000, 10_000), more: false };
-    stage.model.server.feed.clear();
     stage.model.server.learn(
         crate::console::model::server::Topic::Feed,
         Answer::Activity(page),
         stage.now_ms,
     );
     stage.keys("5G");
-    assert!(stage.screen().contains("10000 entries") || stage.screen().contains("20000 entries"));
+    assert!(stage.screen().contains("20000 entries"));
 }

@@ -8,6 +8,7 @@ use bursar_core::wire::ToClient;
 use zeroize::Zeroizing;
 
 use super::watch;
+use crate::console::model::feed::Feed;
 use crate::console::model::overlay::{Overlay, Question, Told};
 use crate::console::model::server::{Topic, touched};
 use crate::console::model::words::Words;
@@ -72,7 +73,7 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
         Purpose::Watch => {
             // The journal is not the one whose entries are known: begin anew.
             if reply.result.is_err_and(|fault| fault.code == Code::BadInput) {
-                model.server.feed.clear();
+                model.server.feed = Feed::default();
                 model.mark_stale(&[Topic::Feed]);
             }
         }

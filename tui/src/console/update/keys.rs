@@ -2,10 +2,11 @@
 
 use crossterm::event::{KeyEvent, KeyEventKind};
 
-use super::{card, overlays, page_if_near, run_line};
+use super::{card, overlays, run_line};
 use crate::console::keymap::{Context, Deed, deed};
 use crate::console::model::line::Line;
 use crate::console::model::overlay::{CardView, GUARD_MS, Overlay};
+use crate::console::model::rows::entry_at;
 use crate::console::model::server::Topic;
 use crate::console::model::setup;
 use crate::console::model::{Intent, Model, Pane};
@@ -71,10 +72,7 @@ fn in_panes(model: &mut Model, deed: Deed) -> Vec<Intent> {
         Deed::PageUp => step(model, -page(model)),
         Deed::PageDown => step(model, page(model)),
         Deed::First => model.select(model.focus, 0),
-        Deed::Last => {
-            model.select(model.focus, usize::MAX);
-            page_if_near(model, 1);
-        }
+        Deed::Last => model.select(model.focus, usize::MAX),
         Deed::Next => turn(model, 1),
         Deed::Previous => turn(model, Pane::ALL.len().saturating_sub(1)),
         Deed::Pane(number) => {
@@ -126,9 +124,6 @@ fn step(model: &mut Model, by: isize) {
     let pane = model.focus;
     let place = model.selected_row(pane).saturating_add_signed(by);
     model.select(pane, place);
-    if pane == Pane::Activity {
-        page_if_near(model, by.unsigned_abs());
-    }
 }
 
 fn turn(model: &mut Model, by: usize) {
@@ -161,7 +156,8 @@ fn open(model: &mut Model) {
             policy.map(|policy| format!("policy show \"{}\"", policy.name))
         }
         Pane::Activity => {
-            let request = server.feed.get(place).and_then(|row| row.request.as_ref());
+            let row = entry_at(server, place).and_then(|seq| server.feed.get(seq));
+            let request = row.and_then(|row| row.request.as_ref());
             request.map(|id| format!("receipt {id}"))
         }
         Pane::Sent => {
@@ -192,7 +188,9 @@ fn copy(model: &mut Model) -> Vec<Intent> {
         Pane::Policies => {
             server.policies.as_ref().and_then(|rows| rows.get(place)).map(|row| row.name.clone())
         }
-        Pane::Activity => server.feed.get(place).and_then(|row| row.request.clone()),
+        Pane::Activity => entry_at(server, place)
+            .and_then(|seq| server.feed.get(seq))
+            .and_then(|row| row.request.clone()),
         Pane::Sent => server
             .sent
             .as_ref()

@@ -5,12 +5,13 @@ use ratatui::layout::Rect;
 use super::lists::day_and_minute;
 use super::paint::{Paint, left, right};
 use super::queue::short;
+use crate::console::model::rows::entry_at;
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Activity;
-    let newest = model.server.feed.front().map_or(0, |row| row.seq);
+    let newest = model.server.feed.head();
     let follows = !model.selected.contains_key(&Pane::Activity);
     let note = match (newest, focused && !follows) {
         (0, _) => String::new(),
@@ -18,7 +19,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         (newest, true) => format!("{newest} entries, g follows"),
     };
     let inside = paint.frame(area, focused, "5 Activity", &note);
-    let count = model.server.feed.len();
+    let count = model.row_count(Pane::Activity);
     if count == 0 {
         paint.text(inside, 1, 0, "Nothing happened yet.", Role::Quiet);
         return;
@@ -34,7 +35,9 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         left("", if wide { 8 } else { 1 }),
     ];
     paint.table(inside, &columns, (count, selected), |place| {
-        let Some(row) = model.server.feed.get(place) else { return Vec::new() };
+        let row = entry_at(&model.server, place).and_then(|seq| model.server.feed.get(seq));
+        // Being read.
+        let Some(row) = row else { return vec![("...".to_owned(), Role::Quiet)] };
         let role = match row.kind.as_str() {
             "payment.refused" | "payment.rejected" | "frozen" => Role::Alarm,
             "payment.held" => Role::Warn,

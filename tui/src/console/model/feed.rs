@@ -1,0 +1,200 @@
+//! The activity of a journal of any length: a stretch of it is kept, and what is looked at beyond it is asked
+//! for.
+
+use std::collections::VecDeque;
+
+use bursar_core::answers::ActivityRow;
+
+/// Entries that are kept; others are read again when somebody goes there.
+const KEPT: usize = 2_000;
+/// Entries of one page.
+pub(crate) const PAGE_ROWS: usize = 200;
+
+/// A page to be asked for: entries before this one, newest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Page {
+    pub(crate) before: u64,
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Feed {
+    /// A stretch of the journal, newest first.
+    rows: VecDeque<ActivityRow>,
+    /// The newest entry of the journal; they are numbered from 1.
+    head: u64,
+}
+
+impl Feed {
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &ActivityRow> {
+        self.rows.iter()
+    }
+
+    /// `None` for an entry that is not kept.
+    pub(crate) fn get(&self, seq: u64) -> Option<&ActivityRow> {
+        self.rows.binary_search_by(|row| seq.cmp(&row.seq)).ok().and_then(|at| self.rows.get(at))
+    }
+
+    fn ends(&self) -> Option<(u64, u64)> {
+        Some((self.rows.back()?.seq, self.rows.front()?.seq))
+    }
+
+    /// Takes in a page that was asked for.
+    pub(crate) fn page(&mut self, page: Vec<ActivityRow>, around: Option<u64>) {
+        let (Some(newest), Some(oldest)) = (page.first(), page.last()) else { return };
+        let (newest, oldest) = (newest.seq, oldest.seq);
+        self.head = self.head.max(newest);
+        match self.ends() {
+            Some((low, high))
+                if oldest <= high.saturating_add(1) && newest.saturating_add(1) >= low =>
+            {
+                let (newer, older): (Vec<_>, Vec<_>) = page
+                    .into_iter()
+                    .filter(|row| row.seq > high || row.seq < low)
+                    .partition(|row| row.seq > high);
+                newer.into_iter().rev().for_each(|row| self.rows.push_front(row));
+                self.rows.extend(older);
+            }
+            // Elsewhere in the journal: what lies between is not known.
+            _elsewhere => self.rows = page.into(),
+        }
+        self.trim(around.unwrap_or(self.head));
+    }
+
+    /// What has just happened. `around` is the entry that is looked at; the newest, if none.
+    pub(crate) fn happened(&mut self, row: ActivityRow, around: Option<u64>) {
+        if row.seq <= self.head {
+            return;
+        }
+        let follows = self.rows.front().is_none_or(|newest| newest.seq == self.head);
+        self.head = row.seq;
+        if follows {
+            self.rows.push_front(row);
+            self.trim(around.unwrap_or(self.head));
+        }
+    }
+
+    /// Lets go of what is farthest from `around`.
+    fn trim(&mut self, around: u64) {
+        while self.rows.len() > KEPT {
+            let Some((low, high)) = self.ends() else { return };
+            if high.abs_diff(around) > around.abs_diff(low) {
+                self.rows.pop_front();
+            } else {
+                self.rows.pop_back();
+            }
+        }
+    }
+
+    /// The page that is missing of what is within `reach` entries of `around`.
+    pub(crate) fn missing(&self, around: Option<u64>, reach: u64) -> Option<Page> {
+        let around = around.unwrap_or(self.head).clamp(1, self.head.max(1));
+        let (top, bottom) =
+            (self.head.min(around.saturating_add(reach)), around.saturating_sub(reach).max(1));
+        let rows = u64::try_from(PAGE_ROWS).unwrap_or(u64::MAX);
+        let whole = |newest: u64| Page { before: newest.saturating_add(1), limit: PAGE_ROWS };
+        let (low, high) = self.ends()?;
+        if bottom > high || top < low {
+            return Some(whole(self.head.min(around.saturating_add(rows / 2))));
+        }
+        if bottom < low {
+            return Some(Page { before: low, limit: PAGE_ROWS });
+        }
+        if top > high {
+            let newest = self.head.min(high.saturating_add(rows));
+            let limit = usize::try_from(newest.saturating_sub(high)).unwrap_or(PAGE_ROWS);
+            return Some(Page { limit, ..whole(newest) });
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::tests::feed as rows;
+
+    /// Answers pages as an engine does.
+    fn answered(page: Page) -> Vec<ActivityRow> {
+        let newest = page.before - 1;
+        rows(newest, newest.min(u64::try_from(page.limit).unwrap()))
+    }
+
+    fn at(feed: &Feed) -> Vec<u64> {
+        feed.rows().map(|row| row.seq).collect()
+    }
+
+    fn contiguous(feed: &Feed) -> bool {
+        at(feed).windows(2).all(|pair| pair[0] == pair[1] + 1)
+    }
+
+    /// A look at any place of a journal of a million entries ends with that place known, in a few pages.
+    #[test]
+    fn any_place_of_a_million_entries_is_found_and_little_is_kept() {
+        let mut feed = Feed::default();
+        feed.page(rows(1_000_000, 200), None);
+        let places = [1_000_000, 999_700, 500_000, 499_950, 500_100, 1, 2, 600, 1_000_000, 7];
+        for place in places {
+            let mut pages = 0;
+            while let Some(page) = feed.missing(Some(place), 60) {
+                assert!(page.limit <= PAGE_ROWS && page.limit > 0);
+                feed.page(answered(page), Some(place));
+                pages += 1;
+                assert!(pages <= 3, "{place}: {page:?}");
+            }
+            for seq in place.saturating_sub(60).max(1)..=(place + 60).min(1_000_000) {
+                assert_eq!(feed.get(seq).map(|row| row.seq), Some(seq));
+            }
+            assert!(contiguous(&feed) && at(&feed).len() <= KEPT);
+            assert_eq!(feed.head(), 1_000_000);
+        }
+    }
+
+    #[test]
+    fn a_walk_through_all_of_it_keeps_a_stretch() {
+        let mut feed = Feed::default();
+        feed.page(rows(30_000, 200), None);
+        let mut met = 0;
+        for place in (1..=30_000u64).rev().step_by(12).chain((1..=30_000).step_by(12)) {
+            while let Some(page) = feed.missing(Some(place), 60) {
+                feed.page(answered(page), Some(place));
+                met += 1;
+            }
+            assert!(feed.get(place).is_some() && contiguous(&feed) && at(&feed).len() <= KEPT);
+        }
+        assert!((250..400).contains(&met), "each page about once each way: {met}");
+    }
+
+    #[test]
+    fn what_happens_does_not_move_who_looks_elsewhere() {
+        let mut feed = Feed::default();
+        feed.page(rows(5_000, 200), None);
+        while let Some(page) = feed.missing(Some(100), 20) {
+            feed.page(answered(page), Some(100));
+        }
+        let before = at(&feed);
+        for row in rows(5_300, 300).into_iter().rev() {
+            feed.happened(row, Some(100));
+        }
+        assert_eq!((at(&feed), feed.head()), (before, 5_300));
+        // Following again, the newest are asked for.
+        assert_eq!(feed.missing(None, 20), Some(Page { before: 5_301, limit: PAGE_ROWS }));
+        feed.page(rows(5_300, 200), None);
+        feed.happened(rows(5_301, 1).remove(0), None);
+        feed.happened(rows(5_301, 1).remove(0), None);
+        assert!(contiguous(&feed) && at(&feed)[0] == 5_301 && feed.missing(None, 20).is_none());
+    }
+
+    #[test]
+    fn an_empty_journal_asks_for_nothing() {
+        let mut feed = Feed::default();
+        assert_eq!(feed.missing(None, 20), None);
+        feed.happened(rows(1, 1).remove(0), None);
+        assert_eq!((feed.missing(None, 20), feed.head()), (None, 1));
+    }
+}
