@@ -221,6 +221,18 @@ impl Model {
         known && !view.sent && self.connection == Connection::Up && !self.setup.observe
     }
 
+    /// Whether a key that decides would count now.
+    pub(crate) fn is_armed(&self) -> bool {
+        match &self.overlay {
+            Some(Overlay::Card(view)) => self.now_ms >= view.armed_at_ms,
+            Some(Overlay::Ask(question)) if question.is_yes_or_no() => {
+                self.now_ms >= question.armed_at_ms
+            }
+            Some(Overlay::Leave { armed_at_ms }) => self.now_ms >= *armed_at_ms,
+            _other => true,
+        }
+    }
+
     pub(crate) fn note(&mut self, text: impl Into<String>) {
         self.last = Some(Note { text: text.into(), failed: false });
     }
@@ -302,6 +314,7 @@ impl Model {
         let armed = match &self.overlay {
             Some(Overlay::Card(card)) => Some(card.armed_at_ms),
             Some(Overlay::Ask(question)) => Some(question.armed_at_ms),
+            Some(Overlay::Leave { armed_at_ms }) => Some(*armed_at_ms),
             _other => None,
         };
         let armed = armed.filter(|at| *at > self.now_ms);

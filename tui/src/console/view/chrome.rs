@@ -69,7 +69,8 @@ pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 
 pub(super) fn bar(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let here = context(model);
-    let mut keys = keymap::bar(here, model.setup.observe || !model.may_decide());
+    let only_look = model.setup.observe || !model.may_decide() || !model.is_armed();
+    let mut keys = keymap::bar(here, only_look);
     if here == Context::Panes && setup::is_open(model) && !model.setup.observe {
         keys.insert(0, ("n", "next step"));
     } else if here == Context::Panes && model.server.is_locked() && !model.setup.observe {

@@ -31,8 +31,10 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
                 paint.text(inside, 5, row, &part, Role::Focus);
                 row = row.saturating_add(1);
             }
-            paint.text(inside, 5, row, about, Role::Quiet);
-            row = row.saturating_add(1);
+            for part in wrapped(about, room, 0) {
+                paint.text(inside, 5, row, &part, Role::Quiet);
+                row = row.saturating_add(1);
+            }
         }
     }
     let hint = match (model.setup.observe, in_a_shell) {
@@ -40,5 +42,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         (false, true) => "y copies it. It pays at once, then a larger price that you approve here",
         (false, false) => "n writes the next command for you: change it, then Enter",
     };
-    paint.text(inside, 1, row.saturating_add(1), hint, Role::Plain);
+    for part in wrapped(hint, room, 0) {
+        row = row.saturating_add(1);
+        paint.text(inside, 1, row, &part, Role::Plain);
+    }
 }

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# The engine dies under an open card. Nothing is lost, nothing is signed twice, and the console finds it again.
+. "$(dirname "$0")/lib.sh"
+
+engine bursar engine
+furnish
+terminal you 120 40
+run you bursar
+see you 'Nothing waits for you'
+agent /large
+see you 'HELD 1'
+press you a
+see you 'y approve'
+said 'a card is open'
+
+kill -9 "$ENGINE"
+wait "$ENGINE" 2>/dev/null || true
+see you 'ENGINE GONE'
+see you 'no engine is connected'
+press you y
+never you 'approved'
+unpaid
+said 'the engine is gone, and the console says so'
+
+# The port that agents know.
+export BURSAR_SERVER_LISTEN=${WALLET_URL#http://}
+engine
+see you 'Connected to the engine again'
+see you 'y approve'
+signed 0
+press you y
+see you 'approved and signed'
+signed 1
+said 'the same request, approved at the new engine'
+
+# The agent asks again for what was held when it lost its wallet: the same request, signed once.
+agent /large
+see you 'HELD 1|AUTHORIZED|signed'
+kill -9 "$ENGINE"
+wait "$ENGINE" 2>/dev/null || true
+see you 'ENGINE GONE'
+line you 'status'
+see you 'nothing was sent'
+press you q
+see you 'The engine was not reachable'
+done_ 'engine killed under the console'

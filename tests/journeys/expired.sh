@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Nobody decides: the request runs out under the open card, and its keys do nothing.
+. "$(dirname "$0")/lib.sh"
+
+export BURSAR_TEST_CLOCK=$WORK/clock
+echo 0 > "$WORK/clock"
+engine bursar-test-engine "$DATA"
+furnish
+terminal you 80 24
+run you bursar
+see you 'Nothing waits for you'
+agent /large
+see you 'HELD 1'
+press you a
+see you 'y approve'
+# Fifteen minutes, for the engine alone.
+echo 899000 > "$WORK/clock"
+echo 901000 > "$WORK/clock"
+see you 'Nothing can be decided any more: expired'
+press you y
+unpaid
+signed 0
+press you Escape
+see you 'expired'
+press you q
+see you 'nothing waits'
+done_ 'expired'

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# A hand that is faster than its eyes approves nothing; the same keys, calmly, do.
+. "$(dirname "$0")/lib.sh"
+
+engine bursar engine
+furnish
+terminal you 120 40
+run you bursar
+see you 'Nothing waits for you'
+agent /large
+see you 'HELD 1'
+said 'a request waits'
+
+# A person who types into what they take for a shell, and hits return.
+type_ you 'yes'; press you Enter
+type_ you 'yyyyyyyyyyyyyyyyyyyy'
+see you 'leaves +1.500000 USDC'
+paste_ you $'y\ny\nyes\n'
+press you Enter; press you Enter
+never you 'approved'
+signed 0
+said 'nothing was approved'
+
+press you Escape
+gone you 'esc not now'
+line you 'config set confirm_typing_above 1'
+see you 'confirm_typing_above'
+press you Escape
+press you a
+see you 'Type the amount to approve, 1.50'
+see you 'y approve'
+press you y
+see you 'Type the amount first'
+type_ you '15'
+press you y
+see you 'The amount is 1.50, not 15'
+press you BSpace BSpace
+type_ you '1.5'
+see you '1\.5'
+press you y
+see you 'approved and signed'
+paid
+signed 1
+press you q
+see you 'the engine goes on, and nothing waits'
+done_ 'approve in haste'

@@ -1,0 +1,139 @@
+# What the journeys share. Each runs in a folder of its own, in terminals of its own (a tmux server that
+# reads no configuration), with a port that the system chooses. Nothing waits by the clock: a key follows
+# when the screen shows what a person would have waited for.
+#
+# BIN is where bursar, bursar-demo and bursar-test-engine are; without it, target/debug beside here.
+set -euo pipefail
+
+BIN=${BIN:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/target/debug}
+WORK=$(mktemp -d "${TMPDIR:-/tmp}/bursar-journey-XXXXXX")
+DATA=$WORK/data
+PASSWORD='correct horse battery'
+PATIENCE=${PATIENCE:-60}
+# Only what a journey sets, whatever the machine it runs on.
+for name in $(compgen -e | grep -E '^(BURSAR_|WALLET_)' || true); do unset "$name"; done
+unset TMUX NO_COLOR
+export PATH=$BIN:$PATH LANG=C.UTF-8 LC_ALL=C.UTF-8
+export BURSAR_DATA_DIR=$DATA BURSAR_SERVER_LISTEN=127.0.0.1:0
+# Nothing of a journey leaves the machine: nobody listens there.
+export BURSAR_NETWORKS_8453_RPC=http://127.0.0.1:9 BURSAR_NETWORKS_4663_RPC=http://127.0.0.1:9
+umask 077
+printf '%s\n' "$PASSWORD" > "$WORK/password"
+
+tmux() { command tmux -f /dev/null -S "$WORK/tmux" "$@"; }
+
+cleanup() {
+  tmux kill-server 2>/dev/null || true
+  for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null || true; done
+  wait 2>/dev/null || true
+  rm -rf "$WORK"
+}
+trap cleanup EXIT
+
+# terminal NAME COLUMNS ROWS: opens one with a shell in it.
+terminal() {
+  tmux new-session -d -s "$1" -x "$2" -y "$3" "PS1='$ ' TERM=tmux-256color bash --norc --noprofile"
+  tmux set-option -t "$1" status off >/dev/null
+  see "$1" '\$ '
+}
+
+screen() { tmux capture-pane -p -t "$1"; }
+# The screen as one text, so that what a terminal wrapped is found.
+flat() { tmux capture-pane -p -J -t "$1"; }
+
+fail() {
+  echo "FAILED: $*" >&2
+  for one in $(tmux list-sessions -F '#{session_name}' 2>/dev/null); do
+    echo "--- $one" >&2
+    screen "$one" >&2
+  done
+  for log in "$WORK"/*.log; do [ -e "$log" ] && { echo "--- $log" >&2; tail -20 "$log" >&2; }; done
+  exit 1
+}
+
+# until_true WHAT COMMAND...: asks again and again.
+until_true() {
+  local what=$1 end=$((SECONDS + PATIENCE))
+  shift
+  until "$@"; do
+    [ $SECONDS -lt $end ] || fail "$what"
+    command sleep 0.03
+  done
+}
+
+shows() { flat "$1" | grep -Eq -- "$2"; }
+hides() { ! shows "$1" "$2"; }
+# see TERMINAL PATTERN, gone TERMINAL PATTERN: waits until it is on the screen, or no longer.
+see() { until_true "$1 never showed: $2" shows "$1" "$2"; }
+gone() { until_true "$1 never stopped showing: $2" hides "$1" "$2"; }
+# never TERMINAL PATTERN: it is not there now.
+never() { hides "$1" "$2" || fail "$1 shows: $2"; }
+
+press() { local one=$1; shift; tmux send-keys -t "$one" "$@"; }
+type_() { tmux send-keys -t "$1" -l -- "$2"; }
+paste_() {
+  tmux set-buffer -b pasted -- "$2"
+  # As a terminal does it for programs that know of pasting.
+  tmux paste-buffer -p -b pasted -t "$1"
+}
+# line TERMINAL COMMAND: a console's command line.
+line() { press "$1" :; see "$1" '^:'; type_ "$1" "$2"; press "$1" Enter; }
+# run TERMINAL COMMAND: a shell's.
+run() { type_ "$1" "$2"; press "$1" Enter; }
+
+STEP=$(date +%s%N)
+BEGUN=$STEP
+said() { local now; now=$(date +%s%N); printf '  %5d ms  %s\n' $(((now - STEP) / 1000000)) "$1"; STEP=$now; }
+done_() { printf 'passed in %d ms: %s\n' $((($(date +%s%N) - BEGUN) / 1000000)) "$1"; }
+
+# engine [PROGRAM ARGUMENTS...]: starts one and waits until it is ready; its process is $ENGINE.
+engine() {
+  : > "$WORK/engine.out"
+  if [ $# -eq 0 ]; then set -- bursar engine --password-file "$WORK/password"; fi
+  "$@" > "$WORK/engine.out" 2> "$WORK/engine.log" &
+  ENGINE=$!
+  until_true 'the engine is not ready' grep -q READY "$WORK/engine.out"
+}
+
+# furnish: a wallet, an address, a policy, an agent that has paid once, its environment, a merchant.
+furnish() {
+  bursar_ wallet create main --password-file "$WORK/password"
+  bursar_ seed create --reveal
+  bursar_ address create research 0
+  bursar_ policy create careful --day 10 --txn 5 --auto 0.50
+  bursar_ agent register reader
+  bursar_ agent commission reader careful research
+  eval "$(bursar agent instructions reader)"
+  export WALLET_AGENT_ID WALLET_AGENT_TOKEN WALLET_AUTH_MODE WALLET_URL
+  # It ends when its standard input does: a pipe that this script holds open.
+  mkfifo "$WORK/hold"
+  exec 9<>"$WORK/hold"
+  bursar-demo merchant 0x209693Bc6afc0C5328bA36FaF03C514EF312287C <&9 > "$WORK/merchant.out" &
+  until_true 'the merchant is not ready' grep -sq READY "$WORK/merchant.out"
+  MERCHANT=$(cut -d' ' -f2 "$WORK/merchant.out")
+  agent /small
+  paid
+}
+
+bursar_() { bursar "$@" > "$WORK/command.log" 2>&1 || fail "bursar $*"; }
+
+# agent PATH: buys in the background; its process is $AGENT, what it said is in agent.log.
+agent() {
+  bursar-demo agent "$MERCHANT$1" > "$WORK/agent.log" 2>&1 &
+  AGENT=$!
+}
+# paid, unpaid: how that ended.
+paid() { wait "$AGENT" || fail 'the agent did not get what it paid for'; }
+unpaid() { if wait "$AGENT"; then fail 'the agent got it'; fi; }
+
+# signed COUNT: as many payments were signed after that first one.
+signed() {
+  # That one was signed is noted a moment after it was answered; one too many would be there by now.
+  until_true "not $1 payments were signed" signed_are "$1"
+}
+signed_are() {
+  local found
+  found=$(bursar activity --limit 500 --json | grep -o '"payment\.signed"' | wc -l)
+  [ "$found" -le $(($1 + 1)) ] || fail "$((found - 1)) payments were signed, not $1"
+  [ "$found" -eq $(($1 + 1)) ]
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# An agent is refused: what was it, and why? A held request outlives a change of the policy: what now?
+. "$(dirname "$0")/lib.sh"
+
+engine bursar engine
+furnish
+bursar_ policy edit careful --txn 1
+terminal you 120 40
+run you bursar
+see you 'Nothing waits for you'
+agent /large
+unpaid
+see you 'payment.refused'
+press you 5
+see you 'per-request maximum'
+said 'the feed says why'
+press you Enter
+see you 'receipt'
+see you 'per-request maximum|PER_REQUEST|refused'
+press you Escape
+gone you 'receipt '
+said 'and the receipt what it was'
+
+bursar_ policy edit careful --txn 5 --password-file "$WORK/password"
+agent /large
+see you 'HELD 1'
+bursar_ policy edit careful --txn 1
+press you 1
+press you a
+see you 'an approval would be'
+see you 'y approve'
+press you y
+see you 'per-request maximum'
+never you 'approved'
+press you n
+see you 'denied'
+unpaid
+signed 0
+said 'a card says that an approval would be refused'
+press you q
+see you 'the engine goes on'
+done_ 'refused, and why'

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Two consoles and a command line, one request: the first wins, the others learn of it.
+. "$(dirname "$0")/lib.sh"
+
+engine bursar engine
+furnish
+terminal anna 120 40
+terminal ben 80 24
+terminal guest 80 24
+run anna bursar
+run ben bursar
+run guest 'bursar --observe'
+for one in anna ben guest; do see "$one" 'Nothing waits for you'; done
+see guest 'OBSERVING'
+agent /large
+for one in anna ben guest; do see "$one" 'HELD 1'; done
+press anna a; press ben a; press guest a
+see anna 'y approve'; see ben 'y approve'
+see guest 'leaves +1.500000 USDC'
+never guest 'y approve'
+press guest y
+said 'all three look at one card'
+
+press ben n
+see ben 'denied'
+see anna 'Nothing can be decided any more: denied'
+press anna y
+unpaid
+id=$(bursar requests --all --json | grep -oE '"id":"[0-9a-f-]{36}"' | head -1 | cut -d'"' -f4)
+code=0
+bursar approve "$id" --yes --json > "$WORK/late.log" 2>&1 || code=$?
+[ "$code" -eq 10 ] || fail "a late approval ended with $code"
+grep -q was denied by a console "$WORK/late.log" || fail 'a late approval was not told so'
+signed 0
+said 'the first one decided, the others are told'
+
+press anna Escape
+press guest Escape
+bursar_ freeze
+for one in anna ben guest; do see "$one" 'FROZEN'; done
+line ben thaw
+see ben 'password'
+type_ ben "$PASSWORD"; press ben Enter
+for one in anna ben guest; do gone "$one" 'FROZEN'; done
+said 'frozen from a shell, thawed in a console'
+for one in anna ben guest; do press "$one" q; see "$one" 'the engine goes on'; done
+done_ 'two operators'
