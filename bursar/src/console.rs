@@ -4,6 +4,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
+use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::text::countdown;
@@ -49,8 +50,8 @@ async fn attach_or_become(global: &Global, screen: &Screen) -> Result<u8, Fault>
     };
     match claim(&folder)? {
         Instance::Running(file) => {
-            let (first, mut signals) =
-                (Link::connect(&file).await?, Signals::listen_on_a_terminal()?);
+            let first = Link::connect(&file, Program::Console).await?;
+            let mut signals = Signals::listen_on_a_terminal()?;
             let connector = Attached { folder, first: Some(first) };
             let ended = console::run(connector, setup, last(&mut signals)).await?;
             say(&parting(&ended));
@@ -169,7 +170,7 @@ impl Connector for Attached {
             return Ok(first);
         }
         let control = running(&self.folder)?.ok_or(Fault::new(Code::EngineDown))?;
-        Link::connect(&control).await
+        Link::connect(&control, Program::Console).await
     }
 }
 

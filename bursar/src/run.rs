@@ -3,6 +3,7 @@
 
 use std::io;
 
+use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
@@ -56,7 +57,7 @@ async fn attach_or_become(global: &Global, order: Order) -> Result<u8, Fault> {
     let options = Options { data: Some(folder.path().to_owned()), ..global.options() };
     match claim(&folder)? {
         Instance::Running(file) => {
-            let link = Link::connect(&file).await?;
+            let link = Link::connect(&file, Program::Command).await?;
             let options = Options { engine_running: true, ..options };
             Ok(session(link, order, &options).await)
         }

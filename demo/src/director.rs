@@ -7,6 +7,7 @@ use std::time::Duration;
 use alloy_primitives::{Address, address};
 use anyhow::{Context, anyhow, bail};
 use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_core::client::Program;
 use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::by_chain;
 use bursar_core::wire::ControlFile;
@@ -43,7 +44,7 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let control = fs::read_to_string(data.join("control.json"))?;
     let control: ControlFile = serde_json::from_str(&control)?;
     let password = password()?;
-    let mut operator = Operator::at(Link::connect(&control).await?, &password);
+    let mut operator = Operator::at(Link::connect(&control, Program::Command).await?, &password);
 
     step(3, "You, the operator: a wallet, an address, a policy, an agent")?;
     let paying = furnish(&mut operator).await?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use bursar_core::client::Program;
 use bursar_core::wire::ControlFile;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{Instance, claim};
@@ -204,7 +205,8 @@ impl EngineProcess {
 
     /// An operator at the control socket.
     pub async fn operator(&self) -> Operator {
-        let link = Link::connect(&self.control()).await.expect("the engine lets us in");
+        let link =
+            Link::connect(&self.control(), Program::Command).await.expect("the engine lets us in");
         Operator::at(link, PASSWORD)
     }
 

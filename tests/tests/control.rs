@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::grammar::Order;
 use bursar_core::wire::{Asking, ControlFile, Frame, PROTOCOL, Side, ToClient, ToEngine, proof};
@@ -40,7 +41,8 @@ impl Stranger {
 
     /// Says hello and proves a token; answers what comes of it.
     fn introduce(&mut self, token: &str, protocol: u32) -> Option<ToClient> {
-        self.send(&ToEngine::Hello { protocol, version: "9.9.9".into(), nonce: "c".into() });
+        let (version, nonce) = ("9.9.9".into(), "c".into());
+        self.send(&ToEngine::Hello { protocol, version, nonce, program: Program::Command });
         let Some(ToClient::Hello { nonce, proof: theirs, .. }) = self.hear() else { return None };
         assert_eq!(theirs == proof(token, Side::Engine, "c", &nonce), token != "wrong");
         self.send(&ToEngine::Proof { proof: proof(token, Side::Client, "c", &nonce) });
@@ -131,7 +133,7 @@ async fn a_program_in_the_engines_place_is_not_believed() {
         squatter.0.read_to_end(&mut rest).unwrap();
         rest
     });
-    assert!(Link::connect(&control).await.is_err());
+    assert!(Link::connect(&control, Program::Command).await.is_err());
     assert!(squatter.join().unwrap().is_empty(), "the client went on talking");
 }
 
@@ -152,7 +154,7 @@ async fn a_new_engine_has_a_new_token_and_files_of_its_owner_alone() {
     let new = engine.control();
     assert_ne!(old.token, new.token);
     let stale = ControlFile { token: old.token, ..new };
-    assert!(Link::connect(&stale).await.is_err());
+    assert!(Link::connect(&stale, Program::Command).await.is_err());
 }
 
 /// With real processes, and over the socket: whoever watches is told before the engine is gone.

@@ -6,6 +6,7 @@ mod socket;
 
 use std::fmt;
 
+use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::FRAME_BYTES;
@@ -61,10 +62,11 @@ impl Link {
         Self { reader: FramedRead::new(reader, codec), writer }
     }
 
-    /// To the engine that the control file of a data folder names; both sides prove the file's token.
-    pub async fn connect(file: &ControlFile) -> Result<Self, Fault> {
+    /// To the engine that the control file of a data folder names; both sides prove the file's token. The
+    /// engine tells others that `program` decided what this one does.
+    pub async fn connect(file: &ControlFile, program: Program) -> Result<Self, Fault> {
         let mut link = Self::over(socket::connect(&file.socket).await?);
-        handshake::prove(&mut link, &file.token).await?;
+        handshake::prove(&mut link, &file.token, program).await?;
         Ok(link)
     }
 

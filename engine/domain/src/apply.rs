@@ -124,15 +124,15 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             let status = Status::Refused { refusal: refusal.clone(), at };
             return Some(Touched::Request(Arc::new(request(asked, entry, status))));
         }
-        Event::PaymentApproved { id, terms } => {
+        Event::PaymentApproved { id, terms, by } => {
             let mut request = release(state, id)?;
             spend(state, &request.agent, request.ask.usd);
-            request.status = authorized(terms, at, Approver::Operator);
+            request.status = authorized(terms, at, Approver::Operator(*by));
             return Some(Touched::Request(await_redemption(state, request)));
         }
-        Event::PaymentDenied { id, reason } => {
+        Event::PaymentDenied { id, reason, by } => {
             let mut request = release(state, id)?;
-            request.status = Status::Denied { reason: reason.clone(), at };
+            request.status = Status::Denied { reason: reason.clone(), at, by: *by };
             return Some(Touched::Request(Arc::new(request)));
         }
         Event::PaymentExpired { id } => {

@@ -1,6 +1,7 @@
 //! What the outside wants, with everything that it would otherwise have to be asked for.
 
 use alloy_primitives::B256;
+use bursar_core::client::Client;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
 use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
@@ -95,10 +96,12 @@ pub enum Action {
         id: RequestId,
         shown: String,
         nonce: [u8; 32],
+        by: Client,
     },
     Deny {
         id: RequestId,
         reason: Option<String>,
+        by: Client,
     },
     Signed {
         id: RequestId,

@@ -126,10 +126,12 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             Ok(Decision::done(vec![Event::JournalAccepted]))
         }
         Action::Ask(ask) => payments::ask(state, command, ask),
-        Action::Approve { id, shown, nonce } => {
-            payments::approve(state, command, *id, shown, *nonce)
+        Action::Approve { id, shown, nonce, by } => {
+            payments::approve(state, command, *id, shown, *nonce, *by)
         }
-        Action::Deny { id, reason } => payments::deny(state, command, *id, reason.as_ref()),
+        Action::Deny { id, reason, by } => {
+            payments::deny(state, command, *id, reason.as_ref(), *by)
+        }
         Action::Signed { id, signature } => Ok(payments::signed(state, *id, signature)),
         Action::Report(report) => settlements::report(state, command, report),
         Action::Checked { id, tx_hash, found } => {

@@ -2,6 +2,7 @@
 
 use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
+use bursar_core::client::Client;
 use bursar_core::ids::{AgentId, Name, RequestId, SeedId};
 use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
@@ -97,10 +98,12 @@ pub enum Event {
     PaymentApproved {
         id: RequestId,
         terms: Authorization,
+        by: Client,
     },
     PaymentDenied {
         id: RequestId,
         reason: Option<String>,
+        by: Client,
     },
     PaymentExpired {
         id: RequestId,

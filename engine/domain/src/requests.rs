@@ -3,6 +3,7 @@
 
 use alloy_primitives::{Address, B256};
 use bursar_core::card::HoldReason;
+use bursar_core::client::Client;
 use bursar_core::hosts;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::HOLD_MS;
@@ -80,6 +81,7 @@ pub enum Status {
     Denied {
         reason: Option<String>,
         at: Utc,
+        by: Client,
     },
     Expired {
         at: Utc,
@@ -90,7 +92,7 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Approver {
     Policy,
-    Operator,
+    Operator(Client),
 }
 
 /// The end of a hold, on both clocks: setting the wall clock back does not lengthen it within a boot.

@@ -96,7 +96,7 @@ async fn dispatch(
         Order::Server(order) => server::server(engine, order).await,
         Order::Requests(order) => requests::list(engine, &order),
         Order::Approve(order) => requests::approve(engine, &order, dialogue).await,
-        Order::Deny(order) => requests::deny(engine, &order).await,
+        Order::Deny(order) => requests::deny(engine, &order, dialogue).await,
         Order::History(order) => history::run(engine, order, dialogue).await,
         Order::Activity(order) => activity::list(engine, &order).await,
         Order::Watch(order) => activity::watch(engine, &order, dialogue).await,

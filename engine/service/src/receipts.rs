@@ -63,7 +63,7 @@ fn authorization(request: &Request) -> Object {
         Status::Authorized { by, at, .. } => {
             let method = match by {
                 Approver::Policy => "auto",
-                Approver::Operator => "manual",
+                Approver::Operator(_) => "manual",
             };
             (Value::from(method), Value::from(text::utc(*at)))
         }

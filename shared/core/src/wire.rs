@@ -9,6 +9,7 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::answers::{ActivityRow, Reply};
+use crate::client::Program;
 use crate::fault::Fault;
 use crate::grammar::Order;
 use crate::json;
@@ -43,6 +44,8 @@ pub enum ToEngine {
         protocol: u32,
         version: String,
         nonce: String,
+        #[serde(default)]
+        program: Program,
     },
     Proof {
         proof: String,

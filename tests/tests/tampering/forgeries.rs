@@ -1,6 +1,7 @@
 //! A journal that was written to by somebody without the key of the seals.
 
 use bursar_core::answers::Answer;
+use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::money::Usd;
 use bursar_core::networks::ChainId;
@@ -248,7 +249,7 @@ async fn an_edited_record_moves_nothing() {
         .between(|stage| {
             Forger::open(&stage.journal()).records(|request| {
                 if let Status::Authorized { at, .. } = request.status {
-                    request.status = Status::Denied { reason: None, at };
+                    request.status = Status::Denied { reason: None, at, by: Client::Inside };
                 }
             });
         })

@@ -2,6 +2,7 @@
 
 use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::card::HoldReason;
+use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::networks;
@@ -181,7 +182,7 @@ async fn t_13_an_approval_is_of_the_card_that_was_shown() {
     }
     // Whoever is between the operator and the decision cannot change it on the way, either.
     let id: RequestId = mine.parse().unwrap();
-    let swapped = Action::Approve { id, shown: their_card, nonce: [1; 32] };
+    let swapped = Action::Approve { id, shown: their_card, nonce: [1; 32], by: Client::Inside };
     let refused = engine.engine.core().act(swapped).await.unwrap_err();
     assert_eq!(refused.code, Code::CardChanged);
     // What the card says of the rules has changed: it is another card.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::HANDSHAKE_MS;
@@ -11,9 +12,9 @@ use bursar_core::wire::{self, PROTOCOL, Side, ToClient, ToEngine};
 use super::{Link, Received};
 use crate::VERSION;
 
-pub(super) async fn prove(link: &mut Link, token: &str) -> Result<(), Fault> {
+pub(super) async fn prove(link: &mut Link, token: &str, program: Program) -> Result<(), Fault> {
     let limit = Duration::from_millis(HANDSHAKE_MS);
-    match tokio::time::timeout(limit, exchange(link, token)).await {
+    match tokio::time::timeout(limit, exchange(link, token, program)).await {
         Ok(outcome) => outcome,
         Err(_elapsed) => {
             let message = "The engine did not finish the handshake within 5 seconds.";
@@ -22,10 +23,10 @@ pub(super) async fn prove(link: &mut Link, token: &str) -> Result<(), Fault> {
     }
 }
 
-async fn exchange(link: &mut Link, token: &str) -> Result<(), Fault> {
+async fn exchange(link: &mut Link, token: &str, program: Program) -> Result<(), Fault> {
     let ours = nonce()?;
-    let hello =
-        ToEngine::Hello { protocol: PROTOCOL, version: VERSION.to_owned(), nonce: ours.clone() };
+    let (version, nonce) = (VERSION.to_owned(), ours.clone());
+    let hello = ToEngine::Hello { protocol: PROTOCOL, version, nonce, program };
     link.send(&hello).await?;
     let theirs = match answer(link).await? {
         ToClient::Hello { protocol, version, .. } if protocol != PROTOCOL => {
@@ -104,7 +105,7 @@ mod tests {
     {
         let (engine, mut link) = TestEngine::pair();
         let playing = tokio::spawn(script(engine));
-        let outcome = prove(&mut link, TOKEN).await;
+        let outcome = prove(&mut link, TOKEN, Program::Console).await;
         drop(link);
         playing.await.unwrap();
         outcome
@@ -112,7 +113,12 @@ mod tests {
 
     async fn hello(engine: &mut TestEngine) -> String {
         match engine.message().await {
-            Some(ToEngine::Hello { protocol: PROTOCOL, version, nonce }) => {
+            Some(ToEngine::Hello {
+                protocol: PROTOCOL,
+                version,
+                nonce,
+                program: Program::Console,
+            }) => {
                 assert_eq!((version.as_str(), nonce.len()), (VERSION, 64));
                 nonce
             }

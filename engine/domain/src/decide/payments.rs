@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use alloy_primitives::Address;
+use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::hosts::{self, HostLists};
 use bursar_core::ids::RequestId;
@@ -108,6 +109,7 @@ pub(super) fn approve(
     id: RequestId,
     shown: &str,
     nonce: [u8; 32],
+    by: Client,
 ) -> Result<Decision, Refusal> {
     let request = held(state, id)?;
     if let Some(expired) = expired(request, &command.moment) {
@@ -125,7 +127,7 @@ pub(super) fn approve(
     match verdict {
         Ok(()) => {
             let terms = terms(request.from, &request.ask, &command.moment, nonce)?;
-            events.push(Event::PaymentApproved { id, terms });
+            events.push(Event::PaymentApproved { id, terms, by });
             Ok(Decision { events, effects: vec![Effect::Sign(id)], reply: Reply::Request(id) })
         }
         Err(refusal) => {
@@ -140,12 +142,13 @@ pub(super) fn deny(
     command: &Command,
     id: RequestId,
     reason: Option<&String>,
+    by: Client,
 ) -> Result<Decision, Refusal> {
     let request = held(state, id)?;
     if let Some(expired) = expired(request, &command.moment) {
         return Ok(Decision::reply(vec![expired], Reply::Refused(Code::RequestExpired.into())));
     }
-    let event = Event::PaymentDenied { id, reason: reason.cloned() };
+    let event = Event::PaymentDenied { id, reason: reason.cloned(), by };
     Ok(Decision::reply(vec![event], Reply::Request(id)))
 }
 

@@ -10,7 +10,7 @@ use bursar_domain::requests::Approver;
 use bursar_domain::{Action, Effect, PaymentAsk, Refusal, Reply, Status};
 
 use crate::support::clock::{Clock, DAY, HOUR, MINUTE, SECOND};
-use crate::support::{World, build};
+use crate::support::{OPERATOR, World, build, denial};
 use build::{ordinary, payment};
 
 const QUARTER: i64 = 15 * MINUTE;
@@ -59,7 +59,7 @@ mod approval {
         let Status::Authorized { terms, at, by, signature } = world.status(id) else {
             panic!("{:?}", world.status(id))
         };
-        assert_eq!((*at, *by, signature), (world.clock.utc, Approver::Operator, &None));
+        assert_eq!((*at, *by, signature), (world.clock.utc, Approver::Operator(OPERATOR), &None));
         assert_eq!((terms.from, terms.to), (build::address("main"), build::payee()));
         assert_eq!(terms.value.to::<u64>(), 2_000_000);
         assert_eq!(terms.valid_before, world.clock.utc.seconds().unsigned_abs() + 60);
@@ -74,7 +74,7 @@ mod approval {
         world.approves(id);
         let again = world.approval(id, &digest);
         assert_eq!(world.refused(again).code, Code::AlreadyDecided);
-        assert_eq!(world.refused(Action::Deny { id, reason: None }).code, Code::AlreadyDecided);
+        assert_eq!(world.refused(denial(id)).code, Code::AlreadyDecided);
         assert_eq!(world.spent(), Usd::dollars(2));
     }
 
@@ -91,10 +91,7 @@ mod approval {
         let never = RequestId::from_entropy([1; 16]);
         let action = world.approval(never, &digest);
         assert_eq!(world.refused(action).code, Code::RequestNotFound);
-        assert_eq!(
-            world.refused(Action::Deny { id: never, reason: None }).code,
-            Code::RequestNotFound
-        );
+        assert_eq!(world.refused(denial(never)).code, Code::RequestNotFound);
     }
 
     #[test]
@@ -288,7 +285,7 @@ mod fifteen_minutes {
             came_too_late(&mut world, approval, id);
             let (mut world, id) = waiting();
             world.clock.pass(QUARTER + late);
-            came_too_late(&mut world, Action::Deny { id, reason: None }, id);
+            came_too_late(&mut world, denial(id), id);
         }
     }
 
@@ -311,7 +308,7 @@ mod fifteen_minutes {
         assert!(is_expired(&world, id) && !is_expired(&world, second));
         assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(3)));
         assert_eq!(world.tick().events, []);
-        world.refused(Action::Deny { id, reason: None });
+        world.refused(denial(id));
         world.clock.pass(MINUTE);
         world.tick();
         assert_eq!(world.reserved(), Usd::ZERO);
@@ -369,11 +366,11 @@ mod denial {
         let (mut world, id) = waiting();
         world.holds(payment(3_000_000));
         let reason = Some("too dear".to_owned());
-        let decision = world.must(Action::Deny { id, reason: reason.clone() });
+        let decision = world.must(Action::Deny { id, reason: reason.clone(), by: OPERATOR });
         assert_eq!((decision.reply, decision.effects), (Reply::Request(id), vec![]));
-        assert_eq!(*world.status(id), Status::Denied { reason, at: world.clock.utc });
+        assert_eq!(*world.status(id), Status::Denied { reason, at: world.clock.utc, by: OPERATOR });
         assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(3)));
-        world.refused(Action::Deny { id, reason: None });
+        world.refused(denial(id));
         assert_eq!(world.reserved(), Usd::dollars(3));
     }
 
@@ -402,7 +399,7 @@ mod second_look {
         let refusal = world.rejects(id);
         assert_eq!((world.spent(), world.reserved()), (spent, Usd::dollars(3)));
         assert!(!world.state.held.contains_key(&id) && !world.state.authorized.contains_key(&id));
-        world.refused(Action::Deny { id, reason: None });
+        world.refused(denial(id));
         assert_eq!(world.must(Action::Reissue).effects, []);
         refusal
     }

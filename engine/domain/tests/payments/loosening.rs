@@ -8,7 +8,7 @@ use bursar_domain::Action;
 use bursar_domain::agents::Credential;
 
 use crate::support::clock::{Clock, DAY, HOUR, MINUTE};
-use crate::support::{World, build, policy_name};
+use crate::support::{World, build, denial, policy_name};
 use build::payment;
 
 type Change = fn(&mut Policy);
@@ -149,7 +149,7 @@ fn what_takes_is_free_and_done_once() {
         Action::SetNetwork { chain: build::base().chain, enabled: false },
         Action::Freeze,
         Action::DeletePolicy { name },
-        Action::Deny { id: held, reason: None },
+        denial(held),
     ] {
         assert_eq!(world.must(action.clone()).events.len(), 1, "{action:?}");
     }

@@ -15,7 +15,7 @@ use crate::ledger::{Ledger, Scene};
 use crate::model::{Hearing, Known, Model, Standing};
 use crate::rules::{Due, VARIANTS};
 use crate::support::clock::{Clock, HOUR, MINUTE};
-use crate::support::{Answer, World, build, decisive};
+use crate::support::{Answer, OPERATOR, World, build, decisive, denial};
 use crate::workload::{History, Oddity, Pick, Shown, Size, Step, What};
 
 #[derive(Debug)]
@@ -530,7 +530,7 @@ impl Run {
 
     fn deny(&mut self, pick: Pick) {
         let (id, now) = (self.picked(pick), self.world.now());
-        let action = Action::Deny { id, reason: None };
+        let action = denial(id);
         if self.refuses_or_ends("denied", id, &now, true, action.clone()) {
             return;
         }
@@ -538,7 +538,7 @@ impl Run {
         assert_eq!(decisive(&decision), 1);
         assert_eq!((decision.reply, &decision.effects[..]), (Reply::Request(id), &[][..]));
         let at = self.journal_time();
-        assert_eq!(self.world.status(id), &Status::Denied { reason: None, at });
+        assert_eq!(self.world.status(id), &Status::Denied { reason: None, at, by: OPERATOR });
         self.model.end(id, Standing::Denied { at });
     }
 

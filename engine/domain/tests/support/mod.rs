@@ -8,6 +8,7 @@ pub(crate) mod clock;
 use std::collections::BTreeMap;
 
 use bursar_core::card::{Card, HoldReason};
+use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::money::Usd;
@@ -26,6 +27,14 @@ use bursar_domain::{
 };
 
 use self::clock::Clock;
+
+/// Who decides here.
+pub(crate) const OPERATOR: Client = Client::Inside;
+
+/// A denial without a reason.
+pub(crate) fn denial(id: RequestId) -> Action {
+    Action::Deny { id, reason: None, by: OPERATOR }
+}
 
 /// What an agent is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -327,7 +336,7 @@ impl World {
     }
 
     pub(crate) fn approval(&mut self, id: RequestId, shown: &str) -> Action {
-        Action::Approve { id, shown: shown.to_owned(), nonce: self.draw_nonce() }
+        Action::Approve { id, shown: shown.to_owned(), nonce: self.draw_nonce(), by: OPERATOR }
     }
 
     /// Approves what is shown at this moment.
@@ -364,7 +373,7 @@ impl World {
     }
 
     pub(crate) fn deny(&mut self, id: RequestId) -> Result<Decision, Refusal> {
-        self.run(Action::Deny { id, reason: None })
+        self.run(denial(id))
     }
 
     pub(crate) fn tick(&mut self) -> Decision {

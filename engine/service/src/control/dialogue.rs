@@ -1,6 +1,7 @@
 //! What a running command may ask its operator, over the connection that sent the command.
 
 use bursar_core::answers::ActivityRow;
+use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::wire::{Asking, Frame, Prompt, SecretPrompt, ToClient};
@@ -19,6 +20,7 @@ pub(super) enum PromptAnswer {
 pub struct Dialogue {
     id: u64,
     asking: Asking,
+    client: Client,
     out: mpsc::Sender<Frame>,
     answers: mpsc::Receiver<PromptAnswer>,
 }
@@ -33,14 +35,20 @@ impl Dialogue {
     pub(super) fn new(
         id: u64,
         asking: Asking,
+        client: Client,
         out: mpsc::Sender<Frame>,
         answers: mpsc::Receiver<PromptAnswer>,
     ) -> Self {
-        Self { id, asking, out, answers }
+        Self { id, asking, client, out, answers }
     }
 
     pub fn asking(&self) -> Asking {
         self.asking
+    }
+
+    /// The program that sent the command.
+    pub fn client(&self) -> Client {
+        self.client
     }
 
     /// Tells how far the command is.

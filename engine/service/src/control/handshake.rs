@@ -1,19 +1,22 @@
 //! Both sides prove that they know the token, and neither sends it: a program that took the socket's place
 //! learns nothing.
 
+use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::wire::{Frame, PROTOCOL, Side, ToClient, ToEngine, proof, proof_matches};
 
 use super::session::{Channel, SessionError};
 
-/// The engine's side. Whoever cannot prove the token is told no more than that.
+/// The engine's side. Whoever cannot prove the token is told no more than that; who can is the kind of
+/// program that it says it is.
 pub(super) async fn accept(
     channel: &mut Channel,
     token: &str,
     nonce: &str,
-) -> Result<(), SessionError> {
-    let ToEngine::Hello { protocol, version: theirs, nonce: client } = next(channel).await? else {
+) -> Result<Program, SessionError> {
+    let hello = next(channel).await?;
+    let ToEngine::Hello { protocol, version: theirs, nonce: client, program } = hello else {
         return Err(SessionError::Malformed);
     };
     let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -41,7 +44,8 @@ pub(super) async fn accept(
         channel.send(&ToClient::Refused { fault }).await?;
         return Err(SessionError::Refused);
     }
-    channel.send(&ToClient::Welcome).await
+    channel.send(&ToClient::Welcome).await?;
+    Ok(program)
 }
 
 async fn next(channel: &mut Channel) -> Result<ToEngine, SessionError> {

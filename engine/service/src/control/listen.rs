@@ -98,7 +98,8 @@ async fn accept(
             continue;
         };
         let Ok(nonce) = engine.random_hex() else { continue };
-        if !is_ours(&stream) {
+        let peer = Peer::of(&stream);
+        if !peer.is_ours() {
             tracing::warn!("another account reached for the control socket");
             continue;
         }
@@ -107,19 +108,35 @@ async fn accept(
         // Ends by itself when the engine stops, which waits for what it still has to say.
         tasks.spawn(async move {
             let _place = place;
-            if let Err(error) = serve_connected(engine, Box::new(stream), &token, &nonce).await {
+            if let Err(error) =
+                serve_connected(engine, Box::new(stream), peer.pid, &token, &nonce).await
+            {
                 tracing::debug!(%error, "control session ended");
             }
         });
     }
 }
 
-/// The peer's account, where the platform tells it; the token decides elsewhere.
-fn is_ours(stream: &interprocess::local_socket::tokio::Stream) -> bool {
-    use interprocess::local_socket::traits::StreamCommon as _;
-    match stream.peer_creds().ok().and_then(|creds| creds.euid()) {
-        Some(uid) => uid == rustix::process::geteuid().as_raw(),
-        None => true,
+/// Who the kernel says is at the other end, where the platform tells it.
+struct Peer {
+    uid: Option<u32>,
+    pid: Option<u32>,
+}
+
+impl Peer {
+    fn of(stream: &interprocess::local_socket::tokio::Stream) -> Self {
+        use interprocess::local_socket::traits::StreamCommon as _;
+        let creds = stream.peer_creds().ok();
+        let pid = creds.as_ref().and_then(|creds| creds.pid());
+        Self {
+            uid: creds.and_then(|creds| creds.euid()),
+            pid: pid.and_then(|pid| pid.try_into().ok()),
+        }
+    }
+
+    /// Elsewhere the token decides alone.
+    fn is_ours(&self) -> bool {
+        self.uid.is_none_or(|uid| uid == rustix::process::geteuid().as_raw())
     }
 }
 

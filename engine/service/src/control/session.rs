@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bursar_core::answers::Reply;
+use bursar_core::client::Client;
 use bursar_core::grammar::Order;
 use bursar_core::limits::{FAREWELL_MS, FRAME_BYTES, HANDSHAKE_MS};
-use bursar_core::wire::{Asking, Frame, ToClient, ToEngine};
+use bursar_core::wire::{Frame, ToClient, ToEngine};
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -80,29 +81,34 @@ impl Channel {
 pub(super) async fn serve_connected(
     engine: Arc<Shared>,
     stream: Box<dyn Duplex>,
+    pid: Option<u32>,
     token: &str,
     nonce: &str,
 ) -> Result<(), SessionError> {
     let mut channel = Channel::new(stream);
     let patience = std::time::Duration::from_millis(HANDSHAKE_MS);
     let meeting = tokio::time::timeout(patience, handshake::accept(&mut channel, token, nonce));
-    tokio::select! {
+    let program = tokio::select! {
         met = meeting => met.map_err(|_elapsed| SessionError::TooSlow)??,
         () = engine.stopping.cancelled() => return Ok(()),
-    }
-    serve(engine, channel).await
+    };
+    serve(engine, channel, Client::Attached { program, pid }).await
 }
 
 /// A program in our own process: there is nothing to prove.
 pub(crate) async fn serve_attached(engine: Arc<Shared>, stream: tokio::io::DuplexStream) {
-    if let Err(error) = serve(engine, Channel::new(Box::new(stream))).await {
+    if let Err(error) = serve(engine, Channel::new(Box::new(stream)), Client::Inside).await {
         tracing::debug!(%error, "attached session ended");
     }
 }
 
 /// Serves until the program goes, or until the engine stops: then nothing more is read, and what still runs
 /// ends and is answered.
-async fn serve(engine: Arc<Shared>, mut channel: Channel) -> Result<(), SessionError> {
+async fn serve(
+    engine: Arc<Shared>,
+    mut channel: Channel,
+    client: Client,
+) -> Result<(), SessionError> {
     let (out, mut outbox) = mpsc::channel::<Frame>(OUTBOX);
     let mut running: BTreeMap<u64, mpsc::Sender<PromptAnswer>> = BTreeMap::new();
     loop {
@@ -122,7 +128,9 @@ async fn serve(engine: Arc<Shared>, mut channel: Channel) -> Result<(), SessionE
                             if running.len() >= COMMANDS || running.contains_key(&id) {
                                 return Err(SessionError::Malformed);
                             }
-                            let answers = run(&engine, id, *order, asking, &out);
+                            let (answers, inbox) = mpsc::channel(4);
+                            let dialogue = Dialogue::new(id, asking, client, out.clone(), inbox);
+                            run(&engine, id, *order, dialogue, &out);
                             running.insert(id, answers);
                         }
                         ToEngine::Answer { id, yes } => {
@@ -170,11 +178,9 @@ fn run(
     engine: &Arc<Shared>,
     id: u64,
     order: Order,
-    asking: Asking,
+    mut dialogue: Dialogue,
     out: &mpsc::Sender<Frame>,
-) -> mpsc::Sender<PromptAnswer> {
-    let (answers, inbox) = mpsc::channel(4);
-    let mut dialogue = Dialogue::new(id, asking, out.clone(), inbox);
+) {
     let (engine, out) = (Arc::clone(engine), out.clone());
     let tasks = engine.tasks.clone();
     tasks.spawn(async move {
@@ -183,7 +189,6 @@ fn run(
             let _gone = out.send(frame).await;
         }
     });
-    answers
 }
 
 fn answer(running: &mut BTreeMap<u64, mpsc::Sender<PromptAnswer>>, id: u64, given: PromptAnswer) {

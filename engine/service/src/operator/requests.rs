@@ -10,9 +10,11 @@ use bursar_core::grammar::{Approve, Deny, RequestsOrder};
 use bursar_core::ids::RequestId;
 use bursar_core::limits::FRAME_BYTES;
 use bursar_core::money::Usd;
+use bursar_core::text;
 use bursar_core::wire::Asking;
 use bursar_domain::cards;
-use bursar_domain::{Action, Request, Status};
+use bursar_domain::requests::Approver;
+use bursar_domain::{Action, Request, State, Status};
 
 use super::fitting::keep_what_fits;
 use super::{Done, act, describe};
@@ -56,8 +58,10 @@ pub(super) async fn approve(
     order: &Approve,
     dialogue: &mut Dialogue,
 ) -> Result<Done, Fault> {
-    let request = find(engine, &order.id)?;
-    let card = card(engine, &request)?;
+    // One view for both: the card is that of the state in which the request waits.
+    let view = engine.core.view();
+    let request = find(engine, &view.state, &order.id)?;
+    let card = card(engine, &view.state, &request)?;
     if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
         return Err(Fault::new(Code::CardChanged));
     }
@@ -67,7 +71,8 @@ pub(super) async fn approve(
     let agreed = order.yes || dialogue.asking() == Asking::Agreed;
     confirm(&card, order.confirm, agreed, dialogue).await?;
     let nonce = engine.random()?;
-    let approved = Action::Approve { id: card.id, shown: card.digest.clone(), nonce };
+    let (shown, by) = (card.digest.clone(), dialogue.client());
+    let approved = Action::Approve { id: card.id, shown, nonce, by };
     let outcome = act(engine, approved).await.map_err(|fault| over(engine, card.id, fault))?;
     let Answered::Request(record) = outcome.answer else {
         return Err(Fault::new(Code::InternalError));
@@ -127,8 +132,13 @@ async fn confirm(
     }
 }
 
-pub(super) async fn deny(engine: &Arc<Shared>, order: &Deny) -> Result<Done, Fault> {
-    let request = find(engine, &order.id)?;
+pub(super) async fn deny(
+    engine: &Arc<Shared>,
+    order: &Deny,
+    dialogue: &Dialogue,
+) -> Result<Done, Fault> {
+    let view = engine.core.view();
+    let request = find(engine, &view.state, &order.id)?;
     let reason = order.reason.join(" ");
     if reason.chars().count() > 200 || reason.chars().any(char::is_control) {
         return Err(Fault::because(
@@ -136,9 +146,9 @@ pub(super) async fn deny(engine: &Arc<Shared>, order: &Deny) -> Result<Done, Fau
             "A reason has at most 200 printable characters.",
         ));
     }
-    let card = card(engine, &request)?;
+    let card = card(engine, &view.state, &request)?;
     let reason = Some(reason).filter(|reason| !reason.is_empty());
-    let denied = Action::Deny { id: request.id, reason };
+    let denied = Action::Deny { id: request.id, reason, by: dialogue.client() };
     act(engine, denied).await.map_err(|fault| over(engine, request.id, fault))?;
     Ok(decided(&card, "denied"))
 }
@@ -153,28 +163,54 @@ fn decided(card: &Card, status: &str) -> Done {
     .into()
 }
 
-fn card(engine: &Shared, request: &Request) -> Result<Card, Fault> {
-    let view = engine.core.view();
-    cards::card(&view.state, request, &engine.core.now()).ok_or(Fault::new(Code::AlreadyDecided))
+fn card(engine: &Shared, state: &State, request: &Request) -> Result<Card, Fault> {
+    cards::card(state, request, &engine.core.now()).ok_or(Fault::new(Code::AlreadyDecided))
 }
 
-/// A request that waits no longer was decided or has expired: that, and not "unknown", is the answer.
+/// A request that waits no longer was decided or has expired: that, and not "unknown", is the answer. The
+/// first who decides wins, and whoever comes second is told who that was and what came of it.
 fn over(engine: &Shared, id: RequestId, fault: Fault) -> Fault {
-    if fault.code != Code::RequestNotFound {
+    if !matches!(fault.code, Code::RequestNotFound | Code::AlreadyDecided) {
         return fault;
     }
-    match engine.core.reader().request(id).ok().flatten().map(|request| request.status) {
-        Some(Status::Expired { .. }) => Fault::new(Code::RequestExpired),
-        Some(_decided) => Fault::new(Code::AlreadyDecided),
+    match engine.core.reader().request(id).ok().flatten() {
+        Some(Request { status: Status::Expired { .. }, .. }) => Fault::new(Code::RequestExpired),
+        Some(request) => match ending(&request.status) {
+            Some(ending) => Fault::because(
+                Code::AlreadyDecided,
+                format!("{} was {ending}.", request.id.short()),
+            ),
+            None => fault,
+        },
         None => fault,
     }
 }
 
+/// What a request came to, by whom and when.
+fn ending(status: &Status) -> Option<String> {
+    Some(match status {
+        Status::Authorized { by: Approver::Operator(client), at, .. } => {
+            format!("approved by {client} at {}", text::utc(*at))
+        }
+        Status::Authorized { by: Approver::Policy, at, .. } => {
+            format!("allowed by the policy at {}", text::utc(*at))
+        }
+        Status::Denied { by, at, reason } => {
+            let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
+            format!("denied by {by} at {}{}", text::utc(*at), reason.unwrap_or_default())
+        }
+        Status::Refused { refusal, at } => {
+            let why = text::visible(refusal.sentence());
+            format!("refused at {}: {}", text::utc(*at), why.trim_end_matches('.'))
+        }
+        Status::Held { .. } | Status::Expired { .. } => return None,
+    })
+}
+
 /// The waiting request whose id begins so; a decided one is told apart from none at all.
-fn find(engine: &Shared, prefix: &str) -> Result<Arc<Request>, Fault> {
-    let view = engine.core.view();
+fn find(engine: &Shared, state: &State, prefix: &str) -> Result<Arc<Request>, Fault> {
     let fits: Vec<&Arc<Request>> =
-        view.state.held.values().filter(|request| request.id.has_prefix(prefix)).collect();
+        state.held.values().filter(|request| request.id.has_prefix(prefix)).collect();
     let prefix = if prefix.chars().any(|c| c != '-') { prefix } else { "" };
     match fits.as_slice() {
         [only] if !prefix.is_empty() => Ok(Arc::clone(only)),

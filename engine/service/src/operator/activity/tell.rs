@@ -127,7 +127,7 @@ fn told(event: &Event) -> Told<'_> {
             ("payment.refused", Asked(asked), some(text::visible(refusal.sentence())))
         }
         Event::PaymentApproved { id, .. } => ("payment.approved", Request(*id), None),
-        Event::PaymentDenied { id, reason } => {
+        Event::PaymentDenied { id, reason, .. } => {
             // The operator's own words, so without quotes.
             ("payment.denied", Request(*id), reason.as_deref().map(text::visible))
         }
