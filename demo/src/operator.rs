@@ -55,6 +55,11 @@ impl Operator {
     pub async fn run(&mut self, line: &str) -> Result<Outcome, Fault> {
         let order = Order::parse_line(line)
             .map_err(|error| Fault::because(Code::BadInput, error.to_string()))?;
+        self.give(order).await
+    }
+
+    /// The same for a command that is an order already.
+    pub async fn give(&mut self, order: Order) -> Result<Outcome, Fault> {
         let id = self.next;
         self.next = self.next.saturating_add(1);
         let asking = self.asking;

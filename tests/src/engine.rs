@@ -12,6 +12,7 @@ use axum::http::Request;
 use bursar_chain::clock::manual::ManualClock;
 use bursar_chain::ports::{Chain, Explorer};
 use bursar_core::answers::Answer;
+use bursar_core::client::Program;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_engine::agent_api::router;
@@ -20,7 +21,7 @@ use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Store;
 use bursar_engine::ports::{Faults, NoFaults, Ports, Signer};
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{Instance, InstanceLock, claim};
+use bursar_engine::service::instance::{Instance, InstanceLock, claim, running};
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
 use bursar_tui::link::Link;
 use serde_json::Value;
@@ -148,6 +149,14 @@ impl TestEngine {
 
     pub fn operator(&self) -> Operator {
         Operator::at(Link::over(self.engine.attach()), PASSWORD)
+    }
+
+    /// An operator at the control socket, once the engine serves it.
+    pub async fn operator_at_the_socket(&self, program: Program) -> Operator {
+        let folder = DataFolder::open(&self.folder).expect("the folder can be used");
+        let control = running(&folder).expect("ours").expect("the engine serves it");
+        let link = Link::connect(&control, program).await.expect("the engine lets us in");
+        Operator::at(link, PASSWORD)
     }
 
     /// Wallet, seed, address `pay`, policy `p` with these options.

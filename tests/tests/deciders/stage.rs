@@ -1,0 +1,214 @@
+//! An engine with three operators, an agent whose payments all wait, and a signer that counts.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bursar_core::answers::{ActivityAnswer, ActivityRow, Answer, RequestAnswer};
+use bursar_core::client::Program;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::{Approve, Deny, Order};
+use bursar_core::ids::RequestId;
+use bursar_core::money::Usd;
+use bursar_core::wire::Asking;
+use bursar_domain::Status;
+use bursar_engine::ports::Signer;
+use bursar_tests::agent::Agent;
+use bursar_tests::doubles::SlowSigner;
+use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::{Expect, Operator};
+use tokio::sync::Barrier;
+
+/// Nothing is automatic, and no day ends the test.
+const POLICY: &str = "--day 1000000 --txn 20 --auto 0";
+
+/// What three programs call themselves: two consoles, one of them in the engine's own process, and a command.
+pub(crate) fn names() -> [String; 3] {
+    let me = std::process::id();
+    [
+        "the engine's own console".to_owned(),
+        format!("a console (process {me})"),
+        format!("a command (process {me})"),
+    ]
+}
+
+/// What is decided of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Approve,
+    Deny,
+}
+
+/// How one operator fared.
+pub(crate) type Fared = Result<Choice, Fault>;
+
+/// Numbers that come again with the same seed (SplitMix64).
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn roll(&mut self, sides: u32) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let mixed = (mixed ^ (mixed >> 31)) % u64::from(sides);
+        u32::try_from(mixed).expect("less than the sides")
+    }
+
+    pub(crate) fn choice(&mut self) -> Choice {
+        if self.roll(2) == 0 { Choice::Approve } else { Choice::Deny }
+    }
+}
+
+pub(crate) struct Stage {
+    pub(crate) engine: Arc<TestEngine>,
+    pub(crate) agent: Agent,
+    /// At rest between two rounds.
+    operators: Vec<Operator>,
+    /// How often each request was signed.
+    signed: Arc<Mutex<BTreeMap<RequestId, usize>>>,
+    asked: u64,
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        let (signer, mut slips) = SlowSigner::machine();
+        let setup = Setup { settings: NO_RATE, signer: Some(signer), ..Setup::default() };
+        let engine = Arc::new(TestEngine::start(setup).await);
+        let signed = Arc::new(Mutex::new(BTreeMap::new()));
+        let (vault, counted) = (Arc::clone(engine.engine.vault()), Arc::clone(&signed));
+        tokio::spawn(async move {
+            while let Some(asked) = slips.recv().await {
+                *counted.lock().unwrap().entry(asked.slip.request()).or_default() += 1;
+                let _nobody_waits = asked.answer.send(vault.sign(asked.slip).await);
+            }
+        });
+        engine.furnish(POLICY).await;
+        let agent = engine.hire("bot", "bearer").await;
+        engine.engine.serve_control().await.expect("served");
+        let mut operators = vec![engine.operator()];
+        for program in [Program::Console, Program::Command] {
+            operators.push(engine.operator_at_the_socket(program).await);
+        }
+        for operator in &mut operators {
+            operator.asking = Asking::Agreed;
+        }
+        Self { engine, agent, operators, signed, asked: 0 }
+    }
+
+    /// A payment that waits, as the console sees it.
+    pub(crate) async fn hold(&mut self, usd: u32) -> RequestAnswer {
+        self.asked += 1;
+        let body = self.agent.ask(
+            self.engine.now_s(),
+            &offer(u64::from(usd) * 1_000_000, self.asked),
+            None,
+        );
+        let (status, told) = self.engine.post("/sign", &body).await;
+        assert_eq!(status, 202, "{told}");
+        let Answer::Requests { mut requests } = self.operators[0].must("requests").await else {
+            panic!("no requests")
+        };
+        assert_eq!(requests.len(), 1, "{requests:?}");
+        requests.remove(0)
+    }
+
+    /// One operator decides alone.
+    pub(crate) async fn decide(&mut self, who: usize, what: Choice, on: &RequestAnswer) -> Fared {
+        fare(&mut self.operators[who], order(who, what, on), what).await
+    }
+
+    /// All three decide at the same moment, and so does time if it is given something to do.
+    pub(crate) async fn race(
+        &mut self,
+        choices: [Choice; 3],
+        on: &RequestAnswer,
+        meanwhile: impl FnOnce() + Send + 'static,
+    ) -> Vec<Fared> {
+        let start = Arc::new(Barrier::new(4));
+        let mut running = Vec::new();
+        for (who, (mut operator, what)) in self.operators.drain(..).zip(choices).enumerate() {
+            let (start, order) = (Arc::clone(&start), order(who, what, on));
+            running.push(tokio::spawn(async move {
+                start.wait().await;
+                let fared = fare(&mut operator, order, what).await;
+                (operator, fared)
+            }));
+        }
+        start.wait().await;
+        meanwhile();
+        let mut ends = Vec::new();
+        for one in running {
+            let (operator, fared) = one.await.expect("no task panics");
+            self.operators.push(operator);
+            ends.push(fared);
+        }
+        ends
+    }
+
+    pub(crate) fn status(&self, id: &str) -> Status {
+        let id: RequestId = id.parse().expect("an id");
+        let record = self.engine.engine.core().reader().request(id).expect("readable");
+        record.expect("it was asked").status
+    }
+
+    pub(crate) fn times_signed(&self, id: &str) -> usize {
+        let id: RequestId = id.parse().expect("an id");
+        self.signed.lock().unwrap().get(&id).copied().unwrap_or(0)
+    }
+
+    /// What the agent has spent today, and what is set aside for requests that wait.
+    pub(crate) fn allowance(&self) -> (Usd, Usd) {
+        let core = self.engine.engine.core();
+        let (view, now) = (core.view(), core.now());
+        let agent = view.state.agents.values().next().expect("one agent");
+        (view.state.spent(agent, &now), agent.reserved)
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.engine.engine.core().view().state.held.len()
+    }
+
+    /// What the journal says of each request, in order. Ends the work of the agents.
+    pub(crate) async fn told(&mut self) -> BTreeMap<String, Vec<String>> {
+        // Signatures are recorded after their answer, but before whatever is decided next.
+        self.operators[0].must("freeze").await;
+        let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut before = u64::MAX;
+        while before > 1 {
+            let page = self.operators[0].must(&format!("activity --before {before}")).await;
+            let Answer::Activity(ActivityAnswer { entries, .. }) = page else { panic!("{page:?}") };
+            before = entries.last().expect("entry 1 is not told yet").seq;
+            for ActivityRow { kind, request, .. } in entries {
+                if let Some(id) = request {
+                    told.entry(id).or_default().insert(0, kind);
+                }
+            }
+        }
+        told
+    }
+}
+
+/// The orders of a console, which names the card that was looked at, and of a command line with `--yes`.
+fn order(who: usize, what: Choice, on: &RequestAnswer) -> Order {
+    let card = on.card.as_ref().expect("it waits");
+    let id = on.id.clone();
+    match what {
+        Choice::Deny => Order::Deny(Deny { id, reason: Vec::new() }),
+        Choice::Approve => Order::Approve(Approve {
+            id,
+            card: (who < 2).then(|| card.digest.clone()),
+            yes: true,
+            confirm: card.type_amount.then_some(card.usd),
+        }),
+    }
+}
+
+async fn fare(operator: &mut Operator, order: Order, what: Choice) -> Fared {
+    let outcome = operator.give(order).await.expect("the link holds");
+    outcome.reply.result.map(|answer| {
+        let Answer::Decided(decided) = answer else { panic!("{answer:?}") };
+        let wanted = if what == Choice::Approve { "signed" } else { "denied" };
+        assert_eq!(decided.status, wanted);
+        what
+    })
+}
