@@ -1,5 +1,6 @@
 //! `bursar engine`: the engine in the foreground until a signal ends it. Standard output carries one line,
-//! READY and where agents call, for the service manager or script that waits for it.
+//! READY and where agents call, for the service manager or script that waits for it; with `--json` the
+//! same as an envelope.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -11,6 +12,7 @@ use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{Instance, InstanceLock, claim};
 use bursar_tui::link::Secret;
+use bursar_tui::oneshot;
 use bursar_tui::secret_source::{SecretSource, Stdin};
 use secrecy::SecretString;
 
@@ -46,7 +48,7 @@ async fn until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
     let ended = tokio::select! {
         started = start(&engine, password, args) => match started {
             Ok(server) => {
-                announce(server);
+                announce(server, global.json);
                 if engine.wallet_exists() && !engine.vault().is_unlocked() {
                     tell("The wallet is locked, so nothing is paid: open it with `bursar wallet open`.");
                 }
@@ -103,12 +105,15 @@ pub(crate) async fn password(source: SecretSource) -> Result<Option<SecretString
 }
 
 /// The one line on standard output. Whoever waits for it may have gone: the engine goes on.
-fn announce(server: Option<SocketAddr>) {
-    let line = match server {
-        Some(address) => format!("READY http://{address}\n"),
-        None => "READY\n".to_owned(),
-    };
-    let mut out = io::stdout();
+fn announce(server: Option<SocketAddr>, json: bool) {
+    let url = server.map(|address| format!("http://{address}"));
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    if json {
+        let data = serde_json::json!({ "url": url });
+        let _nobody_waits = oneshot::succeed("engine", &data, &mut out, &mut err);
+        return;
+    }
+    let line = url.map_or("READY\n".to_owned(), |url| format!("READY {url}\n"));
     let _nobody_waits = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }
 
