@@ -3,64 +3,24 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "an integration test's helpers stand outside #[test]")]
 
-use std::io::{BufRead, BufReader, Read};
+#[path = "process/commands.rs"]
+mod commands;
+#[path = "process/deciders.rs"]
+mod deciders;
+#[path = "process/others.rs"]
+mod others;
+#[path = "process/stage.rs"]
+mod stage;
+#[path = "process/table.rs"]
+mod table;
+
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// `bursar` with a data folder of its own and nobody to ask: no standard input, no terminal, and none of
-/// the variables of whoever runs the tests.
-fn bursar(data: &Path, line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
-    command.args(line.split_whitespace()).stdin(Stdio::null());
-    for name in ["BURSAR_PASSWORD_FILE", "CREDENTIALS_DIRECTORY", "BURSAR_LOG"] {
-        command.env_remove(name);
-    }
-    command.env("BURSAR_DATA_DIR", data);
-    command
-}
-
-fn run(data: &Path, line: &str) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = bursar(data, line).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
-}
-
-/// A running `bursar engine`, ended with the test.
-struct Engine(Child);
-
-impl Engine {
-    /// Waits for the line on standard output.
-    fn start(data: &Path, options: &str) -> (Self, String) {
-        Self::spawn(bursar(data, &format!("engine {options}")))
-    }
-
-    fn spawn(mut command: Command) -> (Self, String) {
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut engine = Self(child);
-        let mut line = String::new();
-        let out = engine.0.stdout.as_mut().unwrap();
-        BufReader::with_capacity(1, out).read_line(&mut line).unwrap();
-        (engine, line)
-    }
-
-    /// Sends a signal, and gives the exit code and what else came on standard output.
-    fn end(mut self, signal: rustix::process::Signal) -> (Option<i32>, String) {
-        let id = rustix::process::Pid::from_child(&self.0);
-        rustix::process::kill_process(id, signal).unwrap();
-        let mut rest = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
-        (self.0.wait().unwrap().code(), rest)
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let _ended_already = self.0.kill();
-        let _status = self.0.wait();
-    }
-}
+use stage::{Engine, bursar, run};
 
 #[test]
 fn usage_errors_are_one_object_when_json_is_asked_for() {

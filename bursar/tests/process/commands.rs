@@ -1,0 +1,225 @@
+//! Every command with `--json`, in every state: one envelope, and the exit code that belongs to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use bursar_core::codes::Code;
+use bursar_core::grammar::Order;
+use serde_json::Value;
+
+use crate::stage::{Engine, Home, PASSWORD, private};
+use crate::table::TABLE;
+
+/// The exit codes that a command may end with.
+const EXITS: [i32; 21] =
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 124, 130, 143];
+
+/// One command in its four states.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) fine: &'static str,
+    pub(crate) bad: &'static str,
+    pub(crate) fault: &'static str,
+    /// What `fine` comes to with a locked wallet, and without an engine and a password.
+    pub(crate) locked: &'static str,
+    pub(crate) down: &'static str,
+}
+
+/// The leaves of the grammar, by their names in the envelope.
+fn leaves(tree: &clap::Command, above: &str, found: &mut BTreeSet<String>) {
+    for command in tree.get_subcommands().filter(|command| command.get_name() != "help") {
+        let name = format!("{above}{}", command.get_name());
+        if !command.is_subcommand_required_set() {
+            found.insert(name.clone());
+        }
+        leaves(command, &format!("{name}."), found);
+    }
+}
+
+struct Stage {
+    home: Home,
+    words: BTreeMap<&'static str, String>,
+    /// Everything that is not as it should be, so that one run shows it all.
+    wrong: Vec<String>,
+}
+
+impl Stage {
+    /// A wallet with two of most things, and two requests that wait; no engine runs.
+    fn new() -> Self {
+        let mut home = Home::new();
+        let (engine, address) = home.engine(&home.data());
+        home.furnish();
+        for line in [
+            "address create spare 1",
+            "address create unused 2",
+            "policy create unused",
+            "agent register idle",
+            "agent register old",
+            "network disable 4663",
+        ] {
+            home.must(line);
+        }
+        let mut words = BTreeMap::new();
+        words.insert("{first}", home.ask(&address));
+        words.insert("{second}", home.ask(&address));
+        drop(engine);
+        let phrase = format!("{}about", "abandon ".repeat(11));
+        for (name, text) in [("{phrase}", phrase.as_str()), ("{wrong}", "none of these")] {
+            let file = home.dir.path().join(name.trim_matches(['{', '}']));
+            private(&file, text);
+            words.insert(name, file.display().to_string());
+        }
+        Self { home, words, wrong: Vec::new() }
+    }
+
+    /// The same folder again.
+    fn copy(&self, name: &str) -> std::path::PathBuf {
+        let to = self.home.dir.path().join(name);
+        let copied = Command::new("cp").arg("-a").arg(self.home.data()).arg(&to).status().unwrap();
+        assert!(copied.success());
+        to
+    }
+
+    fn command(&self, data: &Path, line: &str) -> Command {
+        let mut line = line.to_owned();
+        for (word, meaning) in &self.words {
+            line = line.replace(word, meaning);
+        }
+        let new = data.with_extension("csv");
+        self.home.command(data, &format!("{} --json", line.replace("{new}", new.to_str().unwrap())))
+    }
+
+    /// Runs a command, and looks at all that it says.
+    fn check(&mut self, name: &str, mut command: Command, wanted: &str) {
+        let asked: Vec<String> =
+            command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let asked = asked.join(" ");
+        let twice = asked.contains("--password-stdin");
+        command.stdin(if twice { Stdio::piped() } else { Stdio::null() });
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        if let Some(mut stdin) = child.stdin.take() {
+            write!(stdin, "{PASSWORD}\n{PASSWORD}\n").unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        if let Err(why) = judge(name, &output, wanted) {
+            self.wrong.push(format!("{asked}: {why}"));
+        }
+    }
+}
+
+/// The rules of the envelope.
+pub(crate) fn judge(name: &str, output: &Output, wanted: &str) -> Result<(), String> {
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    let exit = output.status.code().ok_or("ended by a signal")?;
+    let told: Value = match serde_json::from_str(&out) {
+        Ok(told) if out.lines().count() == 1 && out.ends_with('\n') => told,
+        _other => return Err(format!("not one document: {out:?} {err}")),
+    };
+    let rule = |holds: bool, rule: &str| {
+        if holds { Ok(()) } else { Err(format!("{rule}, exit {exit}: {told} {err}")) }
+    };
+    let fields: BTreeSet<&str> =
+        told.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
+    let envelope = BTreeSet::from(["v", "ok", "command", "data", "warnings", "error"]);
+    rule(fields == envelope && told["v"] == 1, "the envelope")?;
+    // Arguments that were not understood name no command.
+    let nameless = told["error"]["exit"] == 2 && told["command"].is_null();
+    rule(told["command"] == name || nameless, "the name")?;
+    rule(told["warnings"].is_array(), "the warnings")?;
+    rule(EXITS.contains(&exit), "a known exit code")?;
+    rule(serde_json::from_str::<Value>(&err).is_err() && !err.contains("{\""), "no JSON beside")?;
+    if told["ok"] == true {
+        rule(told["error"].is_null() && !told["data"].is_null(), "success")?;
+        rule(wanted.is_empty(), "should fail")?;
+        // What is asked for the state of things tells it with its exit code too.
+        let tells = match name {
+            "status" => [0, 3, 4].contains(&exit),
+            "doctor" => [0, 1].contains(&exit),
+            _other => exit == 0,
+        };
+        return rule(tells, "exit of a success");
+    }
+    rule(told["ok"] == false && told["data"].is_null(), "failure")?;
+    let error = &told["error"];
+    let code = Code::ALL.iter().find(|code| error["code"] == code.text());
+    let code = code.ok_or_else(|| format!("an unknown code: {told}"))?;
+    rule(exit == i32::from(code.exit()) && error["exit"] == exit && exit != 0, "the code's exit")?;
+    rule(error["message"].as_str().is_some_and(|text| !text.is_empty()), "a message")?;
+    rule(error["retryable"].is_boolean() && error.get("hint").is_some(), "hint and retryable")?;
+    rule(code.text() == wanted, "another end was expected")
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn the_table_names_every_command_of_the_grammar_once() {
+    let mut grammar = BTreeSet::new();
+    leaves(&Order::tree(), "", &mut grammar);
+    // It goes on until it is stopped: it has a test of its own.
+    assert!(grammar.remove("watch"));
+    let table: Vec<String> = TABLE.iter().map(|row| row.name.to_owned()).collect();
+    assert_eq!(table.iter().cloned().collect::<BTreeSet<_>>(), grammar);
+    assert_eq!(table.len(), grammar.len(), "one row for each");
+}
+
+#[test]
+fn every_command_answers_with_one_envelope_in_every_state() {
+    let mut stage = Stage::new();
+    let locked = stage.copy("locked");
+    let down = stage.copy("down");
+    let open = stage.home.data();
+    {
+        // Where there is no wallet yet.
+        let create = stage.command(&stage.home.dir.path().join("empty"), "wallet create main");
+        stage.check("wallet.create", create, "");
+        let (_engine, _address) = stage.home.engine(&open);
+        for row in TABLE {
+            if !row.fine.is_empty() {
+                let fine = stage.command(&open, row.fine);
+                stage.check(row.name, fine, "");
+            }
+            let bad = stage.command(&open, row.bad);
+            stage.check(row.name, bad, row.fault);
+        }
+    }
+    let mut command = stage.home.command(&locked, "engine");
+    command.env_remove("BURSAR_PASSWORD_FILE");
+    let (engine, _ready) = Engine::spawn(command);
+    for row in TABLE {
+        let line = if row.fine.is_empty() { row.bad } else { row.fine };
+        let command = stage.command(&locked, line);
+        stage.check(row.name, command, row.locked);
+    }
+    drop(engine);
+    for row in TABLE {
+        let line = if row.fine.is_empty() { row.bad } else { row.fine };
+        let mut command = stage.command(&down, line);
+        command.env_remove("BURSAR_PASSWORD_FILE");
+        stage.check(row.name, command, row.down);
+    }
+    assert!(stage.wrong.is_empty(), "{}", stage.wrong.join("\n"));
+}
+
+#[test]
+fn an_option_that_no_command_has_is_one_envelope_and_touches_nothing() {
+    let home = Home::new();
+    let mut grammar = BTreeSet::new();
+    leaves(&Order::tree(), "", &mut grammar);
+    grammar.extend(["engine", "completions bash"].map(str::to_owned));
+    for name in grammar {
+        let line = format!("{} --no-such-option --json", name.replace('.', " "));
+        let output = home.command(&home.data(), &line).output().unwrap();
+        judge(&name, &output, "BAD_INPUT").unwrap();
+        assert_eq!(
+            (output.status.code(), text(&output.stderr)),
+            (Some(2), String::new()),
+            "{name}"
+        );
+    }
+    assert!(!home.data().exists());
+}

@@ -1,0 +1,78 @@
+//! With `--json`: the programs that are no orders, and the command that goes on until it is stopped.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
+
+use bursar_core::grammar::Order;
+use serde_json::Value;
+
+use crate::commands::{judge, text};
+use crate::stage::{Engine, Home};
+
+/// What `--help` lists and no console line can be.
+#[test]
+fn programs_that_are_no_orders_answer_with_an_envelope_too() {
+    let home = Home::new();
+    let data = home.data();
+    let help = text(&home.command(&data, "--help").output().unwrap().stdout);
+    let listed = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let listed = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let listed: BTreeSet<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
+    let tree = Order::tree();
+    let mut known: BTreeSet<&str> = tree.get_subcommands().map(clap::Command::get_name).collect();
+    known.extend(["engine", "demo", "completions", "help"]);
+    assert_eq!(listed, known);
+
+    let told = |line: &str| home.command(&data, &format!("{line} --json")).output().unwrap();
+    judge("completions", &told("completions bash"), "").unwrap();
+    judge("completions", &told("completions cmd"), "BAD_INPUT").unwrap();
+    let alone = home.dir.path().join("bursar");
+    std::fs::copy(env!("CARGO_BIN_EXE_bursar"), &alone).unwrap();
+    let mut demo = Command::new(alone);
+    demo.args(["--json", "demo"]).env("PATH", home.dir.path());
+    judge("demo", &demo.output().unwrap(), "NOTHING_FOUND").unwrap();
+
+    let (engine, ready) = Engine::spawn(home.command(&data, "engine --json"));
+    let ready: Value = serde_json::from_str(&ready).unwrap();
+    assert_eq!((&ready["command"], &ready["ok"]), (&Value::from("engine"), &Value::Bool(true)));
+    let url = ready["data"]["url"].as_str().unwrap();
+    assert!(url.starts_with("http://127.0.0.1:"), "{ready}");
+    judge("engine", &told("engine"), "ENGINE_RUNNING").unwrap();
+    let (exit, rest) = engine.end(rustix::process::Signal::INT);
+    assert_eq!((exit, rest.as_str()), (Some(130), ""), "one document, and no other");
+}
+
+/// A stream has no envelope: each line is an entry, and what ends it is told beside it.
+#[test]
+fn watch_writes_one_object_a_line_and_nothing_else() {
+    let home = Home::new();
+    let data = home.data();
+    let down = home.command(&data, "watch --json").output().unwrap();
+    assert_eq!((down.status.code(), text(&down.stdout).as_str()), (Some(3), ""));
+
+    let (_engine, _address) = home.engine(&data);
+    let too_far = home.command(&data, "watch --since 99 --json").output().unwrap();
+    assert_eq!((too_far.status.code(), text(&too_far.stdout).as_str()), (Some(2), ""));
+    // There is no wallet, so nothing is open.
+    let mut watch = home.command(&data, "watch --since 0 --json");
+    let mut child = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    home.must("freeze");
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut lines = String::new();
+    out.read_line(&mut lines).unwrap();
+    home.must("config set server.lan_bearer refuse");
+    let id = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    out.read_to_string(&mut lines).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130));
+    for line in lines.lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        assert!(entry["seq"].is_u64() && entry["kind"].is_string(), "{line}");
+    }
+    for told in [&down.stderr, &too_far.stderr, &ended.stderr] {
+        let told = text(told);
+        assert!(!told.is_empty() && !told.contains("{\""), "{told}");
+    }
+}

@@ -1,0 +1,76 @@
+//! What every command comes to: where it can succeed, where it must fail, with a locked wallet, and without
+//! an engine. An empty code means success.
+
+use crate::commands::Row;
+
+const fn row(
+    name: &'static str,
+    fine: &'static str,
+    (bad, fault): (&'static str, &'static str),
+    locked: &'static str,
+    down: &'static str,
+) -> Row {
+    Row { name, fine, bad, fault, locked, down }
+}
+
+/// In an order in which no command takes away what a later one needs; balances are asked for while every
+/// network is off, for nobody answers there. Words in braces stand for what the stage has made. Two
+/// commands cannot succeed on the stage: its wallet is there already, and only a jump of the clock gives
+/// something to renew.
+#[rustfmt::skip]
+pub(crate) const TABLE: &[Row] = &[
+    row("wallet.create", "", ("wallet create again", "WALLET_EXISTS"), "WALLET_EXISTS", "WALLET_EXISTS"),
+    row("wallet.status", "wallet status", ("wallet status x", "BAD_INPUT"), "", ""),
+    row("wallet.passwd", "wallet passwd --password-stdin", ("wallet passwd --password-file {wrong}", "WRONG_PASSWORD"), "WALLET_LOCKED", ""),
+    row("seed.create", "seed create --reveal", ("seed create", "CONFIRMATION_NEEDED"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("seed.import", "seed import --seed-file {phrase}", ("seed import --seed-file {wrong}", "BAD_INPUT"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("seed.list", "seed list", ("seed list x", "BAD_INPUT"), "", ""),
+    row("seed.words", "seed words S001 --reveal", ("seed words S009 --reveal", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("address.create", "address create more 7 --seed S001", ("address create pay 0 --seed S001", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("address.list", "address list", ("address list x", "BAD_INPUT"), "", ""),
+    row("address.rename", "address rename spare fresh", ("address rename nothing fresh", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("address.delete", "address delete unused --yes", ("address delete pay --yes", "IN_USE"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("policy.test", "policy test p 1", ("policy test p much", "BAD_INPUT"), "", ""),
+    row("network.disable", "network disable base", ("network disable nowhere", "NOTHING_FOUND"), "", ""),
+    row("address.balance", "address balance pay", ("address balance nothing", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
+    row("balances", "balances", ("balances --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
+    row("network.enable", "network enable base", ("network enable nowhere", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("policy.create", "policy create q --day 1", ("policy create p", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("policy.edit", "policy edit p --day 110", ("policy edit nothing --day 1", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("policy.list", "policy list", ("policy list x", "BAD_INPUT"), "", ""),
+    row("policy.show", "policy show p", ("policy show nothing", "NOTHING_FOUND"), "", ""),
+    row("policy.delete", "policy delete unused --yes", ("policy delete p --yes", "IN_USE"), "", ""),
+    row("agent.register", "agent register new", ("agent register bot", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("agent.commission", "agent commission idle p pay", ("agent commission idle nothing pay", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("agent.list", "agent list", ("agent list x", "BAD_INPUT"), "", ""),
+    row("agent.show", "agent show bot", ("agent show nothing", "NOTHING_FOUND"), "", ""),
+    row("agent.instructions", "agent instructions idle", ("agent instructions nothing", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("agent.edit", "agent edit bot --policy p", ("agent edit bot", "BAD_INPUT"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("agent.suspend", "agent suspend bot", ("agent suspend nothing", "NOTHING_FOUND"), "", ""),
+    row("agent.resume", "agent resume bot", ("agent resume nothing", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("agent.renew", "", ("agent renew bot", "BAD_INPUT"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("agent.delete", "agent delete old --yes", ("agent delete nothing --yes", "NOTHING_FOUND"), "", ""),
+    row("server.stop", "server stop", ("server stop x", "BAD_INPUT"), "", "ENGINE_DOWN"),
+    row("server.start", "server start", ("server start x", "BAD_INPUT"), "", ""),
+    row("server.status", "server status", ("server status x", "BAD_INPUT"), "", ""),
+    row("requests", "requests --all", ("requests x", "BAD_INPUT"), "", ""),
+    row("approve", "approve {first} --yes", ("approve 00000000 --yes", "REQUEST_NOT_FOUND"), "WALLET_LOCKED", "ENGINE_DOWN"),
+    row("deny", "deny {second} too dear", ("deny 00000000", "REQUEST_NOT_FOUND"), "", "ENGINE_DOWN"),
+    row("history", "history", ("history --since yesterday", "BAD_INPUT"), "", ""),
+    row("history.export", "history export {new}", ("history export {wrong}", "IN_USE"), "", ""),
+    row("activity", "activity", ("activity --limit many", "BAD_INPUT"), "", ""),
+    row("receipt", "receipt {first}", ("receipt 00000000", "NOTHING_FOUND"), "", ""),
+    row("config.get", "config get server.listen", ("config get nothing", "BAD_INPUT"), "", ""),
+    row("config.set", "config set server.autostart true", ("config set server.autostart perhaps", "BAD_INPUT"), "", ""),
+    row("config.list", "config list", ("config list x", "BAD_INPUT"), "", ""),
+    row("network.list", "network list", ("network list x", "BAD_INPUT"), "", ""),
+    row("network.rpc", "network rpc base http://127.0.0.1:9", ("network rpc base nonsense", "BAD_INPUT"), "", ""),
+    row("freeze", "freeze", ("freeze x", "BAD_INPUT"), "", ""),
+    row("thaw", "thaw", ("thaw --password-file {wrong}", "WRONG_PASSWORD"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("status", "status", ("status x", "BAD_INPUT"), "", ""),
+    row("doctor", "doctor", ("doctor x", "BAD_INPUT"), "", ""),
+    row("audit.verify", "audit verify", ("audit verify --head 00", "BAD_INPUT"), "", ""),
+    row("audit.accept", "audit accept", ("audit accept --password-file {wrong}", "WRONG_PASSWORD"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("wallet.lock", "wallet lock", ("wallet lock x", "BAD_INPUT"), "", ""),
+    row("wallet.open", "wallet open", ("wallet open --password-file {wrong}", "WRONG_PASSWORD"), "", "CONFIRMATION_NEEDED"),
+];
