@@ -10,6 +10,7 @@ use bursar_core::limits::CONTROL_SESSIONS;
 use bursar_core::wire::ControlFile;
 use interprocess::local_socket::tokio::prelude::*;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions};
+use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -43,8 +44,17 @@ impl ControlServer {
         if socket.exists() {
             std::fs::remove_file(&socket).map_err(failed)?;
         }
-        let name = socket.as_os_str().to_fs_name::<GenericFilePath>().map_err(failed)?;
-        let listener = ListenerOptions::new().name(name).create_tokio().map_err(failed)?;
+        let named = || -> std::io::Result<ListenerOptions<'_>> {
+            Ok(ListenerOptions::new().name(socket.as_os_str().to_fs_name::<GenericFilePath>()?))
+        };
+        // Closed to others before it has a name. Where a socket cannot be, the folder keeps them out.
+        let listener = match named().and_then(|socket| socket.mode(0o600).create_tokio()) {
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+                named().and_then(ListenerOptions::create_tokio)
+            }
+            made => made,
+        };
+        let listener = listener.map_err(failed)?;
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
             .map_err(failed)?;
         let token = engine.random_hex()?;
