@@ -1,5 +1,6 @@
 //! The engine as a process of its own, for what only a process can show: kill -9, signals, the lock.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -54,6 +55,8 @@ pub struct Start {
     pub env: Vec<(String, String)>,
     /// Where strace writes every connection that the process opens, as it sees them from outside.
     pub trace: Option<PathBuf>,
+    /// Where strace writes instead what the process makes: files, folders, sockets, and their modes.
+    pub births: Option<PathBuf>,
     /// The mode bits that its files do not get, in octal; else those of the test.
     pub umask: Option<&'static str>,
     /// A file to which everything is logged, and everything it says on standard error.
@@ -93,24 +96,25 @@ impl EngineProcess {
     }
 
     fn command(folder: &Path, start: &Start) -> Command {
-        let mut command = match (start.umask, &start.trace) {
-            (None, None) => Command::new(Self::program()),
-            (_any, Some(file)) => {
-                // The tracer stands aside, so that the engine is our own child.
-                let mut strace = Command::new("strace");
-                strace.args(["-D", "-f", "-qq", "-e", "trace=connect,sendto,sendmsg,sendmmsg"]);
-                strace.arg("-o").arg(file).arg(Self::program());
-                strace
-            }
-            (Some(mask), None) => {
-                let mut shell = Command::new("sh");
-                let script = "umask \"$1\" && shift && exec \"$@\"";
-                shell.args(["-c", script, "sh", mask]).arg(Self::program());
-                shell
-            }
-        };
+        let mut line: Vec<OsString> = Vec::new();
+        if let Some(mask) = start.umask {
+            let script = "umask \"$1\" && shift && exec \"$@\"";
+            line.extend(["sh", "-c", script, "sh", mask].map(OsString::from));
+        }
+        let traced = [
+            (&start.trace, "trace=connect,sendto,sendmsg,sendmmsg"),
+            (&start.births, "trace=/open,creat,/mkdir,/mknod,/chmod,bind"),
+        ];
+        let wanted = traced.iter().find_map(|(file, calls)| Some((file.as_ref()?, *calls)));
+        if let Some((file, calls)) = wanted {
+            // The tracer stands aside, so that the engine is our own child.
+            line.extend(["strace", "-D", "-f", "-qq", "-y", "-e", calls, "-o"].map(OsString::from));
+            line.push(file.into());
+        }
+        line.extend([Self::program().into(), folder.into()]);
+        let mut command = Command::new(&line[0]);
         command
-            .arg(folder)
+            .args(&line[1..])
             .env("BURSAR_TEST_CLOCK", Self::clock_file(folder))
             .env("BURSAR_SERVER_LISTEN", "127.0.0.1:0")
             .env("BURSAR_SERVER_RATE_PER_MINUTE", "1000000")

@@ -1,5 +1,6 @@
 //! Another account on the same machine.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,20 @@ for path in sys.argv[1:]:
         attempt("remove " + path, lambda: os.unlink(path))
 "#;
 
+/// Says hello at a socket, and prints how many bytes come back before the other side hangs up or falls silent.
+const CALLER: &str = r#"
+import json, socket, struct, sys
+line = socket.socket(socket.AF_UNIX)
+line.settimeout(20)
+line.connect(sys.argv[1])
+hello = b"\0" + json.dumps({"frame": "hello", "protocol": 1, "version": "1", "nonce": "c"}).encode()
+try:
+    line.sendall(struct.pack(">I", len(hello)) + hello)
+    print(len(line.recv(4096)))
+except (BrokenPipeError, ConnectionResetError):
+    print(0)
+"#;
+
 /// Every path of the data folder; folders end with a slash.
 fn paths(folder: &Path) -> Vec<String> {
     let mut found = vec![format!("{}/", folder.display())];
@@ -68,10 +83,63 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("ours");
 }
 
+/// The mode that a line of strace ends its arguments with.
+fn mode_of(line: &str) -> Option<u32> {
+    let digits = line.rsplit_once(", 0")?.1.split([')', ' ']).next()?;
+    u32::from_str_radix(digits, 8).ok()
+}
+
+/// What a line of strace makes or changes inside `folder`: the call, the path, and its mode from then on.
+fn made<'a>(line: &'a str, folder: &str, before: &[&'a str]) -> Option<(&'a str, &'a str, u32)> {
+    let (call, arguments) = line.split_once(' ')?.1.trim_start().split_once('(')?;
+    let path = arguments.split(['"', '<', '>']).find(|part| part.starts_with(folder))?;
+    let mode = match call {
+        "openat" | "open" if arguments.contains("O_CREAT") => mode_of(line),
+        "mkdir" | "mkdirat" | "mknod" | "mknodat" | "creat" => mode_of(line),
+        "chmod" | "fchmod" | "fchmodat" | "fchmodat2" => mode_of(line),
+        // A socket has the mode that it was given before its name, else that of the mask, which is 0.
+        "bind" => {
+            let given = format!("fchmod({}, ", arguments.split(", ").next()?);
+            let given = before.iter().rev().find(|line| line.contains(&given));
+            Some(given.and_then(|line| mode_of(line)).unwrap_or(0o777))
+        }
+        _looks => return None,
+    };
+    Some((call, path, mode.unwrap_or_else(|| panic!("not understood: {line}"))))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t_25_nothing_is_open_to_others_even_for_a_moment() {
+    let home = tempfile::tempdir().unwrap();
+    let (folder, births) = (home.path().join("data"), home.path().join("births"));
+    let start = Start { umask: Some("000"), births: Some(births.clone()), ..Start::default() };
+    let mut engine = EngineProcess::start(&folder, &start);
+    let mut operator = engine.operator().await;
+    furnish(&mut operator, POLICY).await;
+    hire(&mut operator, "bot", "hmac").await;
+    drop(operator);
+    assert_eq!(engine.terminate(), Some(0));
+    let text = std::fs::read_to_string(&births).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let folder = folder.to_str().unwrap();
+    let mut born = BTreeSet::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some((call, path, mode)) = made(line, folder, &lines[..at]) else { continue };
+        // What is there already is not made by opening it once more.
+        if born.insert(path) || !call.starts_with("open") {
+            assert_eq!(mode & 0o077, 0, "{line}");
+        }
+    }
+    for name in ["/data", "control.json", "control.sock", "engine.lock", "journal.redb", ".wallet"]
+    {
+        assert!(born.iter().any(|path| path.contains(name)), "{name} was not seen: {born:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t_25_another_account_gets_at_nothing() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can be another account for a moment");
+        println!("SKIPPED: only root can be another account for a moment");
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -124,4 +192,30 @@ async fn t_25_another_account_gets_at_nothing() {
     for (what, end) in intrude(&all) {
         assert_eq!(end, "EACCES", "{what}");
     }
+}
+
+/// The kernel names the account at the other end, whatever the modes have become.
+#[test]
+fn t_25_another_account_is_hung_up_on_where_the_socket_is_open_to_it() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root can be another account for a moment");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("data");
+    let _engine = EngineProcess::start(&folder, &Start::default());
+    let socket = folder.join("control.sock");
+    for (path, mode) in [(home.path(), 0o755), (&folder, 0o755), (&socket, 0o777)] {
+        set_mode(path, mode);
+    }
+    let call = |account: u32| {
+        let mut command = Command::new("python3");
+        command.args(["-c", CALLER]).arg(&socket).uid(account).gid(account).current_dir("/");
+        let output = command.output().expect("python3");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told = String::from_utf8(output.stdout).expect("text");
+        told.trim().parse::<usize>().expect("a number")
+    };
+    assert_eq!(call(NOBODY), 0, "a stranger hears nothing");
+    assert!(call(0) > 0, "our own account is answered");
 }
