@@ -1,6 +1,9 @@
 //! What the second is told, one after the other.
 
 use bursar_core::codes::Code;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
 
 use crate::stage::{Choice, Stage, names};
 
@@ -17,6 +20,36 @@ async fn whoever_decides_second_is_told_by_whom_when_and_what() {
                 assert_eq!(fault.code, Code::AlreadyDecided);
                 assert!(fault.message.starts_with(&told), "{fault}, and not: {told}");
             }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_was_restarted_knows_who_decided_and_why() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 10 --txn 3").await;
+    let agent = engine.hire("bot", "bearer").await;
+    let mut ids = Vec::new();
+    for n in 0..3 {
+        let (_, told) = engine.post("/sign", &agent.ask(engine.now_s(), &offer(1, n), None)).await;
+        ids.push(told["request_id"].as_str().unwrap().to_owned());
+    }
+    let mut operator = engine.operator();
+    operator.must(&format!("approve {} --yes", ids[0])).await;
+    operator.must(&format!("deny {} too \u{202e}dear", ids[1])).await;
+    operator.must("policy edit p --no-payments").await;
+    operator.refused(&format!("approve {} --yes", ids[2])).await;
+    let engine = engine.restart(Setup::default()).await;
+    let mut operator = engine.operator();
+    for (id, told) in ids.iter().zip([
+        "approved by the engine's own console at 2026-01-01T00:00:00Z.",
+        "denied by the engine's own console at 2026-01-01T00:00:00Z: too \\u{202e}dear.",
+        "refused at 2026-01-01T00:00:00Z: The agent's policy does not allow payments.",
+    ]) {
+        for line in [format!("approve {id} --yes"), format!("deny {id}")] {
+            let fault = operator.refused(&line).await;
+            assert_eq!(fault.code, Code::AlreadyDecided);
+            assert_eq!(fault.message, format!("{} was {told}", &id[..8]));
         }
     }
 }
