@@ -119,9 +119,13 @@ bursar_() { bursar "$@" > "$WORK/command.log" 2>&1 || fail "bursar $*"; }
 
 # agent PATH: buys in the background; its process is $AGENT, what it said is in agent.log.
 agent() {
+  # Its proofs carry whole seconds: within one, the same ask is the same request.
+  until_true 'time stands still' later_than "${ASKED:-0}"
+  ASKED=$(date +%s)
   bursar-demo agent "$MERCHANT$1" > "$WORK/agent.log" 2>&1 &
   AGENT=$!
 }
+later_than() { [ "$(date +%s)" -gt "$1" ]; }
 # paid, unpaid: how that ended.
 paid() { wait "$AGENT" || fail 'the agent did not get what it paid for'; }
 unpaid() { if wait "$AGENT"; then fail 'the agent got it'; fi; }

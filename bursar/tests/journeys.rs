@@ -1,0 +1,65 @@
+//! An operator's journeys in real terminals (tmux), with the shipped programs: `tests/journeys`. Each runs by
+//! hand as well, and says how long each step took.
+
+#![cfg(unix)]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs one, or says why it is left out.
+fn journey(name: &str) {
+    let skipped = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
+    if skipped.split(',').any(|part| part.trim() == "tmux") {
+        eprintln!("SKIPPED {name}: BURSAR_TEST_SKIP names tmux");
+        return;
+    }
+    let tmux = Command::new("tmux").arg("-V").stdout(Stdio::null()).status();
+    assert!(
+        tmux.is_ok_and(|status| status.success()),
+        "journeys run in tmux: apt-get install -y tmux, or BURSAR_TEST_SKIP=tmux leaves them out"
+    );
+    let bin = Path::new(env!("CARGO_BIN_EXE_bursar")).parent().expect("a folder");
+    for program in ["bursar-demo", "bursar-test-engine"] {
+        let built = bin.join(program).is_file();
+        assert!(
+            built,
+            "{program} is not built: run cargo test --workspace, or cargo build --workspace"
+        );
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/journeys").join(name);
+    let mut command = Command::new("bash");
+    let done = command.arg(script).env("BIN", bin).stdin(Stdio::null()).output().expect("bash");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}\n{}", String::from_utf8_lossy(&done.stderr));
+    println!("{said}");
+}
+
+#[test]
+fn from_an_empty_folder_to_a_first_payment() {
+    journey("first_payment.sh");
+}
+
+#[test]
+fn keys_in_haste_approve_nothing() {
+    journey("haste.sh");
+}
+
+#[test]
+fn the_engine_is_killed_under_an_open_card() {
+    journey("engine_killed.sh");
+}
+
+#[test]
+fn a_refusal_says_why() {
+    journey("refused.sh");
+}
+
+#[test]
+fn of_two_operators_the_first_decides_and_the_other_learns_it() {
+    journey("two_operators.sh");
+}
+
+#[test]
+fn nobody_decides_in_time() {
+    journey("expired.sh");
+}
