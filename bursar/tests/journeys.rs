@@ -63,3 +63,8 @@ fn of_two_operators_the_first_decides_and_the_other_learns_it() {
 fn nobody_decides_in_time() {
     journey("expired.sh");
 }
+
+#[test]
+fn the_terminal_is_given_back_whatever_happens() {
+    journey("manners.sh");
+}

@@ -115,6 +115,18 @@ fn small_plain_and_lost() {
     let mut stage = Stage::full((20, 5));
     stage.keys(":freeze");
     looks("command_line", &stage);
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("freeze").unwrap();
+    stage.answer(id, Ok(Answer::Frozen { frozen: true }));
+    looks("told", &stage);
+    stage.press(KeyCode::Esc);
+    stage.keys(":thaw");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("thaw").unwrap();
+    let prompt = Prompt::Secret { what: SecretPrompt::Password };
+    stage.frame(ToClient::Prompt { id, prompt });
+    stage.keys("secret");
+    looks("password", &stage);
     for (name, palette, ascii) in [("mono", Palette::Mono, false), ("ascii", Palette::Ansi, true)] {
         let setup = Setup { theme: Theme { palette, ascii }, ..Setup::default() };
         looks(name, &Stage::filled(setup.clone(), (80, 24)));

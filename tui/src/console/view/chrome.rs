@@ -2,8 +2,10 @@
 
 use ratatui::layout::Rect;
 
+use super::overlays;
 use super::paint::Paint;
 use crate::console::keymap::{self, Context};
+use crate::console::model::overlay::Overlay;
 use crate::console::model::setup;
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
@@ -104,8 +106,15 @@ pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
 }
 
-/// The command line works at any size.
+/// The command line works at any size, with its questions for secrets and its answers.
 pub(super) fn too_small(model: &Model, paint: &mut Paint<'_>, area: Rect, least: (u16, u16)) {
+    match &model.overlay {
+        Some(Overlay::Told(told)) => return overlays::told_plainly(told, paint, area),
+        Some(Overlay::Ask(question)) if question.is_hidden() => {
+            return overlays::asked_plainly(question, paint, area);
+        }
+        _more_than_fits => {}
+    }
     let needed = format!("needs {} x {}", least.0, least.1);
     let actual = format!("has {} x {}", area.width, area.height);
     let held = model.server.held(model.now_ms).count();

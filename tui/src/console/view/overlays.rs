@@ -102,6 +102,36 @@ pub(super) fn told(told: &Told, paint: &mut Paint<'_>, body: Rect) {
     }
 }
 
+/// Without a frame, where there is no room for one.
+pub(super) fn told_plainly(told: &Told, paint: &mut Paint<'_>, area: Rect) {
+    let rows: Vec<String> =
+        told.text.lines().flat_map(|line| wrapped(line, usize::from(area.width), 1)).collect();
+    let room = usize::from(area.height.saturating_sub(1));
+    let scroll = told.scroll.min(rows.len().saturating_sub(room));
+    for (row, text) in rows.iter().skip(scroll).take(room).enumerate() {
+        paint.text(area, 0, u16::try_from(row).unwrap_or(u16::MAX), text, Role::Plain);
+    }
+    paint.text(area, 0, area.height.saturating_sub(1), "down more  esc close", Role::Quiet);
+}
+
+pub(super) fn asked_plainly(question: &Question, paint: &mut Paint<'_>, area: Rect) {
+    let Prompt::Secret { what } = &question.prompt else { return };
+    let fault = question.fault.clone().unwrap_or_default();
+    let asked = wanted(*what, question.first.is_some());
+    let room = usize::from(area.width);
+    let mut row = 0u16;
+    for (text, role) in [(fault.as_str(), Role::Alarm), (asked, Role::Strong)] {
+        for line in wrapped(text, room, 0).iter().filter(|line| !line.is_empty()) {
+            paint.text(area, 0, row, line, role);
+            row = row.saturating_add(1);
+        }
+    }
+    let typed = if question.field.text().is_empty() { "> " } else { "> ****" };
+    let row = row.min(area.height.saturating_sub(1));
+    paint.text(area, 0, row, typed, Role::Plain);
+    paint.place_cursor(area, 2, row);
+}
+
 /// Printed from the table of keys.
 pub(super) fn help(model: &Model, scroll: usize, paint: &mut Paint<'_>, body: Rect) {
     let mut rows: Vec<(String, String)> = Vec::new();

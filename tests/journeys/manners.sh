@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# The console as a guest in a terminal: sizes, title, bell, clipboard, colours, and the terminal given back
+# whatever ends the program.
+. "$(dirname "$0")/lib.sh"
+
+engine bursar engine
+furnish
+terminal you 80 24
+tmux set-option -s set-clipboard on
+tmux set-option -g monitor-bell on
+tmux set-option -g window-size manual
+about() { tmux display-message -p -t you "$1"; }
+is() { [ "$(about "$1")" = "$2" ]; }
+state() { run you 'clear; stty -g > '"$WORK/$1"'; echo written'; see you written; }
+given_back() {
+  until_true 'the alternate screen stays' is '#{alternate_on}' 0
+  until_true 'the cursor stays hidden' is '#{cursor_flag}' 1
+  state after
+  cmp -s "$WORK/before" "$WORK/after" || fail 'the terminal has other modes than before'
+}
+process() { pgrep -f "^bursar${1:-}\$" | tail -1; }
+state before
+
+run you bursar
+see you 'Nothing waits for you'
+is '#{alternate_on}' 1 || fail 'it draws on the normal screen'
+until_true 'no title' is '#{pane_title}' Bursar
+agent /large
+see you 'HELD 1'
+until_true 'the title does not count' is '#{pane_title}' 'Bursar (1 waiting)'
+said 'the title counts what waits'
+
+# 59 x 15 and less: a message, and the command line.
+press you a
+see you 'esc not now'
+tmux resize-window -t you -x 59 -y 15
+see you 'needs 60 x 16'
+press you y
+tmux resize-window -t you -x 20 -y 5
+see you 'has 20 x 5'
+press you y
+tmux resize-window -t you -x 200 -y 60
+see you 'y approve'
+never you 'approved and signed'
+see you '3 Agents'
+press you Escape; gone you 'esc not now'
+tmux resize-window -t you -x 20 -y 5
+see you 'has 20 x 5'
+line you 'freeze'
+tmux resize-window -t you -x 80 -y 24
+see you 'FROZEN'
+signed 0
+said 'any size; nothing is decided where nothing can be read'
+
+see you 'esc close'
+press you Escape; gone you 'esc close'
+press you y
+id=$(bursar requests --json | grep -oE '"id":"[0-9a-f-]{36}"' | head -1 | cut -d'"' -f4)
+copied() { [ "$(tmux show-buffer 2>/dev/null)" = "$id" ]; }
+until_true 'nothing was copied' copied
+said 'the id is in the clipboard'
+
+press you C-z
+see you 'Stopped'
+is '#{alternate_on}' 0 || fail 'a stopped console keeps the screen'
+run you 'echo in the shell'
+see you '^in the shell'
+run you fg
+see you 'FROZEN'
+press you q
+see you 'the engine goes on'
+given_back
+said 'to the shell and back'
+
+for signal in TERM HUP INT; do
+  run you bursar
+  see you 'FROZEN'
+  kill -"$signal" "$(process)"
+  see you 'Left the console'
+  given_back
+done
+said 'given back at SIGTERM, SIGHUP and SIGINT'
+
+run you 'NO_COLOR=1 bursar --ascii'
+see you 'FROZEN'
+if tmux capture-pane -p -e -t you | grep -qE $'\x1b\\[[0-9;]*[34][0-8]'; then fail 'colours in spite of NO_COLOR'; fi
+if screen you | grep -qP '[^\x00-\x7f]'; then fail 'more than ASCII'; fi
+press you q
+see you 'the engine goes on'
+run you 'bursar --color always'
+see you 'FROZEN'
+tmux capture-pane -p -e -t you | grep -qE $'\x1b\\[[0-9;]*3[0-8]' || fail 'no colours'
+press you q
+see you 'the engine goes on'
+given_back
+said 'plain where it was asked to be'
+
+# A terminal that goes away ends its console and no engine.
+run you bursar
+see you 'FROZEN'
+console=$(process)
+tmux kill-session -t you
+alive() { kill -0 "$console" 2>/dev/null; }
+until_true 'the console outlives its terminal' eval '! alive'
+bursar_ status
+done_ 'manners'
