@@ -3,6 +3,7 @@
 
 use std::io::{self, Stdout, Write};
 use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -47,6 +48,7 @@ impl Screen {
     }
 
     fn enter(&mut self) -> io::Result<()> {
+        TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
         execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, Clear(ClearType::All))?;
         self.canvas.forget();
@@ -128,8 +130,14 @@ impl Drop for Screen {
     }
 }
 
+/// Whether the console has the terminal: given back twice, the cursor would jump into what was said since.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
 /// Every step on its own: where one fails the others still help.
 fn give_back() {
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
     let mut out = io::stdout();
     let _kept = execute!(out, DisableBracketedPaste, LeaveAlternateScreen, Show, SetTitle(""));
     let _kept = disable_raw_mode();
