@@ -153,10 +153,14 @@ impl TestEngine {
 
     /// An operator at the control socket, once the engine serves it.
     pub async fn operator_at_the_socket(&self, program: Program) -> Operator {
+        Operator::at(self.link(program).await, PASSWORD)
+    }
+
+    /// A link over the control socket, once the engine serves it.
+    pub async fn link(&self, program: Program) -> Link {
         let folder = DataFolder::open(&self.folder).expect("the folder can be used");
         let control = running(&folder).expect("ours").expect("the engine serves it");
-        let link = Link::connect(&control, program).await.expect("the engine lets us in");
-        Operator::at(link, PASSWORD)
+        Link::connect(&control, program).await.expect("the engine lets us in")
     }
 
     /// Wallet, seed, address `pay`, policy `p` with these options.

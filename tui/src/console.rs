@@ -8,6 +8,7 @@ mod history;
 mod keymap;
 mod model;
 mod notice;
+mod offscreen;
 mod screen;
 mod theme;
 mod update;
@@ -18,4 +19,5 @@ mod tests;
 
 pub use app::{Connector, Ended, run};
 pub use model::Setup;
+pub use offscreen::Offscreen;
 pub use theme::{Palette, Theme};

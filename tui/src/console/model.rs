@@ -170,8 +170,6 @@ pub(crate) struct Model {
     next_call: u64,
     stale: BTreeSet<Topic>,
     asked_ms: BTreeMap<Topic, u64>,
-    /// Requests that rang the bell already: as new, and as nearly over.
-    pub(crate) rung: BTreeSet<String>,
 }
 
 /// One line about the last action.
@@ -204,7 +202,6 @@ impl Model {
             next_call: 1,
             stale: BTreeSet::new(),
             asked_ms: BTreeMap::new(),
-            rung: BTreeSet::new(),
         }
     }
 

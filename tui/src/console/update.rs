@@ -125,23 +125,21 @@ fn follow(model: &mut Model) {
 /// Draws attention once to each new request, and once when its last minute begins.
 fn ring(model: &mut Model) -> Option<Intent> {
     let now_ms = model.now_ms;
-    let held: Vec<(String, u64)> = model
-        .server
-        .held(now_ms)
-        .map(|held| (held.request.id.clone(), held.left_ms(now_ms)))
-        .collect();
     let mut said = Vec::new();
-    for (id, left) in held {
-        let short = id.parse::<RequestId>().map_or_else(|_other| id.clone(), |id| id.short());
-        let last_minute = left <= NEARLY_OVER_MS && model.rung.insert(format!("{id} soon"));
-        if model.rung.insert(id) {
-            said.push(format!("payment {short} waits for you"));
-        } else if last_minute {
-            said.push(format!("payment {short} runs out within a minute"));
+    for waiting in &mut model.server.queue {
+        if waiting.closed(now_ms).is_some() {
+            continue;
         }
+        let last_minute = waiting.left_ms(now_ms) <= NEARLY_OVER_MS;
+        let short = || short(&waiting.request.id);
+        if !waiting.told_new {
+            said.push(format!("payment {} waits for you", short()));
+        } else if last_minute && !waiting.told_soon {
+            said.push(format!("payment {} runs out within a minute", short()));
+        }
+        waiting.told_new = true;
+        waiting.told_soon |= last_minute;
     }
-    let known = &model.server;
-    model.rung.retain(|rung| known.waiting(rung.trim_end_matches(" soon")).is_some());
     // No amount and no name: a notice may show on a locked screen.
     let text = match said.as_slice() {
         [] => return None,
@@ -153,6 +151,10 @@ fn ring(model: &mut Model) -> Option<Intent> {
         Notices::Bell => Some(Intent::Notify { bell: true, notice: None }),
         Notices::None => None,
     }
+}
+
+fn short(id: &str) -> String {
+    id.parse::<RequestId>().map_or_else(|_other| id.to_owned(), |id| id.short())
 }
 
 /// Asks for the entries that the feed shows and does not know.

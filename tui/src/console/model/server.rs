@@ -46,6 +46,9 @@ pub(crate) struct Waiting {
     pub(crate) deadline_ms: u64,
     /// What became of it, and when this console learned it.
     pub(crate) over: Option<(String, u64)>,
+    /// Attention was drawn to it: when it was new, and when its last minute began.
+    pub(crate) told_new: bool,
+    pub(crate) told_soon: bool,
 }
 
 impl Waiting {
@@ -130,7 +133,13 @@ impl Server {
                     };
                     known.request = request;
                 }
-                None => self.queue.push(Waiting { request, deadline_ms, over: None }),
+                None => self.queue.push(Waiting {
+                    request,
+                    deadline_ms,
+                    over: None,
+                    told_new: false,
+                    told_soon: false,
+                }),
             }
         }
     }

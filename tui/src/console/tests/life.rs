@@ -156,7 +156,6 @@ fn it_rings_for_a_new_request_and_for_its_last_minute() {
     // What an operator set is heeded.
     stage.model.server.notices = Notices::None;
     stage.model.server.queue.clear();
-    stage.model.rung.clear();
     stage.model.server.learn(
         Topic::Requests,
         Answer::Requests { requests: vec![held(4, 500_000, |_card| {})] },
@@ -165,7 +164,7 @@ fn it_rings_for_a_new_request_and_for_its_last_minute() {
     stage.wait(10);
     assert_eq!(rings(&stage), after);
     stage.model.server.notices = Notices::Bell;
-    stage.model.rung.clear();
+    stage.model.server.queue[0].told_new = false;
     stage.wait(10);
     assert!(rings(&stage)[2].contains("bell: true, notice: None"));
 }

@@ -1,0 +1,80 @@
+//! A console without a terminal or a loop of its own: whoever has one feeds it frames and keys, and takes what
+//! it would write. For measurements, and for tests that have a real engine and no terminal.
+
+use std::io::{self, Write};
+
+use bursar_core::wire::ToEngine;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::canvas::Canvas;
+use super::model::{Intent, Model, Purpose, Setup};
+use super::update::{Message, update};
+use super::view;
+use crate::link::Received;
+
+pub struct Offscreen<W: Write> {
+    model: Model,
+    canvas: Canvas<W>,
+    now_ms: u64,
+}
+
+impl<W: Write> std::fmt::Debug for Offscreen<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Offscreen")
+    }
+}
+
+impl<W: Write> Offscreen<W> {
+    /// `size` in columns and rows; what a terminal would get goes to `out`.
+    pub fn new(setup: Setup, size: (u16, u16), out: W) -> Self {
+        Self { model: Model::new(setup, size), canvas: Canvas::new(out), now_ms: 0 }
+    }
+
+    /// The link is there. Answers what is to be sent over it, like every other message.
+    pub fn connected(&mut self) -> Vec<ToEngine> {
+        self.take(Message::Connected)
+    }
+
+    pub fn received(&mut self, frame: Received) -> Vec<ToEngine> {
+        self.take(Message::Frame(frame))
+    }
+
+    /// A plain character.
+    pub fn press(&mut self, key: char) -> Vec<ToEngine> {
+        self.take(Message::Key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE)))
+    }
+
+    /// Lets time pass on the console's own clock.
+    pub fn pass(&mut self, ms: u64) -> Vec<ToEngine> {
+        self.now_ms = self.now_ms.saturating_add(ms);
+        self.take(Message::Tick)
+    }
+
+    /// Writes what changed since the last time.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn show(&mut self) -> io::Result<()> {
+        let model = &self.model;
+        self.canvas.show(model.size, |buffer| view::draw(model, buffer))
+    }
+
+    /// The next frame is written whole.
+    pub fn forget(&mut self) {
+        self.canvas.forget();
+    }
+
+    /// Whether everything that was asked for has been answered.
+    pub fn is_settled(&self) -> bool {
+        self.model.purposes.values().all(|purpose| *purpose == Purpose::Watch)
+    }
+
+    fn take(&mut self, message: Message) -> Vec<ToEngine> {
+        let intents = update(&mut self.model, message, self.now_ms).into_iter();
+        let sent = intents.filter_map(|intent| match intent {
+            Intent::Send(frame) => Some(frame),
+            _of_a_terminal => None,
+        });
+        sent.collect()
+    }
+}
