@@ -2,6 +2,7 @@
 //! hand as well, and says how long each step took.
 
 #![cfg(unix)]
+#![expect(clippy::expect_used, reason = "an integration test's helpers stand outside #[test]")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};

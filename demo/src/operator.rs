@@ -94,6 +94,7 @@ impl Operator {
                 return self.link.send(&ToEngine::Answer { id, yes: true }).await;
             }
             Prompt::TypeAmount { amount, .. } => amount.clone(),
+            Prompt::TypeName { name, .. } => name.clone(),
             Prompt::Secret { what: SecretPrompt::SeedPhrase } => self.phrase.clone(),
             Prompt::Secret { what: SecretPrompt::Password | SecretPrompt::NewPassword } => {
                 self.passwords.pop_front().unwrap_or_else(|| self.password.clone())

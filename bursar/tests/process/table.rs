@@ -49,7 +49,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("agent.suspend", "agent suspend bot", ("agent suspend nothing", "NOTHING_FOUND"), "", ""),
     row("agent.resume", "agent resume bot", ("agent resume nothing", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("agent.renew", "", ("agent renew bot", "BAD_INPUT"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
-    row("agent.delete", "agent delete old --yes", ("agent delete nothing --yes", "NOTHING_FOUND"), "", ""),
+    row("agent.delete", "agent delete old --confirm old", ("agent delete nothing --confirm nothing", "NOTHING_FOUND"), "", ""),
     row("server.stop", "server stop", ("server stop x", "BAD_INPUT"), "", "ENGINE_DOWN"),
     row("server.start", "server start", ("server start x", "BAD_INPUT"), "", ""),
     row("server.status", "server status", ("server status x", "BAD_INPUT"), "", ""),

@@ -147,6 +147,28 @@ async fn agree(dialogue: &mut Dialogue, lines: Vec<String>, question: &str) -> R
     }
 }
 
+/// Has the name of what is lost for good typed: a yes is given too easily, also by `--yes`.
+async fn type_name(
+    dialogue: &mut Dialogue,
+    lines: Vec<String>,
+    name: &str,
+    given: Option<String>,
+) -> Result<(), Fault> {
+    let typed = match (given, dialogue.asking()) {
+        (Some(given), _) => given,
+        (None, Asking::Interactive) => dialogue.typed_name(lines, name).await?,
+        (None, Asking::Agreed | Asking::Silent) => {
+            let message =
+                "This cannot be taken back, so its name must be given: add --confirm <name>.";
+            return Err(Fault::because(Code::ConfirmationNeeded, message));
+        }
+    };
+    if typed.trim() == name {
+        return Ok(());
+    }
+    Err(Fault::because(Code::Declined, format!("Nothing was done: the name is {name}.")))
+}
+
 /// Asks for the password of the open wallet again.
 async fn prove_operator(engine: &Arc<Shared>, dialogue: &mut Dialogue) -> Result<(), Fault> {
     if !engine.vault.is_unlocked() {

@@ -126,6 +126,8 @@ pub enum Prompt {
     Confirm { lines: Vec<String>, question: String },
     /// Answered by a secret frame as well, so that a typed amount and a password share one way.
     TypeAmount { lines: Vec<String>, amount: String },
+    /// The name of what is lost for good, answered the same way.
+    TypeName { lines: Vec<String>, name: String },
 }
 
 /// Which secret is asked for.

@@ -63,7 +63,7 @@ async fn a_deleted_agent_is_unknown_at_once_and_keeps_its_history() {
         assert_eq!(refused.code, Code::InUse);
         operator.must(&format!("deny {}", held["request_id"].as_str().unwrap())).await;
         let deleted = operator.outcome(&format!("agent delete {auth}")).await;
-        assert!(matches!(deleted.prompts[..], [Prompt::Confirm { .. }]), "{:?}", deleted.prompts);
+        assert!(matches!(deleted.prompts[..], [Prompt::TypeName { .. }]), "{:?}", deleted.prompts);
         assert_eq!(deleted.reply.result, Ok(Answer::Deleted { name: auth.into() }));
         assert_eq!(deleted.reply.warnings, []);
         let (status, answer) =
@@ -116,7 +116,11 @@ async fn what_cannot_be_taken_back_is_asked_first() {
         assert_eq!(operator.refused(line).await.code, Code::ConfirmationNeeded, "{line}");
     }
     operator.asking = Asking::Agreed;
-    operator.must("agent delete bot").await;
+    // A yes is not enough for what is lost for good.
+    assert_eq!(operator.refused("agent delete bot").await.code, Code::ConfirmationNeeded);
+    let other = operator.refused("agent delete bot --confirm bit").await;
+    assert_eq!(other.code, Code::Declined);
+    operator.must("agent delete bot --confirm bot").await;
     operator.must("address delete other").await;
     assert_eq!(operator.refused("address delete other").await.code, Code::NothingFound);
 }

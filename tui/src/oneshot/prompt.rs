@@ -77,7 +77,18 @@ impl<'a> Prompter<'a> {
         match prompt {
             Prompt::Secret { what } => self.secret(what).await.map(Answered::Secret),
             Prompt::Confirm { lines, question } => self.confirm(&lines, &question).await,
-            Prompt::TypeAmount { lines, amount } => self.type_amount(&lines, &amount).await,
+            Prompt::TypeAmount { lines, amount } => {
+                let question = format!("Type the amount to approve it ({amount}): ");
+                let else_ = "This payment is approved by its amount and nobody can be asked here: add \
+                             --confirm <amount>.";
+                self.type_it(&lines, &question, (else_, "--confirm <amount>")).await
+            }
+            Prompt::TypeName { lines, name } => {
+                let question = format!("Type its name to go on ({name}): ");
+                let else_ = "This cannot be taken back and nobody can be asked here: add --confirm \
+                             <name>.";
+                self.type_it(&lines, &question, (else_, "--confirm <name>")).await
+            }
         }
     }
 
@@ -101,18 +112,20 @@ impl<'a> Prompter<'a> {
     }
 
     /// `--yes` answers ordinary questions; this one exists because it is not ordinary.
-    async fn type_amount(&mut self, lines: &[String], amount: &str) -> Result<Answered, Stop> {
+    async fn type_it(
+        &mut self,
+        lines: &[String],
+        question: &str,
+        (message, hint): (&'static str, &'static str),
+    ) -> Result<Answered, Stop> {
         match self.options.asking {
             Asking::Interactive if self.terminal.is_there() => {
-                let question = format!("Type the amount to approve it ({amount}): ");
-                let typed = self.ask_about(lines, &question).await?;
+                let typed = self.ask_about(lines, question).await?;
                 Ok(Answered::Secret(Secret(Zeroizing::new(typed.into_bytes()))))
             }
             Asking::Interactive | Asking::Silent | Asking::Agreed => {
                 self.show(lines);
-                let message = "This payment is approved by its amount and nobody can be asked here: add \
-                               --confirm <amount>.";
-                Err(nobody(message, "--confirm <amount>"))
+                Err(nobody(message, hint))
             }
         }
     }

@@ -113,6 +113,14 @@ impl Dialogue {
             .map_err(|_not_text| Fault::because(Code::BadInput, "The amount must be digits."))
     }
 
+    /// Has a name typed; answers what was typed.
+    pub async fn typed_name(&mut self, lines: Vec<String>, name: &str) -> Result<String, Fault> {
+        self.ask(Prompt::TypeName { lines, name: name.to_owned() }).await?;
+        let bytes = self.secret_answer().await?;
+        String::from_utf8(bytes.to_vec())
+            .map_err(|_not_text| Fault::because(Code::BadInput, "The name must be UTF-8 text."))
+    }
+
     /// Hands a secret to the operator; the reply that follows names its field.
     pub async fn hand_out(&self, bytes: Zeroizing<Vec<u8>>) -> Result<(), Fault> {
         let frame = Frame::Secret { id: self.id, bytes };

@@ -39,9 +39,9 @@ pub(super) async fn run(
             let agent = find(engine, &agent)?;
             edit(engine, &agent, policy, address).await
         }
-        AgentOrder::Delete { agent } => {
+        AgentOrder::Delete { agent, confirm } => {
             let agent = find(engine, &agent)?;
-            delete(engine, &agent, dialogue).await
+            delete(engine, &agent, confirm, dialogue).await
         }
         AgentOrder::Instructions { agent, regenerate } => {
             let agent = find(engine, &agent)?;
@@ -97,13 +97,14 @@ async fn edit(
 async fn delete(
     engine: &Arc<Shared>,
     agent: &Agent,
+    confirm: Option<String>,
     dialogue: &mut Dialogue,
 ) -> Result<Done, Fault> {
     let lines = vec![
         format!("agent {} ({})", agent.id, agent.name),
         "Its credentials end at once. What it did stays in the history.".to_owned(),
     ];
-    super::agree(dialogue, lines, "Delete it?").await?;
+    super::type_name(dialogue, lines, agent.name.as_str(), confirm).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     act(engine, Action::DeleteAgent { agent: agent.id.clone() }).await?;
     // Slips of the others went stale with it.

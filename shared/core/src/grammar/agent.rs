@@ -61,8 +61,13 @@ pub enum AgentOrder {
         #[arg(long, value_name = "LABEL", group = "change")]
         address: Option<Name>,
     },
-    /// Delete an agent; what it did stays in the history.
-    Delete { agent: Name },
+    /// Delete an agent for good; what it did stays in the history.
+    Delete {
+        agent: Name,
+        /// Its name once more, where nobody is there to type it.
+        #[arg(long, value_name = "NAME")]
+        confirm: Option<String>,
+    },
     /// Refuse everything an agent asks until `agent resume`.
     Suspend { agent: Name },
     /// Let a suspended agent work again.

@@ -89,6 +89,14 @@ fn dialogs() {
         stage.wait(GUARD_MS);
         looks("question", &stage);
 
+        let prompt = Prompt::TypeName {
+            lines: vec!["agent ABC123 (report bot)".into(), "Its credentials end at once.".into()],
+            name: "report bot".into(),
+        };
+        stage.frame(ToClient::Prompt { id, prompt });
+        stage.keys("report b");
+        looks("type_name", &stage);
+
         let mut stage = Stage::full(size);
         stage.keys("?");
         looks("help", &stage);

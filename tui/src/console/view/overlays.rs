@@ -17,6 +17,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
     let (lines, ask): (&[String], String) = match &question.prompt {
         Prompt::Confirm { lines, question } => (lines, question.clone()),
         Prompt::TypeAmount { lines, amount } => (lines, format!("Type the amount, {amount}:")),
+        Prompt::TypeName { lines, name } => (lines, format!("Type its name to go on, {name}:")),
         Prompt::Secret { what } => (&[], wanted(*what, question.first.is_some()).to_owned()),
     };
     let mut rows: Vec<(String, Role)> = lines
