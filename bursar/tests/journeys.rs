@@ -32,7 +32,7 @@ fn journey(name: &str) {
     let done = command.arg(script).env("BIN", bin).stdin(Stdio::null()).output().expect("bash");
     let said = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{said}\n{}", String::from_utf8_lossy(&done.stderr));
-    println!("{said}");
+    eprintln!("{said}");
 }
 
 #[test]
