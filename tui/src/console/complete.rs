@@ -43,12 +43,29 @@ pub(crate) fn complete(line: &str, server: &Server) -> Completed {
     Completed { line: format!("{before}{grown}"), choices }
 }
 
+/// How the command that is being written goes on, once it is one.
+pub(crate) fn usage(line: &str) -> Option<String> {
+    let mut node = Order::tree();
+    let mut path = String::new();
+    for word in line.split_whitespace() {
+        let Some(below) = node.find_subcommand(word) else { break };
+        path = format!("{path}{} ", below.get_name());
+        node = below.clone();
+    }
+    if path.is_empty() || node.has_subcommands() {
+        return None;
+    }
+    let usage = node.render_usage().to_string();
+    let (_name, rest) = usage.split_once(node.get_name())?;
+    Some(format!("{path}{}", rest.split_whitespace().collect::<Vec<_>>().join(" ")))
+}
+
 /// Names that may stand here. Whoever has a space in his name is quoted as in a shell.
 fn names(command: &str, before: &str, server: &Server) -> Vec<String> {
     let requests = || server.queue.iter().map(|row| row.request.id.chars().take(8).collect());
     let agents = server.agents.iter().flatten();
     let policies = || server.policies.iter().flatten().map(|row| row.name.clone());
-    let labels = || server.balances.iter().flatten().map(|row| row.label.clone());
+    let labels = || server.addresses.iter().flatten().map(|row| row.label.clone());
     let names: Vec<String> = match command {
         "approve" | "deny" => requests().collect(),
         _policy if before.starts_with("policy ") => policies().collect(),
@@ -88,6 +105,11 @@ mod tests {
         assert_eq!(line, "agent re");
         assert!(several >= 3, "register, resume, renew");
         assert_eq!(of("policy create p --da"), ("policy create p --day ".to_owned(), 1));
+        assert_eq!(
+            usage("agent commission reader").as_deref(),
+            Some("agent commission <AGENT> <POLICY> <LABEL>")
+        );
+        assert_eq!((usage("agent"), usage("nonsense"), usage("")), (None, None, None));
         assert_eq!(of("nonsense x"), ("nonsense x".to_owned(), 0));
     }
 }

@@ -49,27 +49,30 @@ impl Stage {
             held(2, 223_000, |card| card.type_amount = true),
             held(3, 47_000, |card| card.obstacle = Some("Exceeds per-request maximum".into())),
         ];
-        for (_id, order) in std::mem::take(&mut stage.sent) {
+        while let Some((id, order)) = (!stage.sent.is_empty()).then(|| stage.sent.remove(0)) {
             let answer = match &order {
                 Order::Status => Answer::Status(fixtures::status()),
                 Order::Requests(_) => Answer::Requests { requests: waiting.clone() },
                 Order::Agent(_) => Answer::Agents { agents: vec![fixtures::agent()] },
+                Order::Address(_) => Answer::Addresses { addresses: vec![fixtures::address()] },
+                Order::Balances(_) => {
+                    Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }
+                }
                 Order::Policy(_) => Answer::Policies { policies: vec![fixtures::policy()] },
                 Order::History(_) => Answer::History(HistoryAnswer {
                     requests: vec![more_fixtures::history_row()],
                     more: false,
                 }),
-                Order::Activity(_) => {
+                Order::Activity(order) if order.before.is_none() => {
                     Answer::Activity(ActivityAnswer { entries: feed(40, 30), more: true })
                 }
+                // Nobody has answered yet.
+                Order::Activity(_) | Order::Watch(_) => continue,
+                Order::Config(_) => Answer::Setting(fixtures::notices("all")),
                 other => panic!("{other:?}"),
             };
-            stage.answer(_id, Ok(answer));
+            stage.answer(id, Ok(answer));
         }
-        let balances = stage.sent.iter().find(|(_, order)| matches!(order, Order::Balances(_)));
-        let (id, _order) = balances.expect("balances are asked for").clone();
-        stage.answer(id, Ok(Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }));
-        stage.sent.clear();
         stage
     }
 

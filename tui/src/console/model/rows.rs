@@ -2,8 +2,8 @@
 
 use bursar_core::answers::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 use bursar_core::grammar::{
-    ActivityOrder, AgentOrder, BalancesOrder, ConfigOrder, HistoryFilter, HistoryOrder, Order,
-    PolicyOrder, RequestsOrder,
+    ActivityOrder, AddressOrder, AgentOrder, BalancesOrder, ConfigOrder, HistoryFilter,
+    HistoryOrder, Order, PolicyOrder, RequestsOrder,
 };
 use bursar_core::settings::keys::Key;
 
@@ -26,6 +26,7 @@ pub(crate) fn order_of(topic: Topic) -> Order {
             Order::History(HistoryOrder { filter, export: None })
         }
         Topic::Feed => Order::Activity(ActivityOrder { before: None, limit: Some(PAGE_ROWS) }),
+        Topic::Addresses => Order::Address(AddressOrder::List),
         Topic::Notices => {
             Order::Config(ConfigOrder::Get { key: Key::ConsoleNotify, reveal: false })
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bursar_core::answers::{
-    ActivityRow, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer, RequestAnswer,
-    StatusAnswer,
+    ActivityRow, AddressAnswer, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer,
+    RequestAnswer, StatusAnswer,
 };
 use bursar_core::settings::Notices;
 
@@ -22,18 +22,20 @@ pub(crate) enum Topic {
     Policies,
     Sent,
     Feed,
+    Addresses,
     Balances,
     Notices,
 }
 
 impl Topic {
-    pub(crate) const ALL: [Topic; 8] = [
+    pub(crate) const ALL: [Topic; 9] = [
         Topic::Status,
         Topic::Requests,
         Topic::Agents,
         Topic::Policies,
         Topic::Sent,
         Topic::Feed,
+        Topic::Addresses,
         Topic::Balances,
         Topic::Notices,
     ];
@@ -72,6 +74,8 @@ pub(crate) struct Server {
     pub(crate) status: Option<StatusAnswer>,
     /// In the order in which they came: new ones never move the others.
     pub(crate) queue: Vec<Waiting>,
+    /// The addresses themselves, also while nobody can tell what they hold.
+    pub(crate) addresses: Option<Vec<AddressAnswer>>,
     pub(crate) balances: Option<Vec<HoldingsAnswer>>,
     pub(crate) agents: Option<Vec<AgentAnswer>>,
     pub(crate) policies: Option<Vec<PolicyAnswer>>,
@@ -100,6 +104,7 @@ impl Server {
                 self.sent = Some(history.requests);
             }
             (Topic::Balances, Answer::Balances { addresses }) => self.balances = Some(addresses),
+            (Topic::Addresses, Answer::Addresses { addresses }) => self.addresses = Some(addresses),
             (Topic::Feed, Answer::Activity(page)) => {
                 self.was_asked |= page.entries.iter().any(is_asked);
                 self.feed.page(page.entries, self.looked_at);
@@ -202,7 +207,7 @@ pub(crate) fn touched(kind: &str) -> &'static [Topic] {
         "settlement" => &[Topic::Sent, Topic::Balances],
         "agent" | "allowance" => &[Topic::Agents, Topic::Status, Topic::Requests],
         "policy" => &[Topic::Policies, Topic::Agents, Topic::Requests],
-        "address" => &[Topic::Balances, Topic::Status, Topic::Agents],
+        "address" => &[Topic::Addresses, Topic::Balances, Topic::Status, Topic::Agents],
         "network" => &[Topic::Balances, Topic::Policies, Topic::Requests],
         "frozen" | "thawed" => &[Topic::Status, Topic::Requests],
         _wallet_or_setting => &[Topic::Status],

@@ -41,7 +41,7 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
     let works = agents.iter().any(|agent| agent.policy.is_some());
     // What the names are by now; else what we would call them.
     let quoted = |name: &str| shlex::try_quote(name).map_or_else(|_nul| String::new(), Into::into);
-    let label = server.balances.iter().flatten().map(|row| row.label.as_str()).next();
+    let label = server.addresses.iter().flatten().map(|row| row.label.as_str()).next();
     let label = quoted(label.unwrap_or("research"));
     let policy = quoted(policies.first().map_or("careful", |policy| policy.name.as_str()));
     let agent = quoted(agents.first().map_or("reader", |agent| agent.name.as_str()));

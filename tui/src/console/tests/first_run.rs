@@ -2,7 +2,6 @@
 
 use bursar_core::answers::*;
 use bursar_core::grammar::Order;
-use bursar_core::settings::keys::Key;
 use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
 use zeroize::Zeroizing;
@@ -33,6 +32,10 @@ fn after(done: usize, size: (u16, u16)) -> Stage {
             Order::Agent(_) => Answer::Agents { agents: Vec::new() },
             Order::Policy(_) if done > 3 => Answer::Policies { policies: vec![fixtures::policy()] },
             Order::Policy(_) => Answer::Policies { policies: Vec::new() },
+            Order::Address(_) if done > 2 => {
+                Answer::Addresses { addresses: vec![fixtures::address()] }
+            }
+            Order::Address(_) => Answer::Addresses { addresses: Vec::new() },
             Order::Balances(_) => Answer::Balances { addresses: holdings.clone() },
             Order::History(_) => {
                 Answer::History(HistoryAnswer { requests: Vec::new(), more: false })
@@ -40,14 +43,7 @@ fn after(done: usize, size: (u16, u16)) -> Stage {
             Order::Activity(_) => {
                 Answer::Activity(ActivityAnswer { entries: Vec::new(), more: false })
             }
-            Order::Config(_) => Answer::Setting(SettingAnswer {
-                key: Key::ConsoleNotify.to_string(),
-                value: "bell".into(),
-                value_unknown_reason: None,
-                source: "file".into(),
-                default: String::new(),
-                help: String::new(),
-            }),
+            Order::Config(_) => Answer::Setting(fixtures::notices("bell")),
             Order::Watch(_) => continue,
             other => panic!("{other:?}"),
         };

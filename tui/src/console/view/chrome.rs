@@ -4,6 +4,7 @@ use ratatui::layout::Rect;
 
 use super::overlays;
 use super::paint::Paint;
+use crate::console::complete;
 use crate::console::keymap::{self, Context};
 use crate::console::model::overlay::Overlay;
 use crate::console::model::setup;
@@ -71,6 +72,11 @@ pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 
 pub(super) fn bar(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let here = context(model);
+    let line = model.line.as_ref().filter(|_line| here == Context::Line);
+    if let Some(usage) = line.and_then(|line| complete::usage(&line.text())) {
+        paint.text(area, 0, 0, &usage, Role::Quiet);
+        return;
+    }
     let only_look = model.setup.observe || !model.may_decide() || !model.is_armed();
     let mut keys = keymap::bar(here, only_look);
     if here == Context::Panes && setup::is_open(model) && !model.setup.observe {

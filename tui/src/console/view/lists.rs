@@ -38,9 +38,19 @@ fn list(
             None => (empty.to_owned(), Role::Quiet),
         };
         let room = usize::from(inside.width.saturating_sub(2));
-        for (row, line) in wrapped(&text, room, 0).iter().enumerate() {
+        let mut lines: Vec<(String, Role)> =
+            wrapped(&text, room, 0).into_iter().map(|line| (line, role)).collect();
+        if pane == Pane::Balances {
+            // Where to send money is known all the same.
+            for known in model.server.addresses.iter().flatten() {
+                lines.push((String::new(), Role::Plain));
+                lines.push((known.label.clone(), Role::Plain));
+                lines.push((known.address.clone(), Role::Plain));
+            }
+        }
+        for (row, (line, role)) in lines.iter().enumerate() {
             let row = u16::try_from(row).unwrap_or(u16::MAX).saturating_add(1);
-            paint.text(inside, 1, row, line, role);
+            paint.text(inside, 1, row, line, *role);
         }
         return;
     }

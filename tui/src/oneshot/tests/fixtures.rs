@@ -13,6 +13,17 @@ pub(crate) const ID: &str = "0123abcd-4567-4890-8bcd-ef0123456789";
 pub(crate) const PHRASE: &str =
     "legal winner thank year wave sausage worth useful legal winner thank yellow";
 
+pub(crate) fn notices(value: &str) -> SettingAnswer {
+    SettingAnswer {
+        key: "console.notify".into(),
+        value: value.into(),
+        value_unknown_reason: None,
+        source: "file".into(),
+        default: "all".into(),
+        help: String::new(),
+    }
+}
+
 pub(crate) fn wallet() -> WalletAnswer {
     WalletAnswer { exists: true, name: Some("main".into()), locked: false, seeds: 1, addresses: 2 }
 }
