@@ -4,6 +4,8 @@
 mod accounts;
 #[path = "operator/activity.rs"]
 mod activity;
+#[path = "operator/cards.rs"]
+mod cards;
 #[path = "operator/doctor.rs"]
 mod doctor;
 #[path = "operator/forged.rs"]

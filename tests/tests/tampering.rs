@@ -11,6 +11,9 @@ mod forger;
 #[path = "tampering/forgeries.rs"]
 mod forgeries;
 #[cfg(test)]
+#[path = "tampering/payees.rs"]
+mod payees;
+#[cfg(test)]
 #[path = "tampering/rollbacks.rs"]
 mod rollbacks;
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! The card of a held request: decoded here once, so that every screen says the same.
 
-use bursar_core::card::{self, Card, Change, Lane, Terms};
+use alloy_primitives::Address;
+use bursar_core::card::{self, Balance, Card, Change, Lane, Terms};
 use bursar_core::ids::Name;
-use bursar_core::money::Usd;
-use bursar_core::time::Moment;
+use bursar_core::money::{Atoms, TokenAmount, Usd};
+use bursar_core::text;
+use bursar_core::time::{Moment, Utc};
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
 use crate::decide::obstacle;
@@ -13,11 +15,27 @@ use crate::state::State;
 /// Below it no amount is typed, unless the operator set it so.
 const TYPED_FROM: Usd = Usd::dollars(5);
 
+/// The label of an address of this wallet.
+fn own(state: &State, address: Address) -> Option<Name> {
+    let mut known = state.wallet.as_ref()?.addresses.values();
+    known.find(|known| known.address == address).map(|known| known.label.clone())
+}
+
 /// The label that the paying address has now: another one may have taken the one it had.
 fn label_now(state: &State, request: &Request) -> Name {
-    let known = state.wallet.as_ref().into_iter().flat_map(|wallet| wallet.addresses.values());
-    let paying = known.into_iter().find(|known| known.address == request.from);
-    paying.map_or_else(|| request.label.clone(), |known| known.label.clone())
+    own(state, request.from).unwrap_or_else(|| request.label.clone())
+}
+
+/// What the paying address holds of the request's asset, and what it would hold after.
+pub fn balance(request: &Request, held: TokenAmount, symbol: &str, read: Utc) -> Balance {
+    let after = held.atoms.0.checked_sub(request.ask.amount.0);
+    let after = after.map(|left| TokenAmount { atoms: Atoms(left), decimals: held.decimals });
+    Balance {
+        before: held.to_string(),
+        after: after.map(|after| after.to_string()),
+        symbol: symbol.to_owned(),
+        read: text::utc(read),
+    }
 }
 
 /// What an approval of `request` would do now. `None` if the request does not wait, or if its agent or
@@ -66,5 +84,11 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         expires_in_seconds: deadline.left_ms(moment).div_ceil(1000),
         type_amount: request.ask.usd >= typed_from,
         digest,
+        payee_label: own(state, request.ask.payee),
+        // Whoever shows the card adds what he knows: no decision may rest on either.
+        paid_before: None,
+        paid_before_unknown_reason: None,
+        balance: None,
+        balance_unknown_reason: None,
     })
 }

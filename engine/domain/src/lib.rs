@@ -15,6 +15,7 @@ pub mod command;
 pub mod decide;
 pub mod event;
 pub mod idempotency;
+pub mod payees;
 pub mod refusal;
 pub mod requests;
 pub mod settlement;

@@ -17,6 +17,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
 use bursar_core::time::Moment;
 use bursar_domain::apply::Touched;
+use bursar_domain::payees::{self, Tally};
 use bursar_domain::settlement::Stage;
 use bursar_domain::{
     Action, Command, Decision, Effect, Entry, Event, Refusal, Reply, Request, State, Status, apply,
@@ -79,7 +80,7 @@ impl Core {
         edition: &Edition,
         gate: Arc<Gate>,
     ) -> Result<Self, JournalError> {
-        let journal = Journal::open(store)?;
+        let mut journal = Journal::open(store)?;
         let fresh = || State::new(edition.networks_on.iter().copied());
         let (mut state, from) = match journal.snapshot()? {
             Some(snapshot) => match postcard::from_bytes::<State>(&snapshot.state) {
@@ -94,6 +95,9 @@ impl Core {
         let _proof = journal.replay(from, |entry| {
             apply(&mut state, entry);
         })?;
+        if let Err(failure) = journal.complete_payees(fresh()) {
+            tracing::warn!(%failure, "who was paid before is not known");
+        }
         let core = Self {
             state,
             journal,
@@ -284,6 +288,7 @@ impl Core {
             self.journal.note_report(identity);
         }
         let touched = apply(&mut self.state, &entry);
+        self.journal.note_payment(&entry, touched.as_ref())?;
         match &touched {
             Some(Touched::Request(request)) => self.journal.note(request, new)?,
             Some(Touched::Settlement(settlement)) => self.journal.note_settlement(settlement)?,
@@ -431,6 +436,7 @@ impl Core {
         let mut state = State::new(self.state.networks_on.iter().copied());
         let mut wrong = None;
         let mut unknown = None;
+        let mut paid = Tally::new();
         let _proof = self.journal.replay(Head::default(), |entry| {
             let free = entry.seq > sealed.seq;
             if free && wrong.is_none() && !tail::may_follow_a_seal(&state, entry, moment) {
@@ -446,8 +452,18 @@ impl Core {
             if unknown.is_none() && moment.utc.since_ms(entry.at) < REPEATABLE_MS {
                 unknown = self.lost_ask(entry);
             }
-            apply(&mut state, entry);
+            let touched = apply(&mut state, entry);
+            payees::count(&mut paid, entry, touched.as_ref());
         })?;
+        match self.journal.correct_payees(paid) {
+            Ok(true) => {}
+            // It decides nothing, so it is no reason for payments to ask.
+            Ok(false) => tracing::warn!("the index of payees was wrong: it was made anew"),
+            Err(damage) => {
+                self.fail(&damage);
+                return Err(damage);
+            }
+        }
         wrong = wrong.or(unknown);
         if state != self.state {
             self.state = state;

@@ -1,6 +1,7 @@
 //! What an address holds, network by network: for showing, never for deciding. What cannot be read is told
 //! as unknown, with a reason in our own words; never as zero, never as an empty list.
 
+mod glance;
 mod merge;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,8 @@ use futures::future::{join, join_all};
 use tokio::time::{Instant, timeout_at};
 
 use crate::ports::{Chains, Explorers, Ports};
+use glance::Glances;
+pub use glance::{Glance, Whose};
 use merge::{known_tokens, merge, unknown};
 
 /// What an address holds on one network.
@@ -136,6 +139,7 @@ pub struct Funds {
     clock: Arc<dyn Clock>,
     /// A mutex and not an owner behind a channel: it is held for a look into the map.
     slots: Mutex<BTreeMap<(Address, ChainId), Arc<Slot>>>,
+    glances: Glances,
 }
 
 impl Funds {
@@ -145,6 +149,7 @@ impl Funds {
             explorers: ports.explorers.clone(),
             clock: Arc::clone(&ports.clock),
             slots: Mutex::default(),
+            glances: Glances::default(),
         }
     }
 
@@ -171,7 +176,11 @@ impl Funds {
             return Arc::clone(funds);
         }
         let funds = Arc::new(self.look(owner, network, deadline).await);
-        *latest = Some((self.clock.mono_ms(), Arc::clone(&funds)));
+        let now = self.clock.now();
+        *latest = Some((now.mono_ms, Arc::clone(&funds)));
+        if funds.failure().is_none() {
+            self.glances.note((owner, network.chain), &now, &funds);
+        }
         funds
     }
 

@@ -9,6 +9,7 @@
 mod codec;
 mod memory;
 mod page;
+mod payees;
 mod redb_store;
 mod seal;
 mod slip;
@@ -29,7 +30,7 @@ pub(crate) use page::page;
 pub use redb_store::{RedbStore, look};
 pub use slip::Slip;
 use store::id_key;
-pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitRequest};
+pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest};
 
 /// Room for most records and entries without growing.
 const RECORD_BYTES: usize = 1024;

@@ -6,6 +6,7 @@ mod addresses;
 mod agents;
 mod audit;
 mod balances;
+mod cards;
 mod config;
 mod describe;
 pub mod doctor;
@@ -94,7 +95,7 @@ async fn dispatch(
         Order::Policy(order) => policies::run(engine, order).await,
         Order::Agent(order) => agents::run(engine, order, dialogue).await,
         Order::Server(order) => server::server(engine, order).await,
-        Order::Requests(order) => requests::list(engine, &order),
+        Order::Requests(order) => requests::list(engine, &order).await,
         Order::Approve(order) => requests::approve(engine, &order, dialogue).await,
         Order::Deny(order) => requests::deny(engine, &order, dialogue).await,
         Order::History(order) => history::run(engine, order, dialogue).await,

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use bursar_core::ids::{Name, RequestId};
 use bursar_core::limits::SNAPSHOT_EVERY;
 use bursar_core::money::{Atoms, Usd};
+use bursar_core::networks::ChainId;
 use bursar_core::time::{LocalDay, Moment, Utc};
 use bursar_domain::idempotency::Identity;
+use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Action, PaymentAsk, Request, State, Status};
 use bursar_engine::core::Core;
 use bursar_engine::edition::Edition;
@@ -107,6 +109,7 @@ fn suite(store: &mut dyn Store) {
     assert_eq!(found(&key(10, 1)), None, "a forgotten day");
     assert_eq!(found(&key(11, 1)), Some(2), "a day that is kept");
     assert_eq!(store.forgotten().unwrap(), 11);
+    payees(store, head);
     let latest: Vec<u64> = store.reader().latest(2).unwrap().iter().map(|r| r.seq).collect();
     assert_eq!(latest, [3, 2]);
     let mut seen = Vec::new();
@@ -117,6 +120,36 @@ fn suite(store: &mut dyn Store) {
         })
         .unwrap();
     assert_eq!(seen, [b"two".to_vec(), b"three".to_vec()]);
+}
+
+/// The rows of payees after the third entry.
+fn payees(store: &mut dyn Store, head: impl Fn(u64) -> Head) {
+    let payee = |tail: u8| Payee { chain: ChainId(8453), address: [tail; 20].into() };
+    let paid = |times: u64| Paid { times, first: Utc(1), last: Utc(2), usd: Usd(times) };
+    let rows = |store: &dyn Store| {
+        let mut rows = Vec::new();
+        store.payees(&mut |payee, paid| rows.push((payee, paid.unwrap()))).unwrap();
+        rows
+    };
+    assert_eq!(store.payees_through().unwrap(), head(3), "it goes with the head from the first");
+    let first = [(payee(1), paid(1)), (payee(2), paid(2))].into();
+    store.commit(&Batch { head: head(3), payees: first, ..Batch::default() }).unwrap();
+    let newer = [(payee(2), paid(3))].into();
+    store.commit(&Batch { head: head(3), payees: newer, ..Batch::default() }).unwrap();
+    assert_eq!(rows(store), [(payee(1), paid(1)), (payee(2), paid(3))]);
+    assert_eq!(store.paid(&payee(2)).unwrap(), Some(paid(3)));
+    assert_eq!(store.reader().paid(&payee(2)).unwrap(), Some(paid(3)));
+    assert_eq!(store.reader().paid(&payee(3)).unwrap(), None);
+    let elsewhere = Payee { chain: ChainId(1), ..payee(2) };
+    assert_eq!(store.reader().paid(&elsewhere).unwrap(), None);
+    let anew = Batch {
+        head: head(3),
+        payees: [(payee(9), paid(9))].into(),
+        payees_anew: true,
+        ..Batch::default()
+    };
+    store.commit(&anew).unwrap();
+    assert_eq!(rows(store), [(payee(9), paid(9))]);
 }
 
 #[test]

@@ -118,6 +118,29 @@ pub struct Change {
     pub after: Usd,
 }
 
+/// What this wallet has authorized before to one address on one network, by whichever agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaidBefore {
+    pub times: u64,
+    /// RFC 3339, as is `last`; `None` before the first payment.
+    pub first: Option<String>,
+    pub last: Option<String>,
+    #[serde(with = "usd_text")]
+    pub usd: Usd,
+}
+
+/// What the paying address holds of the asset, as it was read last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Balance {
+    /// In whole coins, like `48.201200`.
+    pub before: String,
+    /// `None` where it is not enough.
+    pub after: Option<String>,
+    pub symbol: String,
+    /// RFC 3339.
+    pub read: String,
+}
+
 /// Everything an operator needs to decide one request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Card {
@@ -152,6 +175,12 @@ pub struct Card {
     pub expires_in_seconds: u64,
     /// From here on the operator types the amount to approve (setting `confirm_typing_above`).
     pub type_amount: bool,
+    /// The payee is this wallet's own address of that label.
+    pub payee_label: Option<Name>,
+    pub paid_before: Option<PaidBefore>,
+    pub paid_before_unknown_reason: Option<String>,
+    pub balance: Option<Balance>,
+    pub balance_unknown_reason: Option<String>,
     /// Hex; [`digest`] of what is shown.
     pub digest: String,
 }
@@ -177,6 +206,62 @@ pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
 }
 
 impl Card {
+    /// Nobody was ever paid at this address, as far as is known, and it is not this wallet's own.
+    pub fn is_first_payment(&self) -> bool {
+        self.payee_label.is_none() && self.paid_before.as_ref().is_some_and(|paid| paid.times == 0)
+    }
+
+    /// The paying address is known to hold less than what would leave it.
+    pub fn is_short(&self) -> bool {
+        self.balance.as_ref().is_some_and(|balance| balance.after.is_none())
+    }
+
+    fn payee_text(&self) -> String {
+        let date = |at: &Option<String>| {
+            let at = at.as_deref().unwrap_or_default();
+            at.split_once('T').map_or(at, |(date, _time)| date).to_owned()
+        };
+        let history = match &self.paid_before {
+            None => {
+                let why = self.paid_before_unknown_reason.as_deref().unwrap_or("nobody looked");
+                format!("earlier payments unknown: {why}")
+            }
+            Some(paid) if paid.times == 0 && self.payee_label.is_none() => {
+                "FIRST payment to this address: check it".to_owned()
+            }
+            Some(paid) if paid.times == 0 => "first payment to it".to_owned(),
+            Some(paid) if paid.times == 1 => {
+                format!("paid once ({} USD), on {}", paid.usd, date(&paid.first))
+            }
+            Some(paid) => format!(
+                "paid {} times ({} USD), first {}, last {}",
+                paid.times,
+                paid.usd,
+                date(&paid.first),
+                date(&paid.last)
+            ),
+        };
+        match &self.payee_label {
+            Some(label) => format!("this wallet's own address ({label}); {history}"),
+            None => history,
+        }
+    }
+
+    fn balance_text(&self) -> String {
+        match &self.balance {
+            None => {
+                let why = self.balance_unknown_reason.as_deref().unwrap_or("nobody looked");
+                format!("unknown: {why}")
+            }
+            Some(Balance { before, after: Some(after), symbol, read }) => {
+                format!("{before} -> {after} {symbol}  (read {read})")
+            }
+            Some(Balance { before, after: None, symbol, read }) => {
+                format!("{before} {symbol}: NOT ENOUGH for it  (read {read})")
+            }
+        }
+    }
+
     /// The card as lines of text, for every place that shows it. Foreign text is quoted.
     pub fn lines(&self) -> Vec<String> {
         let url = |text: &Option<String>| match text {
@@ -195,6 +280,7 @@ impl Card {
             row("leaves", format!("{} on {}", self.amount, self.network_title)),
             row("from", format!("{} ({})", self.terms.address, self.label)),
             row("to", self.terms.payee.clone()),
+            row("payee", self.payee_text()),
             row("token", self.terms.asset.clone()),
             row("request", format!("{}  (text from the agent)", url(&self.terms.request_url))),
             row("resource", format!("{}  (text from the merchant)", url(&self.terms.resource_url))),
@@ -210,6 +296,7 @@ impl Card {
                     )
                 },
             ),
+            row("balance", self.balance_text()),
             row(
                 "policy",
                 format!(
@@ -279,5 +366,108 @@ mod tests {
         }
         assert_ne!(digest(&terms(), HoldReason::LongValidity, 7), before);
         assert_ne!(digest(&terms(), HoldReason::AboveThreshold, 8), before);
+    }
+
+    fn card() -> Card {
+        let terms = terms();
+        Card {
+            id: "01234567-89ab-4cde-8f01-23456789abcd".parse().unwrap(),
+            digest: digest(&terms, HoldReason::AboveThreshold, 7),
+            terms,
+            hold: HoldReason::AboveThreshold,
+            obstacle: None,
+            policy: "p".parse().unwrap(),
+            policy_version: 7,
+            agent_name: "bot".parse().unwrap(),
+            label: "pay".parse().unwrap(),
+            network_title: "Base".into(),
+            amount: "1.500000 USDC".into(),
+            unpriced: false,
+            usd: Usd(1_500_000),
+            spent: Change { before: Usd(0), after: Usd(1_500_000) },
+            daily_limit: Usd(5_000_000),
+            per_request_max: Usd(2_000_000),
+            auto_below: Usd(500_000),
+            reserved: Usd(1_500_000),
+            expires_in_seconds: 60,
+            type_amount: false,
+            payee_label: None,
+            paid_before: None,
+            paid_before_unknown_reason: None,
+            balance: None,
+            balance_unknown_reason: None,
+        }
+    }
+
+    /// The row of this name, and the one before it.
+    fn row(card: &Card, name: &str) -> (String, String) {
+        let lines = card.lines();
+        let place = lines.iter().position(|line| line.starts_with(name)).unwrap();
+        let before = lines[place - 1].split(' ').next().unwrap().to_owned();
+        (lines[place].clone(), before)
+    }
+
+    #[test]
+    fn the_payee_stands_after_its_address_with_what_is_known_of_it() {
+        let paid = |times: u64| PaidBefore {
+            times,
+            first: (times > 0).then(|| "2026-10-02T08:15:00Z".to_owned()),
+            last: (times > 0).then(|| "2026-11-19T17:40:12Z".to_owned()),
+            usd: Usd(1_500_000 * times),
+        };
+        let mut card = card();
+        for (known, why, first, row_wanted) in [
+            (Some(paid(0)), None, true, "FIRST payment to this address: check it"),
+            (Some(paid(1)), None, false, "paid once (1.50 USD), on 2026-10-02"),
+            (
+                Some(paid(14)),
+                None,
+                false,
+                "paid 14 times (21.00 USD), first 2026-10-02, last 2026-11-19",
+            ),
+            (None, Some("no index"), false, "earlier payments unknown: no index"),
+        ] {
+            card.paid_before = known;
+            card.paid_before_unknown_reason = why.map(str::to_owned);
+            assert_eq!(row(&card, "payee"), (format!("payee      {row_wanted}"), "to".to_owned()));
+            assert_eq!(card.is_first_payment(), first, "{row_wanted}");
+        }
+        card.paid_before = Some(paid(0));
+        card.payee_label = Some("savings".parse().unwrap());
+        let own = "payee      this wallet's own address (savings); first payment to it";
+        assert_eq!(row(&card, "payee").0, own);
+        assert!(!card.is_first_payment(), "nobody is warned of himself");
+    }
+
+    #[test]
+    fn the_balance_stands_after_the_day_and_is_never_zero_for_want_of_an_answer() {
+        let mut card = card();
+        card.balance_unknown_reason = Some("The network did not answer in time.".to_owned());
+        let (line, before) = row(&card, "balance");
+        assert_eq!(line, "balance    unknown: The network did not answer in time.");
+        assert_eq!((before.as_str(), card.is_short()), ("today", false));
+        let mut balance = Balance {
+            before: "48.201200".into(),
+            after: Some("46.701200".into()),
+            symbol: "USDC".into(),
+            read: "2026-11-19T17:40:12Z".into(),
+        };
+        card.balance = Some(balance.clone());
+        let enough = "balance    48.201200 -> 46.701200 USDC  (read 2026-11-19T17:40:12Z)";
+        assert_eq!((row(&card, "balance").0.as_str(), card.is_short()), (enough, false));
+        (balance.before, balance.after) = ("0.400000".into(), None);
+        card.balance = Some(balance);
+        let short = "balance    0.400000 USDC: NOT ENOUGH for it  (read 2026-11-19T17:40:12Z)";
+        assert_eq!((row(&card, "balance").0.as_str(), card.is_short()), (short, true));
+    }
+
+    #[test]
+    fn what_is_unknown_is_null_with_its_reason_beside_it() {
+        let mut card = card();
+        card.balance_unknown_reason = Some("why".to_owned());
+        let told = serde_json::to_value(&card).unwrap();
+        assert!(told["balance"].is_null() && told["paid_before"].is_null());
+        assert_eq!(told["balance_unknown_reason"], "why");
+        assert_eq!(serde_json::from_value::<Card>(told).unwrap(), card);
     }
 }

@@ -101,6 +101,12 @@ pub const FUNDS_WAIT_MS: u64 = 10_000;
 /// How long an address's balances are told without asking again: about a block, and asking in a loop then
 /// costs our nodes one question in that time.
 pub const FUNDS_FRESH_MS: u64 = 2_000;
+/// How long a card waits for the balance that it shows.
+pub const GLANCE_WAIT_MS: u64 = 1_000;
+/// How long cards show a balance, or that there is none, without asking again.
+pub const GLANCE_FRESH_MS: u64 = 10_000;
+/// How old a balance may be on a card, with its time, where nothing newer can be had.
+pub const GLANCE_KEPT_MS: u64 = 600_000;
 /// Addresses and networks whose latest balances are remembered.
 pub const FUNDS_KEPT: usize = 1024;
 /// Addresses whose balances one command looks up: its answer, on every network there is, fits into a frame.

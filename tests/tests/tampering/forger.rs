@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
 const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
 const INDEX: TableDefinition<'_, &[u8], u64> = TableDefinition::new("index");
+const PAYEES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payees");
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
 /// The version that begins each entry and each snapshot.
@@ -107,6 +108,48 @@ impl Forger {
             bursar_domain::apply(&mut state, &entry);
         }
         state
+    }
+
+    /// Says that an address was paid so often, in the place of what is said of it.
+    pub(crate) fn pay(&self, chain: u64, payee: [u8; 20], times: u64) {
+        let write = self.db.begin_write().unwrap();
+        {
+            let key = [&chain.to_be_bytes()[..], &payee].concat();
+            // How often, the first and the last time, and how much.
+            let row = postcard::to_allocvec(&(times, 0_i64, 0_i64, 1_000_000_u64)).unwrap();
+            let mut table = write.open_table(PAYEES).unwrap();
+            table.insert(key.as_slice(), row.as_slice()).unwrap();
+        }
+        write.commit().unwrap();
+    }
+
+    /// Forgets whom the wallet has paid, and says that this is all there is to know.
+    pub(crate) fn forget_payees(&self) {
+        let write = self.db.begin_write().unwrap();
+        write.open_table(PAYEES).unwrap().retain(|_payee, _row| false).unwrap();
+        write.commit().unwrap();
+    }
+
+    /// How many rows there are.
+    pub(crate) fn payees(&self) -> usize {
+        self.db.begin_read().unwrap().open_table(PAYEES).unwrap().iter().unwrap().count()
+    }
+
+    /// As a version of the program leaves a journal that knows of no payees: `since` is what one that did
+    /// had written before.
+    pub(crate) fn without_payees(&self, since: Option<u64>) {
+        let write = self.db.begin_write().unwrap();
+        {
+            let mut meta = write.open_table(META).unwrap();
+            match since {
+                Some(seq) => drop(meta.insert("payees", place(seq, [7; 32]).as_slice()).unwrap()),
+                None => drop(meta.remove("payees").unwrap()),
+            }
+        }
+        if since.is_none() {
+            write.delete_table(PAYEES).unwrap();
+        }
+        write.commit().unwrap();
     }
 
     /// Forgets which asks were made.

@@ -7,6 +7,7 @@ use bursar_chain::clock::manual::ManualClock;
 use bursar_core::answers::{Answer, AuditAnswer, Warning};
 use bursar_core::card::HoldReason;
 use bursar_core::time::Utc;
+use bursar_engine::ports::{Faults, NoFaults};
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
 use bursar_tests::files::copy_folder;
@@ -73,13 +74,22 @@ impl Stage {
 
     /// Starts the engine; the wallet stays closed.
     pub(crate) async fn start(&mut self) {
-        let setup = Setup { clock: Arc::clone(&self.clock), ..Setup::default() };
+        self.start_with(Arc::new(NoFaults)).await;
+    }
+
+    pub(crate) async fn start_with(&mut self, faults: Arc<dyn Faults>) {
+        let setup = Setup { clock: Arc::clone(&self.clock), faults, ..Setup::default() };
         self.engine = Some(TestEngine::open(self.folder(), setup).await);
     }
 
     /// Starts the engine and opens the wallet, which must work; answers what was warned of.
     pub(crate) async fn open(&mut self) -> Vec<Warning> {
         self.start().await;
+        self.open_wallet().await
+    }
+
+    /// Opens the wallet of an engine that runs; answers what was warned of.
+    pub(crate) async fn open_wallet(&self) -> Vec<Warning> {
         let reply = self.operator().outcome("wallet open").await.reply;
         assert!(reply.result.is_ok(), "{:?}", reply.result);
         reply.warnings

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_core::ids::RequestId;
+use bursar_domain::payees::{Paid, Payee, Tally};
 use bursar_domain::{Request, Settlement};
 
 use super::Head;
+use super::payees::behind;
 use super::store::{
-    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitRequest, decode_record,
-    decode_settlement, id_key,
+    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest,
+    decode_record, decode_settlement, id_key,
 };
 
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ struct Tables {
     records: BTreeMap<u64, Vec<u8>>,
     settlements: BTreeMap<u64, Vec<u8>>,
     index: BTreeMap<Vec<u8>, u64>,
+    payees: Tally,
+    payees_through: Head,
     head: Head,
     seal: Option<Seal>,
     forgotten: u32,
@@ -86,8 +90,29 @@ impl Store for MemoryStore {
         bytes.map(|bytes| decode_settlement(&bytes)).transpose()
     }
 
+    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+        Ok(self.with(|tables| tables.payees.get(payee).copied()))
+    }
+
+    fn payees_through(&self) -> Result<Head, StoreError> {
+        Ok(self.with(|tables| tables.payees_through))
+    }
+
+    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+        let rows = self.with(|tables| tables.payees.clone());
+        rows.into_iter().for_each(|(payee, paid)| visit(payee, Some(paid)));
+        Ok(())
+    }
+
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.with(|tables| {
+            if batch.payees_anew {
+                tables.payees.clear();
+            }
+            tables.payees.extend(&batch.payees);
+            if batch.payees_anew || tables.payees_through == tables.head {
+                tables.payees_through = batch.head;
+            }
             tables.entries.extend(batch.entries.iter().cloned());
             tables.records.extend(batch.records.iter().cloned());
             tables.settlements.extend(batch.settlements.iter().cloned());
@@ -119,6 +144,15 @@ impl Reader for MemoryStore {
 
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
         Store::settlement(self, seq)
+    }
+
+    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+        self.with(|tables| {
+            if tables.payees_through != tables.head {
+                return Err(behind());
+            }
+            Ok(tables.payees.get(payee).copied())
+        })
     }
 
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
@@ -197,6 +231,18 @@ impl<S: Store> Store for FaultyStore<S> {
 
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
         self.inner.settlement(seq)
+    }
+
+    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+        self.inner.paid(payee)
+    }
+
+    fn payees_through(&self) -> Result<Head, StoreError> {
+        self.inner.payees_through()
+    }
+
+    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+        self.inner.payees(visit)
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {

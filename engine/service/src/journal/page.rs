@@ -52,6 +52,7 @@ mod tests {
 
     use bursar_core::ids::RequestId;
     use bursar_core::time::Utc;
+    use bursar_domain::payees::{Paid, Payee};
     use bursar_domain::{Event, Request, Settlement};
 
     use super::*;
@@ -80,6 +81,9 @@ mod tests {
         }
         fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
             self.0.settlement(seq)
+        }
+        fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+            self.0.paid(payee)
         }
         fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
             self.0.newest(visit)

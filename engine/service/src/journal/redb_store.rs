@@ -1,15 +1,18 @@
-//! The journal on disk. The only file that names redb.
+//! The journal on disk. The only room that names redb.
+
+mod payees;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
+use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
 use super::Head;
 use super::store::{
-    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitRequest, decode_head,
+    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest, decode_head,
     decode_record, decode_settlement, decode_snapshot, encode_head, encode_snapshot, id_key,
 };
 use crate::ports::Faults;
@@ -95,6 +98,19 @@ impl Store for RedbStore {
         settlement(&self.db, seq)
     }
 
+    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+        payees::one(&self.db.begin_read().map_err(failed)?, payee)
+    }
+
+    fn payees_through(&self) -> Result<Head, StoreError> {
+        let bytes = self.meta("payees")?;
+        Ok(bytes.and_then(|bytes| decode_head(&bytes)).unwrap_or_default())
+    }
+
+    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+        payees::all(&self.db.begin_read().map_err(failed)?, visit)
+    }
+
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.faults.reach("journal.before_commit").map_err(failed)?;
         let mut write = self.db.begin_write().map_err(failed)?;
@@ -136,6 +152,7 @@ fn write_batch(write: &redb::WriteTransaction, batch: &Batch) -> Result<(), Stor
         index.retain_in(b"h".as_slice()..end.as_slice(), |_key, _seq| false).map_err(failed)?;
     }
     let mut meta = write.open_table(META).map_err(failed)?;
+    payees::write(write, &mut meta, batch)?;
     if let Some(day) = batch.forget_before {
         meta.insert("forgotten", day.to_be_bytes().as_slice()).map_err(failed)?;
     }
@@ -165,6 +182,10 @@ impl Reader for RedbReader {
 
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
         settlement(&self.db, seq)
+    }
+
+    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+        payees::standing(&self.db.begin_read().map_err(failed)?, payee)
     }
 
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {

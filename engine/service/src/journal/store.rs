@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
+use bursar_domain::payees::{Paid, Payee, Tally};
 use bursar_domain::{Request, Settlement};
 
 use super::Head;
@@ -27,6 +28,10 @@ pub struct Batch {
     /// Id, identity of an ask or idempotency key → the entry that made the newest request of it; identity
     /// of a report → its entry.
     pub index: Vec<(Vec<u8>, u64)>,
+    /// What was authorized to each payee that the entries paid, all of it.
+    pub payees: Tally,
+    /// The rows of payees are these and no others: they stand for the head from now on.
+    pub payees_anew: bool,
     pub snapshot: Option<Snapshot>,
     /// Signed asks of days before this one are forgotten.
     pub forget_before: Option<u32>,
@@ -52,6 +57,9 @@ pub type Visit<'a> = dyn FnMut(&[u8]) -> bool + 'a;
 /// Visits one request; `false` stops.
 pub type VisitRequest<'a> = dyn FnMut(Request) -> bool + 'a;
 
+/// Visits one row of payees; `None` for what is damaged.
+pub type VisitPaid<'a> = dyn FnMut(Payee, Option<Paid>) + 'a;
+
 /// The durable side of the journal.
 pub trait Store: Send + fmt::Debug {
     fn head(&self) -> Result<Head, StoreError>;
@@ -68,6 +76,12 @@ pub trait Store: Send + fmt::Debug {
     fn record(&self, seq: u64) -> Result<Option<Request>, StoreError>;
     /// What became of that request once it was signed.
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
+    /// What was authorized to a payee, if the row can be read.
+    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError>;
+    /// The newest entry that the rows of payees contain. A commit on top of it takes it along to its own
+    /// head; one on top of another leaves it behind.
+    fn payees_through(&self) -> Result<Head, StoreError>;
+    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError>;
     /// Durable when it returns; on an error nothing may be assumed.
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError>;
     fn reader(&self) -> Arc<dyn Reader>;
@@ -77,6 +91,8 @@ pub trait Store: Send + fmt::Debug {
 pub trait Reader: Send + Sync + fmt::Debug {
     fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError>;
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
+    /// What was authorized to a payee; an error also while the rows do not stand for the head.
+    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError>;
     /// Visits the requests, newest first; `false` stops.
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError>;
     /// The latest `limit` requests, newest first.

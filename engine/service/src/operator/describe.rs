@@ -4,6 +4,7 @@ use bursar_core::answers::{
     AddressAnswer, AgentAnswer, NetworkAnswer, PolicyAnswer, RequestAnswer, SeedAnswer,
     ServerAnswer, WalletAnswer,
 };
+use bursar_core::card::Card;
 use bursar_core::grammar::AuthMode;
 use bursar_core::ids::SeedId;
 use bursar_core::money::TokenAmount;
@@ -13,7 +14,7 @@ use bursar_core::time::Moment;
 use bursar_domain::agents::{Agent, PolicyRecord};
 use bursar_domain::allowance::Renewal;
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
-use bursar_domain::{Request, State, Status, cards};
+use bursar_domain::{Request, State, Status};
 
 use crate::engine::Shared;
 
@@ -109,7 +110,7 @@ pub(super) fn network(state: &State, row: &Network) -> NetworkAnswer {
     }
 }
 
-pub(super) fn request(state: &State, request: &Request, moment: &Moment) -> RequestAnswer {
+pub(super) fn request(request: &Request, card: Option<Card>, moment: &Moment) -> RequestAnswer {
     let known = request.ask.network().filter(|_known| !request.ask.unpriced);
     let coin = known.map(|network| network.stablecoin);
     let amount = match coin {
@@ -140,6 +141,6 @@ pub(super) fn request(state: &State, request: &Request, moment: &Moment) -> Requ
         created: text::utc(request.created),
         expires_in_seconds: left_ms.map(|ms| ms.div_ceil(1000)),
         expires_in_ms: left_ms,
-        card: cards::card(state, request, moment),
+        card,
     }
 }

@@ -16,6 +16,7 @@ use bursar_domain::cards;
 use bursar_domain::requests::Approver;
 use bursar_domain::{Action, Request, State, Status};
 
+use super::cards::Beside;
 use super::fitting::keep_what_fits;
 use super::{Done, act, describe};
 use crate::control::Dialogue;
@@ -26,21 +27,21 @@ use crate::lanes::payments::execute;
 /// How many decided requests `--all` shows.
 const RECENT: usize = 50;
 
-pub(super) fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<Done, Fault> {
+pub(super) async fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<Done, Fault> {
+    let beside = Beside::of(engine, &waiting(&engine.core.view().state)).await;
+    // What waits may be something else by now.
     let view = engine.core.view();
     let moment = engine.core.now();
-    let mut waiting: Vec<&Arc<Request>> = view.state.held.values().collect();
-    // By the entry that made them: the clock may tell several the same time, or be set back.
-    waiting.sort_by_key(|request| request.seq);
-    let mut requests: Vec<_> = waiting
-        .into_iter()
-        .map(|request| describe::request(&view.state, request, &moment))
-        .collect();
+    let described = |request: &Arc<Request>| {
+        let card = beside.card(&view.state, request, &moment);
+        describe::request(request, card, &moment)
+    };
+    let mut requests: Vec<_> = waiting(&view.state).iter().map(described).collect();
     if order.all {
         let recent = engine.core.reader().latest(RECENT);
         let recent = recent.map_err(|error| Fault::because(Code::JournalDamaged, error.0))?;
         let decided = recent.iter().filter(|request| !view.state.held.contains_key(&request.id));
-        requests.extend(decided.map(|request| describe::request(&view.state, request, &moment)));
+        requests.extend(decided.map(|request| describe::request(request, None, &moment)));
     }
     let left = keep_what_fits(&mut requests, FRAME_BYTES.saturating_sub(FRAME_BYTES / 8));
     let warnings = if left == 0 {
@@ -53,22 +54,37 @@ pub(super) fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<Done, 
     Ok(Done { answer: Answer::Requests { requests }, warnings, secret: None })
 }
 
+/// By the entry that made them: the clock may tell several the same time, or be set back.
+fn waiting(state: &State) -> Vec<Arc<Request>> {
+    let mut waiting: Vec<Arc<Request>> = state.held.values().map(Arc::clone).collect();
+    waiting.sort_by_key(|request| request.seq);
+    waiting
+}
+
 pub(super) async fn approve(
     engine: &Arc<Shared>,
     order: &Approve,
     dialogue: &mut Dialogue,
 ) -> Result<Done, Fault> {
-    // One view for both: the card is that of the state in which the request waits.
+    let agreed = order.yes || dialogue.asking() == Asking::Agreed;
+    // Only who is asked is shown the card, and only that is worth a look.
+    let beside = if dialogue.asking() == Asking::Interactive && !agreed {
+        let request = find(engine, &engine.core.view().state, &order.id)?;
+        Some(Beside::of(engine, &[request]).await)
+    } else {
+        None
+    };
+    // After the look: by now it may be decided, or another card. One view for both: the card is that of the
+    // state in which the request waits.
     let view = engine.core.view();
     let request = find(engine, &view.state, &order.id)?;
-    let card = card(engine, &view.state, &request)?;
+    let card = card(engine, &view.state, &request, beside.as_ref())?;
     if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
         return Err(Fault::new(Code::CardChanged));
     }
     if request.ask.unpriced {
         return Err(Fault::new(Code::Unpriced));
     }
-    let agreed = order.yes || dialogue.asking() == Asking::Agreed;
     confirm(&card, order.confirm, agreed, dialogue).await?;
     let nonce = engine.random()?;
     let (shown, by) = (card.digest.clone(), dialogue.client());
@@ -146,7 +162,7 @@ pub(super) async fn deny(
             "A reason has at most 200 printable characters.",
         ));
     }
-    let card = card(engine, &view.state, &request)?;
+    let card = card(engine, &view.state, &request, None)?;
     let reason = Some(reason).filter(|reason| !reason.is_empty());
     let denied = Action::Deny { id: request.id, reason, by: dialogue.client() };
     act(engine, denied).await.map_err(|fault| over(engine, request.id, fault))?;
@@ -163,8 +179,18 @@ fn decided(card: &Card, status: &str) -> Done {
     .into()
 }
 
-fn card(engine: &Shared, state: &State, request: &Request) -> Result<Card, Fault> {
-    cards::card(state, request, &engine.core.now()).ok_or(Fault::new(Code::AlreadyDecided))
+fn card(
+    engine: &Shared,
+    state: &State,
+    request: &Request,
+    beside: Option<&Beside>,
+) -> Result<Card, Fault> {
+    let moment = engine.core.now();
+    let card = match beside {
+        Some(beside) => beside.card(state, request, &moment),
+        None => cards::card(state, request, &moment),
+    };
+    card.ok_or(Fault::new(Code::AlreadyDecided))
 }
 
 /// A request that waits no longer was decided or has expired: that, and not "unknown", is the answer. The

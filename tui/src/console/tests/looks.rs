@@ -1,8 +1,10 @@
 //! Every view at its sizes, as accepted by eye.
 
 use bursar_core::answers::{ActivityAnswer, Answer};
+use bursar_core::card::PaidBefore;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::money::Usd;
 use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
 
@@ -68,6 +70,36 @@ fn cards() {
     stage.keys("a");
     stage.wait(GUARD_MS);
     looks("card", &stage);
+}
+
+#[test]
+fn a_stranger_and_an_empty_purse_are_marked_and_stay_on_the_smallest_screen() {
+    for size in [(120, 40), (80, 24), (60, 16)] {
+        let mut stage = Stage::full(size);
+        let card = stage.model.server.queue[0].request.card.as_mut().unwrap();
+        card.paid_before = Some(PaidBefore { times: 0, first: None, last: None, usd: Usd::ZERO });
+        let balance = card.balance.as_mut().unwrap();
+        (balance.before, balance.after) = ("0.400000".to_owned(), None);
+        for keys in ["", "a"] {
+            stage.keys(keys);
+            stage.wait(GUARD_MS);
+            if keys.is_empty() && size.1 < 24 {
+                // There is no room for a card beside the queue.
+                continue;
+            }
+            let (screen, buffer) = (stage.screen(), stage.buffer());
+            for row in ["payee      FIRST payment", "balance    0.400000 USDC: NOT ENOUGH"] {
+                let find = |(_y, line): &(usize, &str)| line.contains(row);
+                let (y, line) = screen.lines().enumerate().find(find).unwrap_or_else(|| {
+                    panic!("{row:?} is missing at {size:?}:\n{screen}");
+                });
+                let x = line.split(row).next().unwrap().chars().count();
+                let cell = &buffer[(u16::try_from(x).unwrap(), u16::try_from(y).unwrap())];
+                assert_eq!(cell.fg, ratatui::style::Color::Yellow, "{row:?} at {size:?}");
+            }
+        }
+        looks("card_stranger", &stage);
+    }
 }
 
 #[test]

@@ -9,6 +9,10 @@ const TWO: u16 = 100;
 const THREE: (u16, u16) = (180, 50);
 /// A preview of a card, its border included.
 const PREVIEW: u16 = 8;
+/// The same where there is room for every row of it.
+const TALL_PREVIEW: u16 = 10;
+/// Rows of the area from which there is.
+const TALL: u16 = 24;
 
 #[derive(Debug)]
 pub(super) struct Areas {
@@ -121,8 +125,9 @@ impl Areas {
             self.panes.push((pane, area));
             return;
         }
+        let height = if area.height >= TALL { TALL_PREVIEW } else { PREVIEW };
         let [list, preview] =
-            Layout::vertical([Constraint::Min(0), Constraint::Length(PREVIEW)]).areas(area);
+            Layout::vertical([Constraint::Min(0), Constraint::Length(height)]).areas(area);
         self.panes.push((pane, list));
         self.preview = Some(preview);
     }

@@ -30,13 +30,17 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
             (None, "leaves" | "to") => Role::Strong,
             (None, "refused") => Role::Alarm,
             (None, "held") => Role::Warn,
+            (None, "payee") if view.card.is_first_payment() => Role::Warn,
+            (None, "balance") if view.card.is_short() => Role::Warn,
             (None, "card") => Role::Quiet,
             _other => Role::Plain,
         };
         let lines = wrapped(&line, room, INDENT).into_iter().map(|line| (line, role));
-        groups.push((dispensable(&line), lines.collect()));
+        // What warns stays.
+        let rank = if role == Role::Warn { 0 } else { dispensable(&line) };
+        groups.push((rank, lines.collect()));
     }
-    groups.push((9, vec![(String::new(), Role::Plain)]));
+    groups.push((10, vec![(String::new(), Role::Plain)]));
     for (text, role) in state(model, view, closed) {
         let lines = wrapped(&text, room, 0).into_iter().map(|line| (line, role));
         groups.push((0, lines.collect()));
@@ -68,14 +72,16 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
 fn dispensable(line: &str) -> u8 {
     match line.split(' ').next().unwrap_or_default() {
         "leaves" | "to" | "refused" | "held" | "today" => 0,
+        "payee" => 1,
         "request" => 2,
-        "from" => 3,
-        "policy" => 4,
-        "resource" => 5,
-        "valid" => 6,
-        "token" => 7,
-        "card" => 8,
-        _head => 4,
+        "balance" => 3,
+        "from" => 4,
+        "policy" => 5,
+        "resource" => 6,
+        "valid" => 7,
+        "token" => 8,
+        "card" => 9,
+        _head => 5,
     }
 }
 

@@ -114,7 +114,7 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     };
     let title = format!("{} from {}", card.id.short(), card.agent_name);
     let inside = paint.frame(area, false, &title, card.policy.as_str());
-    let wanted = ["leaves", "to ", "request", "held", "today", "refused"];
+    let wanted = ["leaves", "to ", "payee", "request", "held", "today", "balance", "refused"];
     let lines = card.lines();
     let lines = lines.iter().filter(|line| wanted.iter().any(|name| line.starts_with(name)));
     let mut lines: Vec<&String> = lines.collect();
@@ -125,13 +125,21 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let line = lines.remove(refused);
         lines.insert(0, line);
     }
+    let role = |line: &str| match line.split(' ').next().unwrap_or_default() {
+        "leaves" => Role::Strong,
+        "refused" => Role::Alarm,
+        "payee" if card.is_first_payment() => Role::Warn,
+        "balance" if card.is_short() => Role::Warn,
+        _other => Role::Plain,
+    };
+    // Then go those that a decision needs least, unless they warn.
+    for least in ["balance", "payee", "request"] {
+        if usize::from(inside.height) < lines.len() {
+            lines.retain(|line| !line.starts_with(least) || role(line) == Role::Warn);
+        }
+    }
     for (row, line) in lines.into_iter().enumerate() {
-        let role = match line.split(' ').next().unwrap_or_default() {
-            "leaves" => Role::Strong,
-            "refused" => Role::Alarm,
-            _other => Role::Plain,
-        };
-        paint.text(inside, 1, u16::try_from(row).unwrap_or(u16::MAX), line, role);
+        paint.text(inside, 1, u16::try_from(row).unwrap_or(u16::MAX), line, role(line));
     }
 }
 

@@ -1,7 +1,7 @@
 //! One fixed value of each answer.
 
 use bursar_core::answers::*;
-use bursar_core::card::{Card, Change, HoldReason, Lane, Terms, digest};
+use bursar_core::card::{Balance, Card, Change, HoldReason, Lane, PaidBefore, Terms, digest};
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
 
@@ -203,6 +203,21 @@ pub(crate) fn card(request_url: &str) -> Card {
         reserved: usd(1_500_000),
         expires_in_seconds: 754,
         type_amount: false,
+        payee_label: None,
+        paid_before: Some(PaidBefore {
+            times: 14,
+            first: Some("2025-10-02T08:15:00Z".into()),
+            last: Some("2025-12-19T17:40:12Z".into()),
+            usd: usd(21_000_000),
+        }),
+        paid_before_unknown_reason: None,
+        balance: Some(Balance {
+            before: "48.201200".into(),
+            after: Some("46.701200".into()),
+            symbol: "USDC".into(),
+            read: "2026-01-01T00:00:00Z".into(),
+        }),
+        balance_unknown_reason: None,
     }
 }
 

@@ -1,0 +1,201 @@
+//! One row for each address that was paid, written with the entries that paid it. A cache of what the entries
+//! say, under no seal: a journal without it has it made when it is opened, and unlock, which reads every entry
+//! anyway, compares it and sets it right.
+//!
+//! It grows by at most one row a payment, a tenth of what that payment's entry and record take.
+
+use std::collections::btree_map::Entry as Slot;
+
+use bursar_core::networks::ChainId;
+use bursar_domain::apply::Touched;
+use bursar_domain::payees::{self, Paid, Payee, Tally};
+use bursar_domain::{Entry, State, apply};
+
+use super::store::StoreError;
+use super::{Head, Journal, JournalError};
+
+/// What a reader says while the rows do not stand for the head: another version of the program wrote since,
+/// or the disk refused them.
+const BEHIND: &str = "the index of payees is not up to date; a restart makes it anew";
+
+impl Journal {
+    /// Counts the payment that an entry authorized, for the next commit.
+    pub fn note_payment(
+        &mut self,
+        entry: &Entry,
+        touched: Option<&Touched>,
+    ) -> Result<(), JournalError> {
+        let Some((payee, paid)) = payees::payment(entry, touched) else { return Ok(()) };
+        match self.waiting.payees.entry(payee) {
+            Slot::Occupied(mut known) => {
+                let both = known.get().and(paid);
+                known.insert(both);
+            }
+            Slot::Vacant(slot) => {
+                // Rows that are all written anew are all waiting.
+                let before =
+                    if self.waiting.payees_anew { None } else { self.store.paid(&payee)? };
+                slot.insert(before.map_or(paid, |before| before.and(paid)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the rows if they do not stand for the head. On an error the journal is as good as before: cards
+    /// then say that they do not know.
+    pub fn complete_payees(&mut self, mut state: State) -> Result<(), JournalError> {
+        if self.store.payees_through()? == self.durable {
+            return Ok(());
+        }
+        let mut tally = Tally::new();
+        let _proof = self.replay(Head::default(), |entry| {
+            let touched = apply(&mut state, entry);
+            payees::count(&mut tally, entry, touched.as_ref());
+        })?;
+        self.write_payees(tally)
+    }
+
+    /// Sets the rows right if they are not what the entries say. Answers whether they were.
+    pub fn correct_payees(&mut self, tally: Tally) -> Result<bool, JournalError> {
+        let mut same = self.store.payees_through()? == self.durable;
+        let mut rows = 0_usize;
+        self.store.payees(&mut |payee, paid| {
+            rows = rows.saturating_add(1);
+            same = same && tally.get(&payee) == paid.as_ref();
+        })?;
+        if same && rows == tally.len() {
+            return Ok(true);
+        }
+        self.write_payees(tally)?;
+        Ok(false)
+    }
+
+    fn write_payees(&mut self, tally: Tally) -> Result<(), JournalError> {
+        self.waiting.payees = tally;
+        self.waiting.payees_anew = true;
+        self.commit()?;
+        Ok(())
+    }
+}
+
+/// The error of a reader whose rows do not stand for the head.
+pub(super) fn behind() -> StoreError {
+    StoreError(BEHIND.to_owned())
+}
+
+/// The bytes of a row's key.
+pub(super) fn encode_payee(payee: &Payee) -> Vec<u8> {
+    [payee.chain.0.to_be_bytes().as_slice(), payee.address.as_slice()].concat()
+}
+
+pub(super) fn decode_payee(bytes: &[u8]) -> Option<Payee> {
+    let (chain, address) = bytes.split_first_chunk::<8>()?;
+    let address = <[u8; 20]>::try_from(address).ok()?;
+    Some(Payee { chain: ChainId(u64::from_be_bytes(*chain)), address: address.into() })
+}
+
+pub(super) fn encode_paid(paid: &Paid) -> Vec<u8> {
+    // Four numbers: there is nothing that could not be written.
+    postcard::to_allocvec(paid).unwrap_or_default()
+}
+
+pub(super) fn decode_paid(bytes: &[u8]) -> Option<Paid> {
+    postcard::from_bytes(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bursar_core::client::Client;
+    use bursar_core::money::{Atoms, Usd};
+    use bursar_core::networks::NETWORKS;
+    use bursar_core::time::Utc;
+    use bursar_domain::idempotency::Identity;
+    use bursar_domain::requests::Approver;
+    use bursar_domain::{Event, PaymentAsk, Request, Status};
+    use bursar_x402::Echo;
+    use bursar_x402::authorization::Authorization;
+
+    use super::*;
+    use crate::journal::MemoryStore;
+
+    /// Has a payment approved, which waits for a commit.
+    fn pay(journal: &mut Journal, second: i64) -> Payee {
+        let coin = NETWORKS[0].stablecoin.address;
+        let terms = Authorization {
+            from: coin,
+            to: coin,
+            value: Atoms::default().0,
+            valid_after: 0,
+            valid_before: 1,
+            nonce: [0; 32].into(),
+        };
+        let (id, at) = ([1; 16], Utc::from_seconds(second));
+        let id = bursar_core::ids::RequestId::from_bytes(id);
+        let request = Request {
+            id,
+            seq: 1,
+            agent: "ABC123".parse().unwrap(),
+            created: at,
+            label: "pay".parse().unwrap(),
+            from: coin,
+            ask: PaymentAsk {
+                chain: NETWORKS[0].chain,
+                asset: coin,
+                amount: Atoms::default(),
+                usd: Usd(3),
+                unpriced: false,
+                payee: coin,
+                valid_seconds: 60,
+                request_url: None,
+                resource_url: None,
+                domain_contradicted: false,
+                echo: Echo::none(),
+            },
+            identity: Identity::Hmac { day: 1, digest: [0; 32] },
+            status: Status::Authorized {
+                terms: terms.clone(),
+                at,
+                by: Approver::Operator(Client::Inside),
+                signature: None,
+            },
+        };
+        let payee = Payee::of(&request);
+        let entry =
+            journal.append(Event::PaymentApproved { id, terms, by: Client::Inside }, at).unwrap();
+        let touched = Touched::Request(Arc::new(request));
+        journal.note_payment(&entry, Some(&touched)).unwrap();
+        payee
+    }
+
+    #[test]
+    fn payments_of_one_batch_and_of_later_ones_add_up() {
+        let mut journal = Journal::open(Box::new(MemoryStore::default())).unwrap();
+        let payee = pay(&mut journal, 10);
+        pay(&mut journal, 20);
+        assert_eq!(journal.reader().paid(&payee).unwrap(), None, "nothing is on disk yet");
+        journal.commit().unwrap();
+        let paid = |times, last| Paid {
+            times,
+            first: Utc::from_seconds(10),
+            last: Utc::from_seconds(last),
+            usd: Usd(3 * times),
+        };
+        assert_eq!(journal.reader().paid(&payee).unwrap(), Some(paid(2, 20)));
+        pay(&mut journal, 30);
+        journal.commit().unwrap();
+        assert_eq!(journal.reader().paid(&payee).unwrap(), Some(paid(3, 30)));
+    }
+
+    #[test]
+    fn rows_are_read_back_as_they_were_written() {
+        let payee = Payee { chain: ChainId(8453), address: [7; 20].into() };
+        let key = encode_payee(&payee);
+        assert_eq!((key.len(), decode_payee(&key)), (28, Some(payee)));
+        assert_eq!((decode_payee(&key[1..]), decode_payee(&[])), (None, None));
+        let paid = Paid { times: 1, first: Utc(-2), last: Utc(3), usd: Usd(4) };
+        assert_eq!(decode_paid(&encode_paid(&paid)), Some(paid));
+        assert_eq!(decode_paid(&[0xff]), None);
+    }
+}

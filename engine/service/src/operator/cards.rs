@@ -1,0 +1,61 @@
+//! Cards with what stands beside the terms: whom the wallet has paid before, by the journal's rows, and what
+//! the paying address holds, by the last look. Neither is asked of the core, and no decision rests on either.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bursar_core::card::{Balance, Card};
+use bursar_core::money::TokenAmount;
+use bursar_core::time::Moment;
+use bursar_domain::payees::{Paid, Payee};
+use bursar_domain::{Request, State, cards};
+
+use crate::engine::Shared;
+use crate::funds::{Glance, Unknown, Whose};
+use crate::journal::Reader;
+
+/// What is known beside the state, of some requests that wait.
+pub(super) struct Beside {
+    reader: Arc<dyn Reader>,
+    balances: BTreeMap<Whose, Result<Glance, Unknown>>,
+}
+
+impl Beside {
+    /// Waits a second at most, whatever the networks do and however many requests there are.
+    pub(super) async fn of(engine: &Shared, requests: &[Arc<Request>]) -> Self {
+        let paying =
+            requests.iter().filter_map(|request| Some((request.from, request.ask.network()?)));
+        let balances = engine.funds.glance(paying).await;
+        Self { reader: engine.core.reader(), balances }
+    }
+
+    /// The card as it is shown; `None` if there is nothing to approve.
+    pub(super) fn card(&self, state: &State, request: &Request, moment: &Moment) -> Option<Card> {
+        let mut card = cards::card(state, request, moment)?;
+        match self.reader.paid(&Payee::of(request)) {
+            Ok(paid) => card.paid_before = Some(Paid::told(paid)),
+            Err(failure) => card.paid_before_unknown_reason = Some(failure.0),
+        }
+        match self.balance(request) {
+            Ok(balance) => card.balance = Some(balance),
+            Err(why) => card.balance_unknown_reason = Some(why.to_owned()),
+        }
+        Some(card)
+    }
+
+    fn balance(&self, request: &Request) -> Result<Balance, &'static str> {
+        let known = self.balances.get(&(request.from, request.ask.chain));
+        let glance = match known {
+            Some(Ok(glance)) => glance,
+            Some(Err(why)) => return Err(why.text()),
+            None => return Err("The request came while the networks were asked."),
+        };
+        let asset = Some(request.ask.asset);
+        let held = glance.funds.held.iter().find(|held| held.token == asset && held.is_verified());
+        let held = held.ok_or("Bursar does not know the token.")?;
+        let atoms = held.amount.map_err(Unknown::text)?;
+        let decimals = held.decimals.ok_or("Bursar does not know the token.")?;
+        let held_now = TokenAmount { atoms, decimals };
+        Ok(cards::balance(request, held_now, &held.symbol, glance.read))
+    }
+}

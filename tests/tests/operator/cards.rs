@@ -1,0 +1,295 @@
+//! What a card says beside its terms: whom the wallet has paid before, and what the paying address holds.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bursar_chain::ports::Chain;
+use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_core::card::{Card, PaidBefore, digest};
+use bursar_core::money::Usd;
+use bursar_core::networks::{ChainId, by_chain};
+use bursar_core::time::Utc;
+use bursar_core::wire::Prompt;
+use bursar_engine::core::Core;
+use bursar_engine::edition::Edition;
+use bursar_engine::journal::{Batch, MemoryStore, Snapshot, Store};
+use bursar_engine::vault::gate::Gate;
+use bursar_tests::agent::Agent;
+use bursar_tests::doubles::funds::StillChain;
+use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
+use bursar_tests::offers::{BASE, PAY_TO, challenge, header};
+use bursar_tests::operator::Expect;
+
+const BASE_SEPOLIA: ChainId = ChainId(84532);
+/// Like [`PAY_TO`] in its first eighteen bytes.
+const LOOKALIKE: &str = "0x209693bc6afc0c5328ba36faf03c514ef3120000";
+const POLICY: &str = "--day 100 --txn 5 --auto 0.5";
+
+struct Stage {
+    engine: TestEngine,
+    agent: Agent,
+    asked: u64,
+}
+
+impl Stage {
+    async fn new(setup: Setup) -> Self {
+        let engine = TestEngine::start(setup).await;
+        engine.furnish(POLICY).await;
+        let agent = engine.hire("bot", "bearer").await;
+        Self { engine, agent, asked: 0 }
+    }
+
+    /// Asks for a payment; answers the status and the request's id.
+    async fn ask(&mut self, chain: ChainId, payee: &str, atoms: u64) -> (u16, String) {
+        self.asked += 1;
+        let mut offer = challenge(chain, atoms, &format!("https://a.example/{}", self.asked));
+        offer["accepts"][0]["payTo"] = payee.into();
+        let body = self.agent.ask(self.engine.now_s(), &header(&offer), None);
+        let (status, answer) = self.engine.post("/sign", &body).await;
+        (status, answer["request_id"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Has a payment held, which costs nothing.
+    async fn hold(&mut self, chain: ChainId, payee: &str) -> String {
+        let (status, id) = self.ask(chain, payee, 1_500_000).await;
+        assert_eq!(status, 202);
+        id
+    }
+
+    async fn card(&self, id: &str) -> Card {
+        let waiting = requests(&self.engine).await;
+        let found = waiting.into_iter().find(|request| request.id == id).expect("it waits");
+        found.card.expect("a card")
+    }
+
+    /// What a new request to this payee says of it.
+    async fn known(&mut self, chain: ChainId, payee: &str) -> PaidBefore {
+        let id = self.hold(chain, payee).await;
+        let card = self.card(&id).await;
+        self.must(&format!("deny {id}")).await;
+        assert_eq!(card.paid_before_unknown_reason, None);
+        card.paid_before.expect("it is known")
+    }
+
+    async fn must(&self, line: &str) -> Answer {
+        self.engine.operator().must(line).await
+    }
+}
+
+async fn requests(engine: &TestEngine) -> Vec<RequestAnswer> {
+    let Answer::Requests { requests } = engine.operator().must("requests").await else { panic!() };
+    requests
+}
+
+fn never() -> PaidBefore {
+    PaidBefore { times: 0, first: None, last: None, usd: Usd::ZERO }
+}
+
+fn at(seconds: i64) -> Option<String> {
+    Some(bursar_core::text::utc(Utc::from_seconds(NEW_YEAR_S + seconds)))
+}
+
+#[tokio::test]
+async fn a_first_payment_says_so_and_what_was_authorized_is_counted() {
+    let mut stage = Stage::new(Setup::default()).await;
+    let id = stage.hold(BASE, PAY_TO).await;
+    let first = stage.card(&id).await;
+    assert_eq!((first.paid_before.as_ref(), first.is_first_payment()), (Some(&never()), true));
+    stage.must(&format!("approve {id} --yes")).await;
+    let once = PaidBefore { times: 1, first: at(0), last: at(0), usd: Usd(1_500_000) };
+    assert_eq!(stage.known(BASE, PAY_TO).await, once);
+
+    // What the policy lets through counts as what the operator does.
+    stage.engine.clock.advance(60_000);
+    assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
+    let twice = PaidBefore { times: 2, last: at(60), usd: Usd(1_750_000), ..once };
+    assert_eq!(stage.known(BASE, PAY_TO).await, twice);
+
+    // None of it is bound to the decision.
+    let id = stage.hold(BASE, PAY_TO).await;
+    let card = stage.card(&id).await;
+    assert_eq!(card.digest, digest(&card.terms, card.hold, card.policy_version));
+    assert_eq!(first.digest, digest(&first.terms, first.hold, first.policy_version));
+}
+
+#[tokio::test]
+async fn who_is_asked_before_an_approval_is_shown_both() {
+    let (_chain, setup) = purse(1_000_000);
+    let mut stage = Stage::new(setup).await;
+    let id = stage.hold(BASE, PAY_TO).await;
+    let asked = stage.engine.operator().outcome(&format!("approve {id}")).await;
+    let [Prompt::Confirm { lines, .. }] = &asked.prompts[..] else { panic!("{asked:?}") };
+    for row in [
+        "payee      FIRST payment to this address: check it",
+        "balance    1.000000 USDC: NOT ENOUGH for it  (read 2026-01-01T00:00:00Z)",
+    ] {
+        assert!(lines.iter().any(|line| line == row), "{lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_decision_that_shows_no_card_looks_at_nothing() {
+    let (chain, setup) = purse(1_000_000);
+    let mut stage = Stage::new(setup).await;
+    for decision in ["approve", "deny"] {
+        let id = stage.hold(BASE, PAY_TO).await;
+        let yes = if decision == "approve" { " --yes" } else { "" };
+        stage.must(&format!("{decision} {id}{yes}")).await;
+    }
+    assert_eq!(chain.looked.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn what_was_not_authorized_counts_for_nothing() {
+    let mut stage = Stage::new(Setup::default()).await;
+    let denied = stage.hold(BASE, PAY_TO).await;
+    stage.must(&format!("deny {denied}")).await;
+    assert_eq!(stage.ask(BASE, PAY_TO, 6_000_000).await.0, 403, "above what the policy allows");
+    let rejected = stage.hold(BASE, PAY_TO).await;
+    stage.must("policy edit p --txn 1").await;
+    stage.engine.operator().refused(&format!("approve {rejected} --yes")).await;
+    stage.must("policy edit p --txn 5").await;
+    stage.hold(BASE, PAY_TO).await;
+    stage.engine.clock.advance(16 * 60_000);
+    // The first thing that is decided afterwards finds the hold to be over.
+    let id = stage.hold(BASE, PAY_TO).await;
+    assert_eq!(stage.card(&id).await.paid_before, Some(never()));
+}
+
+#[tokio::test]
+async fn another_network_and_another_address_are_other_payees() {
+    let mut stage = Stage::new(Setup::default()).await;
+    stage.must("network enable 84532").await;
+    assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
+    assert_eq!(stage.known(BASE, LOOKALIKE).await, never());
+    assert_eq!(stage.known(BASE_SEPOLIA, PAY_TO).await, never());
+    // Another agent of the same wallet is the same wallet.
+    stage.agent = stage.engine.hire("other", "bearer").await;
+    assert_eq!(stage.known(BASE, PAY_TO).await.times, 1);
+}
+
+#[tokio::test]
+async fn the_wallets_own_address_is_told_and_warns_of_nothing() {
+    let mut stage = Stage::new(Setup::default()).await;
+    let Answer::Address(own) = stage.must("address create savings 1 \"put aside\"").await else {
+        panic!("an address")
+    };
+    let id = stage.hold(BASE, &own.address).await;
+    let card = stage.card(&id).await;
+    assert_eq!(card.payee_label.as_ref().map(|label| label.as_str()), Some("savings"));
+    assert!(!card.is_first_payment());
+    let row = "payee      this wallet's own address (savings); first payment to it";
+    assert!(card.lines().iter().any(|line| line == row), "{:?}", card.lines());
+    let id = stage.hold(BASE, PAY_TO).await;
+    assert_eq!(stage.card(&id).await.payee_label, None);
+}
+
+#[tokio::test]
+async fn a_restart_a_snapshot_and_a_replay_count_the_same() {
+    let store = MemoryStore::default();
+    let setup = || Setup { store: Some(Box::new(store.clone())), ..Setup::default() };
+    let mut stage = Stage::new(setup()).await;
+    assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
+    let id = stage.hold(BASE, PAY_TO).await;
+    let once = PaidBefore { times: 1, first: at(0), last: at(0), usd: Usd(250_000) };
+
+    // From the entries, then from a snapshot of the state that they lead to.
+    for snapshot in [false, true] {
+        if snapshot {
+            let open =
+                Core::open(Box::new(store.clone()), &Edition::full(), Arc::new(Gate::default()));
+            let state = postcard::to_allocvec(open.unwrap().state()).unwrap();
+            let head = store.head().unwrap();
+            let kept = Some(Snapshot { head, state });
+            store.clone().commit(&Batch { head, snapshot: kept, ..Batch::default() }).unwrap();
+        }
+        stage.engine = stage.engine.restart(setup()).await;
+        assert_eq!(stage.card(&id).await.paid_before, Some(once.clone()), "locked");
+        stage.must("wallet open").await;
+        assert_eq!(stage.card(&id).await.paid_before, Some(once.clone()), "open");
+    }
+    stage.must(&format!("approve {id} --yes")).await;
+    assert_eq!(stage.known(BASE, PAY_TO).await.times, 2);
+}
+
+fn purse(atoms: u64) -> (Arc<StillChain>, Setup) {
+    let base = by_chain(BASE).expect("a network");
+    let others = base.tokens.iter().map(|token| (token.address, 7));
+    let tokens: Vec<_> = others.chain([(base.stablecoin.address, atoms)]).collect();
+    let chain = Arc::new(StillChain::new(0, &tokens));
+    let chains = [(BASE, Arc::clone(&chain) as Arc<dyn Chain>)].into_iter().collect();
+    (chain, Setup { chains, ..Setup::default() })
+}
+
+#[tokio::test]
+async fn the_balance_of_the_paying_address_is_told_before_and_after() {
+    for (atoms, before, after) in [
+        (48_201_200, "48.201200", Some("46.701200")),
+        (1_500_000, "1.500000", Some("0.000000")),
+        (1_499_999, "1.499999", None),
+        (0, "0.000000", None),
+    ] {
+        let (chain, setup) = purse(atoms);
+        let mut stage = Stage::new(setup).await;
+        let id = stage.hold(BASE, PAY_TO).await;
+        for _again in 0..3 {
+            let card = stage.card(&id).await;
+            let told = card.balance.as_ref().expect("it was read");
+            assert_eq!((told.before.as_str(), told.after.as_deref()), (before, after));
+            assert_eq!((told.symbol.as_str(), Some(&told.read)), ("USDC", at(0).as_ref()));
+            assert_eq!(card.is_short(), after.is_none());
+            assert_eq!(card.balance_unknown_reason, None);
+        }
+        assert_eq!(chain.looked.load(Ordering::SeqCst), 1, "it is not asked each time");
+    }
+}
+
+#[tokio::test]
+async fn a_balance_that_nobody_tells_is_unknown_with_the_reason() {
+    let mut stage = Stage::new(Setup::default()).await;
+    let id = stage.hold(BASE, PAY_TO).await;
+    let card = stage.card(&id).await;
+    assert_eq!(card.balance, None);
+    let why = "No endpoint is set for this network.";
+    assert_eq!(card.balance_unknown_reason.as_deref(), Some(why));
+    assert!(card.lines().contains(&format!("balance    unknown: {why}")));
+
+    let (chain, setup) = purse(5_000_000);
+    chain.gate.forget_permits(tokio::sync::Semaphore::MAX_PERMITS);
+    let mut stage = Stage::new(setup).await;
+    let id = stage.hold(BASE, PAY_TO).await;
+    let card = stage.card(&id).await;
+    assert_eq!(card.balance, None);
+    let why = "The network did not answer in time.";
+    assert_eq!(card.balance_unknown_reason.as_deref(), Some(why));
+    // Nothing that decides waits for it, and what it says once it speaks is told.
+    stage.must(&format!("approve {id} --yes")).await;
+    let id = stage.hold(BASE, PAY_TO).await;
+    assert_eq!(stage.card(&id).await.balance, None);
+    assert_eq!(chain.looked.load(Ordering::SeqCst), 1);
+    chain.gate.add_permits(100);
+    for _try in 0..100 {
+        if let Some(told) = stage.card(&id).await.balance {
+            assert_eq!(told.before, "5.000000");
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("the look came to nothing");
+}
+
+#[tokio::test]
+async fn agents_learn_nothing_of_either() {
+    let (_chain, setup) = purse(48_201_200);
+    let mut stage = Stage::new(setup).await;
+    assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
+    let id = stage.hold(BASE, PAY_TO).await;
+    stage.card(&id).await;
+    for path in [format!("/sign/status/{id}"), format!("/receipt/{id}")] {
+        let (_status, told) = stage.engine.get(&path).await;
+        let told = told.to_string();
+        for word in ["paid_before", "payee_label", "balance", "card", "48.2"] {
+            assert!(!told.contains(word), "{path} tells {word}: {told}");
+        }
+    }
+}

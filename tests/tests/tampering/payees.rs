@@ -1,0 +1,96 @@
+//! The rows that say whom the wallet has paid: they are under no seal, and are made from the entries.
+
+use std::sync::Arc;
+
+use bursar_core::answers::Answer;
+use bursar_core::card::Card;
+use bursar_core::networks::ChainId;
+use bursar_tests::doubles::FaultAt;
+use bursar_tests::offers::{BASE, PAY_TO};
+use bursar_tests::operator::Expect;
+
+use crate::forger::Forger;
+use crate::stage::Stage;
+
+/// Has one payment wait.
+async fn hold(stage: &mut Stage) {
+    stage.operator().must("policy edit p --auto 0").await;
+    assert_eq!(stage.pay().await.0, 202);
+}
+
+async fn card(stage: &Stage) -> Card {
+    let Answer::Requests { mut requests } = stage.operator().must("requests").await else {
+        panic!("requests")
+    };
+    assert_eq!(requests.len(), 1);
+    requests.remove(0).card.expect("a card")
+}
+
+async fn times(stage: &Stage) -> u64 {
+    let card = card(stage).await;
+    card.paid_before.unwrap_or_else(|| panic!("{:?}", card.paid_before_unknown_reason)).times
+}
+
+fn payee() -> [u8; 20] {
+    PAY_TO.parse::<alloy_primitives::Address>().unwrap().into()
+}
+
+#[tokio::test]
+async fn a_journal_of_a_version_without_them_is_opened_and_counted() {
+    let mut stage = Stage::new().await;
+    hold(&mut stage).await;
+    assert_eq!(times(&stage).await, 2);
+    for since in [None, Some(1), Some(99)] {
+        stage.close().await;
+        Forger::open(&stage.journal()).without_payees(since);
+        stage.start().await;
+        assert_eq!(times(&stage).await, 2, "{since:?}");
+        assert!(stage.open_wallet().await.is_empty(), "nothing is wrong with it");
+        assert_eq!(times(&stage).await, 2, "{since:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_does_not_take_them_leaves_them_unknown_and_everything_else_working() {
+    let mut stage = Stage::new().await;
+    hold(&mut stage).await;
+    stage.close().await;
+    Forger::open(&stage.journal()).without_payees(None);
+    stage.start_with(Arc::new(FaultAt::parse("once:journal.before_commit:1").unwrap())).await;
+    let unknown = async |stage: &Stage| {
+        let card = card(stage).await;
+        assert_eq!(card.paid_before, None);
+        assert!(card.paid_before_unknown_reason.unwrap().contains("not up to date"));
+    };
+    unknown(&stage).await;
+    // A commit that goes on from there does not make the rows whole.
+    stage.operator().must("freeze").await;
+    unknown(&stage).await;
+    assert!(stage.open_wallet().await.is_empty());
+    assert_eq!(times(&stage).await, 2);
+}
+
+#[tokio::test]
+async fn a_row_edited_on_disk_is_believed_while_locked_and_set_right_by_unlock() {
+    let mut stage = Stage::new().await;
+    hold(&mut stage).await;
+    stage.close().await;
+    Forger::open(&stage.journal()).pay(BASE.0, payee(), 14);
+    stage.start().await;
+    assert_eq!(times(&stage).await, 14, "nothing can be approved yet");
+    assert!(stage.open_wallet().await.is_empty(), "it decides nothing");
+    assert_eq!(times(&stage).await, 2);
+
+    // So is one that is missing, and one of a payee that was never paid.
+    stage.close().await;
+    Forger::open(&stage.journal()).forget_payees();
+    stage.start().await;
+    assert_eq!(times(&stage).await, 0);
+    assert!(stage.open_wallet().await.is_empty());
+    assert_eq!(times(&stage).await, 2);
+    stage.close().await;
+    Forger::open(&stage.journal()).pay(ChainId(1).0, payee(), 14);
+    assert!(stage.open().await.is_empty());
+    stage.close().await;
+    assert_eq!(Forger::open(&stage.journal()).payees(), 1);
+}
