@@ -13,8 +13,11 @@ use crate::console::canvas::Canvas;
 use crate::console::view;
 use crate::oneshot::tests::{fixtures, more_fixtures};
 
-const HOSTILE: &str =
-    "\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}evil\u{200b}\u{9b}31m\r\n\"界界界界界界界界";
+const HOSTILE: &str = concat!(
+    "\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}evil\u{200b}\u{9b}31m\r\n\"",
+    "界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界",
+    "界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界界",
+);
 
 fn is_plain(text: &str) -> bool {
     text.chars().all(|ch| {

@@ -203,3 +203,28 @@ fn what_could_not_be_read_says_so_and_old_rows_stay() {
     stage.wait(300_000);
     assert!(stage.took("balances").is_some() && stage.took("agent.list").is_none());
 }
+
+/// Between two processes no wall clock counts: the engine says what is left, and this console counts.
+#[test]
+fn a_countdown_follows_the_engine_and_never_gains_by_the_way_there() {
+    let mut stage = Stage::full(SIZE);
+    let left = |stage: &Stage| stage.model.server.queue[0].left_ms(stage.now_ms);
+    let tell = |stage: &mut Stage, ms| {
+        let requests = vec![held(1, ms, |_card| {})];
+        let now = stage.now_ms;
+        stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+    };
+    assert_eq!(left(&stage), 754_000);
+    stage.wait(10_000);
+    assert_eq!(left(&stage), 744_000);
+    // A slow answer would make it longer by the time that it was under way.
+    tell(&mut stage, 744_700);
+    assert_eq!(left(&stage), 744_000);
+    tell(&mut stage, 743_800);
+    assert_eq!(left(&stage), 743_800);
+    // The engine's machine slept, or its clock was set: what it says now is true.
+    tell(&mut stage, 3_000);
+    assert_eq!(left(&stage), 3_000);
+    tell(&mut stage, 600_000);
+    assert_eq!(left(&stage), 600_000);
+}

@@ -175,6 +175,10 @@ fn small_plain_and_lost() {
     let mut stage = Stage::full((80, 24));
     stage.take(Message::Lost(Fault::new(Code::EngineDown)));
     looks("engine_gone", &stage);
+    stage.take(Message::Lost(Fault::new(Code::VersionMismatch)));
+    looks("engine_of_another_version", &stage);
+    stage.take(Message::Lost(Fault::new(Code::AuthFailed)));
+    looks("engine_not_ours", &stage);
     looks("observing", &Stage::filled(Setup { observe: true, ..Setup::default() }, (80, 24)));
 }
 

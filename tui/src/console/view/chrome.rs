@@ -1,5 +1,7 @@
 //! Head, tabs, bar and bottom line, and the notice of a screen that is too small.
 
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
 use ratatui::layout::Rect;
 
 use super::overlays;
@@ -16,7 +18,7 @@ use crate::console::update::context;
 pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let mut pieces: Vec<(String, Role)> = vec![("BURSAR".into(), Role::Strong)];
     match (&model.connection, &model.server.status) {
-        (Connection::Lost(_), _) => pieces.push(("ENGINE GONE, trying again".into(), Role::Alarm)),
+        (Connection::Lost(fault), _) => pieces.push((lost(fault), Role::Alarm)),
         (Connection::Connecting, _) | (_, None) => {
             pieces.push(("connecting".into(), Role::Quiet));
         }
@@ -56,6 +58,15 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let pieces: Vec<(&str, Role)> =
         spaced.iter().map(|(text, role)| (text.as_str(), *role)).collect();
     paint.pieces(area, 0, &pieces);
+}
+
+/// Every one of them is tried again: an engine of the right version may come.
+fn lost(fault: &Fault) -> String {
+    match fault.code {
+        Code::EngineDown => "ENGINE GONE, trying again".to_owned(),
+        Code::VersionMismatch => "ANOTHER VERSION RUNS: leave, and start bursar again".to_owned(),
+        _other => format!("NOT CONNECTED, trying again: {}", fault.message),
+    }
 }
 
 pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {

@@ -1,0 +1,96 @@
+//! What a page of `activity` costs in a journal of a million entries, by where it lies: a console pages through
+//! all of it, so no place may be dearer than another. Beside it, the console's own way there.
+//!
+//! `cargo bench -p bursar-tests --bench activity` (takes some minutes to make the journal)
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bursar_core::answers::Answer;
+use bursar_core::client::Program;
+use bursar_core::settings::Setting;
+use bursar_domain::Action;
+use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
+use bursar_tests::operator::{Expect, Operator};
+use bursar_tui::console::{Offscreen, Setup as Look};
+
+const ENTRIES: u64 = 1_000_000;
+const AT_ONCE: u64 = 64;
+const PAGES: u64 = 200;
+
+#[tokio::main]
+async fn main() {
+    let engine = Arc::new(TestEngine::start(Setup { settings: NO_RATE, ..Setup::default() }).await);
+    engine.furnish("--day 10").await;
+    let begun = Instant::now();
+    let head = head(&mut engine.operator()).await;
+    let makers = (0..AT_ONCE).map(|maker| {
+        let engine = Arc::clone(&engine);
+        tokio::spawn(async move {
+            for turn in 0..(ENTRIES - head) / AT_ONCE {
+                // Always another value, and shorter than the default.
+                let seconds = 600 + (turn * AT_ONCE + maker) % 2_000;
+                let set = Action::Set(Setting::MaxValidity(seconds));
+                engine.engine.core().act(set).await.expect("it may be set");
+            }
+        })
+    });
+    for maker in makers.collect::<Vec<_>>() {
+        maker.await.expect("done");
+    }
+    let mut operator = engine.operator();
+    let head = self::head(&mut operator).await;
+    println!("{head} entries, made in {:.0} s", begun.elapsed().as_secs_f64());
+
+    let mut newest = Duration::ZERO;
+    for (place, from) in [("newest", head), ("middle", head / 2), ("oldest", 40_000)] {
+        let begun = Instant::now();
+        for page in 0..PAGES {
+            let before = from - page * 200 + 1;
+            let line = format!("activity --before {before} --limit 200");
+            let Answer::Activity(told) = operator.must(&line).await else { panic!("a page") };
+            assert_eq!(told.entries.len(), 200);
+        }
+        let mean = begun.elapsed() / u32::try_from(PAGES).expect("few");
+        if newest == Duration::ZERO {
+            newest = mean;
+        }
+        let ratio = mean.as_secs_f64() / newest.as_secs_f64();
+        println!("{place:<7} page of 200: {:>7.3} ms  x {ratio:.2}", mean.as_secs_f64() * 1e3);
+    }
+
+    engine.engine.serve_control().await.expect("a socket");
+    let mut link = engine.link(Program::Console).await;
+    let mut screen = Offscreen::new(Look::default(), (200, 60), io::sink());
+    let begun = Instant::now();
+    let mut sent = screen.connected();
+    let mut jumped = None;
+    loop {
+        for frame in sent {
+            link.send(&frame).await.expect("sent");
+        }
+        sent = match (screen.is_settled(), jumped) {
+            (true, None) => {
+                println!("attached: {:.1} ms", begun.elapsed().as_secs_f64() * 1e3);
+                jumped = Some(Instant::now());
+                let mut sent = screen.press('5');
+                sent.extend(screen.press('G'));
+                sent
+            }
+            (true, Some(at)) => {
+                screen.show().expect("a sink");
+                println!("to the oldest entry: {:.1} ms", at.elapsed().as_secs_f64() * 1e3);
+                break;
+            }
+            (false, _) => screen.received(link.receive().await.expect("received")),
+        };
+    }
+}
+
+async fn head(operator: &mut Operator) -> u64 {
+    let Answer::Activity(told) = operator.must("activity --limit 1").await else {
+        panic!("a page")
+    };
+    told.entries.first().map_or(0, |row| row.seq)
+}
