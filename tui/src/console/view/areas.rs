@@ -9,10 +9,13 @@ const TWO: u16 = 100;
 const THREE: (u16, u16) = (180, 50);
 /// A preview of a card, its border included.
 const PREVIEW: u16 = 8;
-/// The same where there is room for every row of it.
+/// The same where there is room for what matters most of it.
 const TALL_PREVIEW: u16 = 10;
 /// Rows of the area from which there is.
 const TALL: u16 = 24;
+/// The same for a whole card.
+const WHOLE_PREVIEW: u16 = 19;
+const WHOLE: u16 = 34;
 
 #[derive(Debug)]
 pub(super) struct Areas {
@@ -125,7 +128,11 @@ impl Areas {
             self.panes.push((pane, area));
             return;
         }
-        let height = if area.height >= TALL { TALL_PREVIEW } else { PREVIEW };
+        let height = match area.height {
+            WHOLE.. => WHOLE_PREVIEW,
+            TALL.. => TALL_PREVIEW,
+            _less => PREVIEW,
+        };
         let [list, preview] =
             Layout::vertical([Constraint::Min(0), Constraint::Length(height)]).areas(area);
         self.panes.push((pane, list));

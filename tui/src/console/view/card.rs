@@ -12,7 +12,7 @@ use crate::console::theme::Role;
 /// Wide enough for an address behind its name, and for a digest.
 const WIDTH: u16 = 80;
 /// Names of rows take so much.
-const INDENT: usize = 11;
+pub(super) const INDENT: usize = 11;
 
 pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: Rect) {
     let waiting = model.server.waiting(&view.id);

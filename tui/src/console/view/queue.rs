@@ -1,10 +1,11 @@
 //! The requests that wait, and the card of the selected one in short.
 
+use bursar_core::card::Card;
 use bursar_core::ids::RequestId;
 use ratatui::layout::Rect;
 
-use super::card::left;
-use super::paint::{Column, Paint, left as column, right};
+use super::card::{INDENT, left};
+use super::paint::{Column, Paint, left as column, right, wrapped};
 use crate::console::model::server::Waiting;
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
@@ -47,7 +48,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         paint.text(inside, 1, 1, text, Role::Quiet);
         return;
     }
-    let narrow = inside.width < 90;
+    let narrow = inside.width < 80;
     let selected = Some(model.selected_row(Pane::Approvals));
     let columns = if narrow { NARROW } else { COLUMNS };
     paint_rows(model, paint, inside, columns, (queue.len(), selected), narrow);
@@ -115,8 +116,24 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let title = format!("{} from {}", card.id.short(), card.agent_name);
     let inside = paint.frame(area, false, &title, card.policy.as_str());
     let wanted = ["leaves", "to ", "payee", "request", "held", "today", "balance", "refused"];
-    let lines = card.lines();
-    let lines = lines.iter().filter(|line| wanted.iter().any(|name| line.starts_with(name)));
+    let room = usize::from(inside.width.saturating_sub(2));
+    let all = card.lines();
+    let whole: Vec<String> = all
+        .iter()
+        .filter(|line| !line.starts_with("expires "))
+        .flat_map(|line| wrapped(line, room, INDENT))
+        .collect();
+    if whole.len() <= usize::from(inside.height) {
+        let mut role = Role::Plain;
+        for (row, line) in whole.iter().enumerate() {
+            if !line.starts_with(' ') {
+                role = role_of(card, line);
+            }
+            paint.text(inside, 1, u16::try_from(row).unwrap_or(u16::MAX), line, role);
+        }
+        return;
+    }
+    let lines = all.iter().filter(|line| wanted.iter().any(|name| line.starts_with(name)));
     let mut lines: Vec<&String> = lines.collect();
     // What stands against it is the last row that may be missing.
     if usize::from(inside.height) < lines.len()
@@ -125,13 +142,7 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let line = lines.remove(refused);
         lines.insert(0, line);
     }
-    let role = |line: &str| match line.split(' ').next().unwrap_or_default() {
-        "leaves" => Role::Strong,
-        "refused" => Role::Alarm,
-        "payee" if card.is_first_payment() => Role::Warn,
-        "balance" if card.is_short() => Role::Warn,
-        _other => Role::Plain,
-    };
+    let role = |line: &str| role_of(card, line);
     // Then go those that a decision needs least, unless they warn.
     for least in ["balance", "payee", "request"] {
         if usize::from(inside.height) < lines.len() {
@@ -140,6 +151,16 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     for (row, line) in lines.into_iter().enumerate() {
         paint.text(inside, 1, u16::try_from(row).unwrap_or(u16::MAX), line, role(line));
+    }
+}
+
+fn role_of(card: &Card, line: &str) -> Role {
+    match line.split(' ').next().unwrap_or_default() {
+        "leaves" => Role::Strong,
+        "refused" => Role::Alarm,
+        "payee" if card.is_first_payment() => Role::Warn,
+        "balance" if card.is_short() => Role::Warn,
+        _other => Role::Plain,
     }
 }
 
