@@ -44,6 +44,16 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) -> Option<Position> {
     paint.cursor
 }
 
+/// How far the text that lies over the panes can be scrolled.
+pub(crate) fn last_scroll(model: &Model) -> usize {
+    let whole = Rect::new(0, 0, model.size.0, model.size.1);
+    if model.is_too_small() {
+        // Drawn without a frame, a line at a time.
+        return usize::from(u16::MAX);
+    }
+    overlays::last_scroll(model, Areas::of(model, whole).body)
+}
+
 fn pane(model: &Model, paint: &mut Paint<'_>, which: Pane, area: Rect) {
     match which {
         Pane::Approvals if is_open(model) => setup::draw(model, paint, area),

@@ -200,10 +200,6 @@ impl Told {
     pub(crate) fn new(title: impl Into<String>, text: Zeroizing<String>) -> Self {
         Self { title: title.into(), text, scroll: 0, failed: false, copies: true, words: None }
     }
-
-    pub(crate) fn lines(&self) -> usize {
-        self.text.lines().count()
-    }
 }
 
 impl fmt::Debug for Told {

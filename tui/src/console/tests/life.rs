@@ -228,3 +228,24 @@ fn a_countdown_follows_the_engine_and_never_gains_by_the_way_there() {
     tell(&mut stage, 600_000);
     assert_eq!(left(&stage), 600_000);
 }
+
+/// A key that scrolls back does so at once, also after more keys than there were lines.
+#[test]
+fn scrolling_ends_where_the_text_does() {
+    for size in [(80, 24), (120, 40)] {
+        let mut stage = Stage::full(size);
+        stage.keys("?");
+        let top = stage.screen();
+        for _ in 0..200 {
+            stage.press(KeyCode::Down);
+        }
+        let end = stage.screen();
+        assert!(end.contains("Leave the line"), "{end}");
+        stage.press(KeyCode::Up);
+        assert_ne!(stage.screen(), end);
+        for _ in 0..20 {
+            stage.press(KeyCode::PageUp);
+        }
+        assert_eq!(stage.screen(), top);
+    }
+}

@@ -4,10 +4,11 @@ use bursar_core::limits::PASSWORD_CHARS;
 use bursar_core::wire::ToEngine;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::console::keymap::{Deed, KEYS};
+use crate::console::keymap::Deed;
 use crate::console::model::overlay::{Field, Overlay, Question};
 use crate::console::model::words::{Checked, WordCheck};
 use crate::console::model::{Intent, Model};
+use crate::console::view;
 use crate::link::Secret;
 
 pub(super) fn yes_or_no(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
@@ -137,15 +138,14 @@ fn give(question: &mut Question) -> Option<Secret> {
 
 pub(super) fn reading(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
     let page = usize::from(model.size.1 / 2).max(1);
-    let (scroll, lines) = match &mut model.overlay {
-        Some(Overlay::Told(told)) => {
-            let lines = told.lines();
-            (&mut told.scroll, lines)
-        }
-        Some(Overlay::Help { scroll }) => (scroll, KEYS.len()),
+    let last = view::last_scroll(model);
+    let scroll = match &mut model.overlay {
+        Some(Overlay::Told(told)) => &mut told.scroll,
+        Some(Overlay::Help { scroll }) => scroll,
         _other => return Vec::new(),
     };
-    let last = lines.saturating_sub(1);
+    // Another size may have moved the end.
+    *scroll = (*scroll).min(last);
     match deed {
         Some(Deed::Up) => *scroll = scroll.saturating_sub(1),
         Some(Deed::Down) => *scroll = scroll.saturating_add(1).min(last),
@@ -165,6 +165,7 @@ fn copy(model: &mut Model) -> Vec<Intent> {
             let text = told.text.clone();
             super::keys::copied(model, text, "this text")
         }
+        Some(Overlay::Help { .. }) | None => Vec::new(),
         _secret => {
             model.complain("This is not copied: every program may read a clipboard.");
             Vec::new()

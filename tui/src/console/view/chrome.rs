@@ -8,7 +8,7 @@ use super::overlays;
 use super::paint::Paint;
 use crate::console::complete;
 use crate::console::keymap::{self, Context};
-use crate::console::model::overlay::Overlay;
+use crate::console::model::overlay::{Overlay, Told};
 use crate::console::model::setup;
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
@@ -71,12 +71,21 @@ fn lost(fault: &Fault) -> String {
 
 pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let held = model.server.held(model.now_ms).count();
+    let count = |pane| match pane {
+        Pane::Approvals if held > 0 => format!("({held})"),
+        _other => String::new(),
+    };
+    let whole = |pane: Pane| format!(" {} {}{} ", pane.number(), pane.title(), count(pane));
+    // Numbers are enough where the names have no room.
+    let fits = Pane::ALL.map(whole).concat().chars().count() <= usize::from(area.width);
     let mut column = 0;
     for pane in Pane::ALL {
-        let count =
-            if pane == Pane::Approvals && held > 0 { format!("({held})") } else { String::new() };
-        let text = format!(" {} {}{count} ", pane.number(), pane.title());
-        let role = if pane == model.focus { Role::Selected } else { Role::Plain };
+        let here = pane == model.focus;
+        let text = match fits || here {
+            true => whole(pane),
+            false => format!(" {}{} ", pane.number(), count(pane)),
+        };
+        let role = if here { Role::Selected } else { Role::Plain };
         column = paint.text(area, column, 0, &text, role).saturating_add(column);
     }
 }
@@ -90,6 +99,9 @@ pub(super) fn bar(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     let only_look = model.setup.observe || !model.may_decide() || !model.is_armed();
     let mut keys = keymap::bar(here, only_look);
+    if !matches!(&model.overlay, None | Some(Overlay::Told(Told { copies: true, .. }))) {
+        keys.retain(|(_key, what)| *what != "copy");
+    }
     if here == Context::Panes && setup::is_open(model) && !model.setup.observe {
         keys.insert(0, ("n", "next step"));
     } else if here == Context::Panes && model.server.is_locked() && !model.setup.observe {
@@ -136,7 +148,7 @@ pub(super) fn too_small(model: &Model, paint: &mut Paint<'_>, area: Rect, least:
     let actual = format!("has {} x {}", area.width, area.height);
     let held = model.server.held(model.now_ms).count();
     paint.text(area, 0, 0, "BURSAR", Role::Strong);
-    let rows = [needed, actual, format!("{held} waiting")];
+    let rows = [needed, actual, format!("{held} waiting"), ": runs a command".to_owned()];
     for (row, text) in rows.iter().enumerate() {
         let row = u16::try_from(row).unwrap_or(0).saturating_add(1);
         if row.saturating_add(1) < area.height {

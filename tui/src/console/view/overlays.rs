@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use super::paint::{Paint, wrapped};
 use crate::console::keymap::{Context, KEYS};
 use crate::console::model::Model;
-use crate::console::model::overlay::{Question, Told};
+use crate::console::model::overlay::{Overlay, Question, Told};
 use crate::console::model::words::WordCheck;
 use crate::console::theme::Role;
 
@@ -87,15 +87,36 @@ pub(super) fn word_check(check: &WordCheck, paint: &mut Paint<'_>, body: Rect) {
     paint.place_cursor(inside, u16::try_from(column).unwrap_or(0), 3);
 }
 
-pub(super) fn told(told: &Told, paint: &mut Paint<'_>, body: Rect) {
-    let width = body.width.saturating_sub(4).min(120);
-    let room = usize::from(width.saturating_sub(4));
+/// The rows of a text, and how many of them fit on the screen.
+fn told_rows(told: &Told, body: Rect) -> (Vec<String>, u16) {
+    let room = usize::from(told_width(body).saturating_sub(4));
     let rows: Vec<String> = told.text.lines().flat_map(|line| wrapped(line, room, 2)).collect();
-    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let height = height.min(body.height.saturating_sub(1));
-    let more = rows.len() > usize::from(height.saturating_sub(2));
-    let note = if more { "up and down scroll" } else { "" };
-    let inside = paint.dialog(body, (width, height), &told.title, note);
+    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX);
+    (rows, height.min(body.height.saturating_sub(3)))
+}
+
+fn told_width(body: Rect) -> u16 {
+    body.width.saturating_sub(4).min(120)
+}
+
+/// How far the text that is open can be scrolled.
+pub(super) fn last_scroll(model: &Model, body: Rect) -> usize {
+    let (rows, shown) = match &model.overlay {
+        Some(Overlay::Told(told)) => {
+            let (rows, shown) = told_rows(told, body);
+            (rows.len(), shown)
+        }
+        Some(Overlay::Help { .. }) => (help_rows(model, body).len(), body.height.saturating_sub(2)),
+        _nothing_to_scroll => (0, 0),
+    };
+    rows.saturating_sub(usize::from(shown))
+}
+
+pub(super) fn told(told: &Told, paint: &mut Paint<'_>, body: Rect) {
+    let (rows, shown) = told_rows(told, body);
+    let note = if rows.len() > usize::from(shown) { "up and down scroll" } else { "" };
+    let size = (told_width(body), shown.saturating_add(2));
+    let inside = paint.dialog(body, size, &told.title, note);
     let role = if told.failed { Role::Alarm } else { Role::Plain };
     let scroll = told.scroll.min(rows.len().saturating_sub(usize::from(inside.height)));
     for (row, text) in rows.iter().skip(scroll).enumerate() {
@@ -133,8 +154,12 @@ pub(super) fn asked_plainly(question: &Question, paint: &mut Paint<'_>, area: Re
     paint.place_cursor(area, 2, row);
 }
 
-/// Printed from the table of keys.
-pub(super) fn help(model: &Model, scroll: usize, paint: &mut Paint<'_>, body: Rect) {
+const KEYS_WIDTH: u16 = 24;
+const HELP_WIDTH: u16 = 100;
+
+/// From the table of keys: each with what it does, and headings.
+fn help_rows(model: &Model, body: Rect) -> Vec<(String, String)> {
+    let room = usize::from(HELP_WIDTH.min(body.width).saturating_sub(KEYS_WIDTH).saturating_sub(4));
     let mut rows: Vec<(String, String)> = Vec::new();
     for context in Context::ALL {
         rows.push((context.title().to_owned(), String::new()));
@@ -143,16 +168,24 @@ pub(super) fn help(model: &Model, scroll: usize, paint: &mut Paint<'_>, body: Re
                 continue;
             }
             let keys: Vec<&str> = row.keys.iter().map(|key| key.name).collect();
-            rows.push((format!("  {}", keys.join("  ")), row.about.to_owned()));
+            let mut keys = format!("  {}", keys.join("  "));
+            for about in wrapped(row.about, room, 0) {
+                rows.push((std::mem::take(&mut keys), about));
+            }
         }
     }
+    rows
+}
+
+pub(super) fn help(model: &Model, scroll: usize, paint: &mut Paint<'_>, body: Rect) {
+    let rows = help_rows(model, body);
     let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside = paint.dialog(body, (100, height), "Keys", "up and down scroll, esc closes");
+    let inside = paint.dialog(body, (HELP_WIDTH, height), "Keys", "up and down scroll, esc closes");
     let scroll = scroll.min(rows.len().saturating_sub(usize::from(inside.height)));
     for (row, (keys, about)) in rows.iter().skip(scroll).enumerate() {
         let row = u16::try_from(row).unwrap_or(u16::MAX);
         paint.text(inside, 0, row, keys, Role::Strong);
-        paint.text(inside, 22, row, about, Role::Plain);
+        paint.text(inside, KEYS_WIDTH, row, about, Role::Plain);
     }
 }
 
