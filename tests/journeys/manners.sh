@@ -28,7 +28,8 @@ until_true 'no title' is '#{pane_title}' Bursar
 agent /large
 see you 'HELD 1'
 until_true 'the title does not count' is '#{pane_title}' 'Bursar (1 waiting)'
-said 'the title counts what waits'
+until_true 'it does not ring' is '#{window_bell_flag}' 1
+said 'the title counts what waits, and it rings'
 
 # 59 x 15 and less: a message, and the command line.
 press you a

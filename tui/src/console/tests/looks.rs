@@ -129,6 +129,23 @@ fn dialogs() {
         stage.keys("report b");
         looks("type_name", &stage);
 
+        let prompt = Prompt::TypeAmount {
+            lines: fixtures::card("https://api.example.com/report").lines(),
+            amount: "1.50".into(),
+        };
+        stage.frame(ToClient::Prompt { id, prompt });
+        stage.keys("1.5");
+        looks("type_amount", &stage);
+
+        let mut stage = Stage::full(size);
+        let status = stage.model.server.status.as_mut().unwrap();
+        status.wallet.locked = true;
+        status.frozen = true;
+        status.untrusted = Some("The journal does not fit the wallet.".into());
+        status.server.open_to_network = true;
+        stage.model.server.queue.clear();
+        looks("locked_frozen_untrusted", &stage);
+
         let mut stage = Stage::full(size);
         stage.keys("?");
         looks("help", &stage);

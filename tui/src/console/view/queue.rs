@@ -40,18 +40,41 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let inside = paint.frame(area, focused, "1 Approvals", &note);
     let queue = &model.server.queue;
     if queue.is_empty() {
-        let text = match (&model.server.status, model.server.is_locked()) {
-            (None, _) => "",
-            (Some(_), true) => "The wallet is locked: nothing is signed. u opens it.",
-            (Some(_), false) => "Nothing waits for you.",
-        };
-        paint.text(inside, 1, 1, text, Role::Quiet);
+        let room = usize::from(inside.width.saturating_sub(2));
+        let mut row = 1;
+        for (text, role) in standing(model) {
+            for line in wrapped(&text, room, 0) {
+                paint.text(inside, 1, row, &line, role);
+                row = row.saturating_add(1);
+            }
+        }
         return;
     }
     let narrow = inside.width < 80;
     let selected = Some(model.selected_row(Pane::Approvals));
     let columns = if narrow { NARROW } else { COLUMNS };
     paint_rows(model, paint, inside, columns, (queue.len(), selected), narrow);
+}
+
+/// Why nobody asks, where there is a reason.
+fn standing(model: &Model) -> Vec<(String, Role)> {
+    let Some(status) = &model.server.status else { return Vec::new() };
+    let mut lines = Vec::new();
+    if let Some(why) = &status.untrusted {
+        lines.push((format!("{why} `:audit verify` looks into it."), Role::Alarm));
+    }
+    if status.frozen {
+        lines
+            .push(("Every agent is frozen. `:thaw` lets them work again.".to_owned(), Role::Alarm));
+    }
+    if status.wallet.exists && status.wallet.locked {
+        lines.push(("The wallet is locked: nothing is signed. u opens it.".to_owned(), Role::Warn));
+    }
+    if !status.server.running {
+        lines.push(("No agent is heard: `:server start`.".to_owned(), Role::Warn));
+    }
+    lines.push(("Nothing waits for you.".to_owned(), Role::Quiet));
+    lines
 }
 
 fn paint_rows(
