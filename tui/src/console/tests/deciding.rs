@@ -4,11 +4,12 @@ use bursar_core::answers::{Answer, DecidedAnswer};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{Approve, Order};
-use bursar_core::wire::ToClient;
-use crossterm::event::KeyCode;
+use bursar_core::wire::{Prompt, ToClient};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
 
 use super::{Stage, feed, held};
+use crate::console::keymap::KEYS;
 use crate::console::model::Setup;
 use crate::console::model::overlay::GUARD_MS;
 use crate::console::update::Message;
@@ -261,5 +262,82 @@ proptest! {
             stage.press(key);
         }
         prop_assert!(approved(&mut stage).is_none());
+    }
+}
+
+#[test]
+fn an_amount_typed_for_one_card_does_not_count_for_another() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("ja");
+    stage.wait(GUARD_MS);
+    stage.keys("1.5");
+    let changed = held(2, 223_000, |card| {
+        card.type_amount = true;
+        card.digest = "ee".repeat(32);
+    });
+    let requests = vec![held(1, 754_000, |_card| {}), changed];
+    stage.model.mark_stale(&[crate::console::model::server::Topic::Requests]);
+    stage.wait(GUARD_MS);
+    let (call, _) = stage.took("requests").unwrap();
+    stage.answer(call, Ok(Answer::Requests { requests }));
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    assert!(approved(&mut stage).is_none() && stage.screen().contains("Type the amount first"));
+}
+
+/// Whoever only looks may press what he likes.
+#[test]
+fn an_observer_changes_nothing_with_any_key() {
+    let mut stage = Stage::filled(Setup { observe: true, ..Setup::default() }, SIZE);
+    let looks = ["status", "requests", "agent.list", "policy.list", "history", "activity", "watch"];
+    let shows = ["address.list", "balances", "config.get", "agent.show", "policy.show", "receipt"];
+    for binding in KEYS {
+        for key in binding.keys {
+            let modifiers = if key.control { KeyModifiers::CONTROL } else { KeyModifiers::NONE };
+            for (twice, card) in [(false, false), (true, false), (false, true), (true, true)] {
+                if !twice {
+                    stage.model.overlay = None;
+                    stage.keys(if card { "1a" } else { "" });
+                    stage.wait(GUARD_MS);
+                }
+                stage.take(Message::Key(KeyEvent::new(key.code, modifiers)));
+                stage.wait(if twice { GUARD_MS } else { 1 });
+                assert!(stage.model.line.is_none(), "{}", key.name);
+            }
+            for (_id, order) in stage.sent.drain(..) {
+                let name = order.name();
+                assert!(looks.contains(&name) || shows.contains(&name), "{}: {name}", key.name);
+            }
+            assert!(!stage.intents.iter().any(|one| one.starts_with("Send")), "{}", key.name);
+        }
+    }
+}
+
+#[test]
+fn a_question_takes_no_early_yes_and_no_pasted_word() {
+    let answers = |stage: &Stage| {
+        stage.intents.iter().filter(|one| one.starts_with("Send")).cloned().collect::<Vec<_>>()
+    };
+    let mut stage = Stage::full(SIZE);
+    stage.keys(":address delete research");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("address.delete").unwrap();
+    let prompt = Prompt::Confirm { lines: Vec::new(), question: "Forget it?".into() };
+    stage.frame(ToClient::Prompt { id, prompt });
+    stage.keys("yy");
+    stage.wait(GUARD_MS - 1);
+    stage.keys("y");
+    assert_eq!(answers(&stage), Vec::<String>::new());
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    assert!(answers(&stage)[0].contains("yes: true"));
+
+    for prompt in [
+        Prompt::TypeName { lines: Vec::new(), name: "research".into() },
+        Prompt::TypeAmount { lines: Vec::new(), amount: "1.50".into() },
+    ] {
+        stage.frame(ToClient::Prompt { id, prompt });
+        stage.take(Message::Paste("research".into()));
+        assert!(!stage.screen().contains("> research"), "{}", stage.screen());
     }
 }

@@ -193,3 +193,21 @@ fn what_came_under_a_card_is_read_after_it() {
     stage.press(KeyCode::Esc);
     assert!(stage.screen().contains("WALLET_AGENT_ID"));
 }
+
+/// Every program may read a clipboard.
+#[test]
+fn words_that_are_shown_again_are_not_copied() {
+    let mut stage = Stage::full((120, 40));
+    stage.keys(":seed words S001");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("seed.words").unwrap();
+    let secret = Secret(Zeroizing::new(fixtures::PHRASE.as_bytes().to_vec()));
+    stage.take(Message::Frame(Received::Secret { id, secret }));
+    let result = Ok(Answer::Seed(fixtures::seed()));
+    let reply = Box::new(Reply { result, warnings: Vec::new(), secret: Some(SecretField::Phrase) });
+    stage.frame(ToClient::Done { id, reply });
+    assert!(stage.screen().contains("sausage"));
+    stage.keys("y");
+    assert!(!stage.intents.iter().any(|one| one.starts_with("Copy")));
+    assert!(stage.screen().contains("is not copied"));
+}

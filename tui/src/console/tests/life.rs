@@ -76,6 +76,7 @@ fn a_command_line_runs_the_grammar_and_shows_the_answer() {
     stage.keys(":bursar agent show ABC123");
     stage.press(KeyCode::Enter);
     let (call, _) = stage.took("agent.show").unwrap();
+    assert_eq!(stage.intents.last().unwrap(), r#"Remember("bursar agent show ABC123")"#);
     stage.answer(call, Ok(Answer::Agent(fixtures::agent())));
     let screen = stage.screen();
     assert!(screen.contains("agent show") && screen.contains("report bot"), "{screen}");
@@ -85,7 +86,10 @@ fn a_command_line_runs_the_grammar_and_shows_the_answer() {
     assert!(stage.screen().contains(":bursar agent show ABC123"));
     stage.press(KeyCode::Esc);
     stage.keys(":agnet list");
+    let remembered = stage.intents.len();
     stage.press(KeyCode::Enter);
+    // What is no command may be a seed phrase, pasted at the wrong place.
+    assert!(!stage.intents[remembered..].iter().any(|one| one.starts_with("Remember")));
     assert!(stage.screen().contains("similar"), "{}", stage.screen());
 }
 
