@@ -29,6 +29,8 @@ pub struct Payee {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paid {
     pub times: u64,
+    /// How many of them an operator approved: what a policy lets through is the agent's choice alone.
+    pub approved: u64,
     pub first: Utc,
     pub last: Utc,
     pub usd: Usd,
@@ -49,6 +51,7 @@ impl Paid {
     pub fn and(self, later: Self) -> Self {
         Self {
             times: self.times.saturating_add(later.times),
+            approved: self.approved.saturating_add(later.approved),
             first: self.first,
             last: later.last,
             usd: Usd(self.usd.0.saturating_add(later.usd.0)),
@@ -59,6 +62,7 @@ impl Paid {
     pub fn told(paid: Option<Self>) -> PaidBefore {
         PaidBefore {
             times: paid.map_or(0, |paid| paid.times),
+            approved: paid.map_or(0, |paid| paid.approved),
             first: paid.map(|paid| text::utc(paid.first)),
             last: paid.map(|paid| text::utc(paid.last)),
             usd: paid.map_or(Usd::ZERO, |paid| paid.usd),
@@ -69,11 +73,13 @@ impl Paid {
 /// The payment that an entry authorized, if it did. What is held, denied, refused or expired is none, and
 /// neither is the record of a signature.
 pub fn payment(entry: &Entry, touched: Option<&Touched>) -> Option<(Payee, Paid)> {
-    let (Event::PaymentAuthorized { .. } | Event::PaymentApproved { .. }) = &entry.event else {
-        return None;
+    let approved = match &entry.event {
+        Event::PaymentAuthorized { .. } => 0,
+        Event::PaymentApproved { .. } => 1,
+        _none => return None,
     };
     let Some(Touched::Request(request)) = touched else { return None };
-    let paid = Paid { times: 1, first: entry.at, last: entry.at, usd: request.ask.usd };
+    let paid = Paid { times: 1, approved, first: entry.at, last: entry.at, usd: request.ask.usd };
     Some((Payee::of(request), paid))
 }
 

@@ -288,7 +288,7 @@ impl Core {
             self.journal.note_report(identity);
         }
         let touched = apply(&mut self.state, &entry);
-        self.journal.note_payment(&entry, touched.as_ref())?;
+        self.journal.note_payment(&entry, touched.as_ref());
         match &touched {
             Some(Touched::Request(request)) => self.journal.note(request, new)?,
             Some(Touched::Settlement(settlement)) => self.journal.note_settlement(settlement)?,

@@ -125,7 +125,8 @@ fn suite(store: &mut dyn Store) {
 /// The rows of payees after the third entry.
 fn payees(store: &mut dyn Store, head: impl Fn(u64) -> Head) {
     let payee = |tail: u8| Payee { chain: ChainId(8453), address: [tail; 20].into() };
-    let paid = |times: u64| Paid { times, first: Utc(1), last: Utc(2), usd: Usd(times) };
+    let paid =
+        |times: u64| Paid { times, approved: 0, first: Utc(1), last: Utc(2), usd: Usd(times) };
     let rows = |store: &dyn Store| {
         let mut rows = Vec::new();
         store.payees(&mut |payee, paid| rows.push((payee, paid.unwrap()))).unwrap();

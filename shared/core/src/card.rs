@@ -122,6 +122,8 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PaidBefore {
     pub times: u64,
+    /// How many of them an operator approved.
+    pub approved: u64,
     /// RFC 3339, as is `last`; `None` before the first payment.
     pub first: Option<String>,
     pub last: Option<String>,
@@ -206,9 +208,11 @@ pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
 }
 
 impl Card {
-    /// Nobody was ever paid at this address, as far as is known, and it is not this wallet's own.
-    pub fn is_first_payment(&self) -> bool {
-        self.payee_label.is_none() && self.paid_before.as_ref().is_some_and(|paid| paid.times == 0)
+    /// No operator is known to have approved a payment to this address, and it is not this wallet's own. What
+    /// went there by itself does not count: an agent can pay anybody a little.
+    pub fn is_stranger(&self) -> bool {
+        let unapproved = self.paid_before.as_ref().is_none_or(|paid| paid.approved == 0);
+        self.payee_label.is_none() && unapproved
     }
 
     /// The paying address is known to hold less than what would leave it.
@@ -230,14 +234,20 @@ impl Card {
                 "FIRST payment to this address: check it".to_owned()
             }
             Some(paid) if paid.times == 0 => "first payment to it".to_owned(),
-            Some(paid) if paid.times == 1 => {
-                format!("paid once ({} USD), on {}", paid.usd, date(&paid.first))
-            }
-            Some(paid) => format!(
-                "paid {} times ({} USD), first {}, last {}",
+            Some(paid) if paid.approved == 0 => format!(
+                "NEVER approved by you; {} automatic ({} USD), last {}",
                 paid.times,
                 paid.usd,
-                date(&paid.first),
+                date(&paid.last)
+            ),
+            Some(paid) if paid.times == 1 => {
+                format!("approved once ({} USD), on {}", paid.usd, date(&paid.first))
+            }
+            Some(paid) => format!(
+                "approved {} of {} times ({} USD), last {}",
+                paid.approved,
+                paid.times,
+                paid.usd,
                 date(&paid.last)
             ),
         };
@@ -409,34 +419,36 @@ mod tests {
 
     #[test]
     fn the_payee_stands_after_its_address_with_what_is_known_of_it() {
-        let paid = |times: u64| PaidBefore {
+        let paid = |times: u64, approved: u64| PaidBefore {
             times,
+            approved,
             first: (times > 0).then(|| "2026-10-02T08:15:00Z".to_owned()),
             last: (times > 0).then(|| "2026-11-19T17:40:12Z".to_owned()),
             usd: Usd(1_500_000 * times),
         };
         let mut card = card();
         for (known, why, first, row_wanted) in [
-            (Some(paid(0)), None, true, "FIRST payment to this address: check it"),
-            (Some(paid(1)), None, false, "paid once (1.50 USD), on 2026-10-02"),
+            (Some(paid(0, 0)), None, true, "FIRST payment to this address: check it"),
             (
-                Some(paid(14)),
+                Some(paid(3, 0)),
                 None,
-                false,
-                "paid 14 times (21.00 USD), first 2026-10-02, last 2026-11-19",
+                true,
+                "NEVER approved by you; 3 automatic (4.50 USD), last 2026-11-19",
             ),
-            (None, Some("no index"), false, "earlier payments unknown: no index"),
+            (Some(paid(1, 1)), None, false, "approved once (1.50 USD), on 2026-10-02"),
+            (Some(paid(14, 2)), None, false, "approved 2 of 14 times (21.00 USD), last 2026-11-19"),
+            (None, Some("no index"), true, "earlier payments unknown: no index"),
         ] {
             card.paid_before = known;
             card.paid_before_unknown_reason = why.map(str::to_owned);
             assert_eq!(row(&card, "payee"), (format!("payee      {row_wanted}"), "to".to_owned()));
-            assert_eq!(card.is_first_payment(), first, "{row_wanted}");
+            assert_eq!(card.is_stranger(), first, "{row_wanted}");
         }
-        card.paid_before = Some(paid(0));
+        card.paid_before = Some(paid(0, 0));
         card.payee_label = Some("savings".parse().unwrap());
         let own = "payee      this wallet's own address (savings); first payment to it";
         assert_eq!(row(&card, "payee").0, own);
-        assert!(!card.is_first_payment(), "nobody is warned of himself");
+        assert!(!card.is_stranger(), "nobody is warned of himself");
     }
 
     #[test]

@@ -82,7 +82,7 @@ async fn requests(engine: &TestEngine) -> Vec<RequestAnswer> {
 }
 
 fn never() -> PaidBefore {
-    PaidBefore { times: 0, first: None, last: None, usd: Usd::ZERO }
+    PaidBefore { times: 0, approved: 0, first: None, last: None, usd: Usd::ZERO }
 }
 
 fn at(seconds: i64) -> Option<String> {
@@ -94,12 +94,12 @@ async fn a_first_payment_says_so_and_what_was_authorized_is_counted() {
     let mut stage = Stage::new(Setup::default()).await;
     let id = stage.hold(BASE, PAY_TO).await;
     let first = stage.card(&id).await;
-    assert_eq!((first.paid_before.as_ref(), first.is_first_payment()), (Some(&never()), true));
+    assert_eq!((first.paid_before.as_ref(), first.is_stranger()), (Some(&never()), true));
     stage.must(&format!("approve {id} --yes")).await;
-    let once = PaidBefore { times: 1, first: at(0), last: at(0), usd: Usd(1_500_000) };
+    let once = PaidBefore { times: 1, approved: 1, first: at(0), last: at(0), usd: Usd(1_500_000) };
     assert_eq!(stage.known(BASE, PAY_TO).await, once);
 
-    // What the policy lets through counts as what the operator does.
+    // What the policy lets through is counted, and is no approval.
     stage.engine.clock.advance(60_000);
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
     let twice = PaidBefore { times: 2, last: at(60), usd: Usd(1_750_000), ..once };
@@ -177,7 +177,7 @@ async fn the_wallets_own_address_is_told_and_warns_of_nothing() {
     let id = stage.hold(BASE, &own.address).await;
     let card = stage.card(&id).await;
     assert_eq!(card.payee_label.as_ref().map(|label| label.as_str()), Some("savings"));
-    assert!(!card.is_first_payment());
+    assert!(!card.is_stranger());
     let row = "payee      this wallet's own address (savings); first payment to it";
     assert!(card.lines().iter().any(|line| line == row), "{:?}", card.lines());
     let id = stage.hold(BASE, PAY_TO).await;
@@ -191,7 +191,7 @@ async fn a_restart_a_snapshot_and_a_replay_count_the_same() {
     let mut stage = Stage::new(setup()).await;
     assert_eq!(stage.ask(BASE, PAY_TO, 250_000).await.0, 200);
     let id = stage.hold(BASE, PAY_TO).await;
-    let once = PaidBefore { times: 1, first: at(0), last: at(0), usd: Usd(250_000) };
+    let once = PaidBefore { times: 1, approved: 0, first: at(0), last: at(0), usd: Usd(250_000) };
 
     // From the entries, then from a snapshot of the state that they lead to.
     for snapshot in [false, true] {

@@ -115,8 +115,8 @@ impl Forger {
         let write = self.db.begin_write().unwrap();
         {
             let key = [&chain.to_be_bytes()[..], &payee].concat();
-            // How often, the first and the last time, and how much.
-            let row = postcard::to_allocvec(&(times, 0_i64, 0_i64, 1_000_000_u64)).unwrap();
+            // How often, how often by an operator, the first and the last time, and how much.
+            let row = postcard::to_allocvec(&(times, times, 0_i64, 0_i64, 1_000_000_u64)).unwrap();
             let mut table = write.open_table(PAYEES).unwrap();
             table.insert(key.as_slice(), row.as_slice()).unwrap();
         }

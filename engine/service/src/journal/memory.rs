@@ -110,7 +110,7 @@ impl Store for MemoryStore {
                 tables.payees.clear();
             }
             tables.payees.extend(&batch.payees);
-            if batch.payees_anew || tables.payees_through == tables.head {
+            if batch.payees_anew || (!batch.payees_lost && tables.payees_through == tables.head) {
                 tables.payees_through = batch.head;
             }
             tables.entries.extend(batch.entries.iter().cloned());

@@ -20,12 +20,8 @@ const BEHIND: &str = "the index of payees is not up to date; a restart makes it 
 
 impl Journal {
     /// Counts the payment that an entry authorized, for the next commit.
-    pub fn note_payment(
-        &mut self,
-        entry: &Entry,
-        touched: Option<&Touched>,
-    ) -> Result<(), JournalError> {
-        let Some((payee, paid)) = payees::payment(entry, touched) else { return Ok(()) };
+    pub fn note_payment(&mut self, entry: &Entry, touched: Option<&Touched>) {
+        let Some((payee, paid)) = payees::payment(entry, touched) else { return };
         match self.waiting.payees.entry(payee) {
             Slot::Occupied(mut known) => {
                 let both = known.get().and(paid);
@@ -34,11 +30,17 @@ impl Journal {
             Slot::Vacant(slot) => {
                 // Rows that are all written anew are all waiting.
                 let before =
-                    if self.waiting.payees_anew { None } else { self.store.paid(&payee)? };
-                slot.insert(before.map_or(paid, |before| before.and(paid)));
+                    if self.waiting.payees_anew { Ok(None) } else { self.store.paid(&payee) };
+                match before {
+                    Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.and(paid)))),
+                    // It decides nothing, so it stops nothing: the rows stay behind until they are made anew.
+                    Err(failure) => {
+                        tracing::warn!(failure = failure.0, "who was paid before is not known");
+                        self.waiting.payees_lost = true;
+                    }
+                }
             }
         }
-        Ok(())
     }
 
     /// Makes the rows if they do not stand for the head. On an error the journal is as good as before: cards
@@ -57,12 +59,14 @@ impl Journal {
 
     /// Sets the rows right if they are not what the entries say. Answers whether they were.
     pub fn correct_payees(&mut self, tally: Tally) -> Result<bool, JournalError> {
-        let mut same = self.store.payees_through()? == self.durable;
+        // What cannot be read is wrong as well.
+        let mut same = self.store.payees_through().is_ok_and(|through| through == self.durable);
         let mut rows = 0_usize;
-        self.store.payees(&mut |payee, paid| {
+        let read = self.store.payees(&mut |payee, paid| {
             rows = rows.saturating_add(1);
-            same = same && tally.get(&payee) == paid.as_ref();
-        })?;
+            same = same && paid.is_some() && tally.get(&payee) == paid.as_ref();
+        });
+        same = same && read.is_ok();
         if same && rows == tally.len() {
             return Ok(true);
         }
@@ -165,7 +169,7 @@ mod tests {
         let entry =
             journal.append(Event::PaymentApproved { id, terms, by: Client::Inside }, at).unwrap();
         let touched = Touched::Request(Arc::new(request));
-        journal.note_payment(&entry, Some(&touched)).unwrap();
+        journal.note_payment(&entry, Some(&touched));
         payee
     }
 
@@ -178,6 +182,7 @@ mod tests {
         journal.commit().unwrap();
         let paid = |times, last| Paid {
             times,
+            approved: times,
             first: Utc::from_seconds(10),
             last: Utc::from_seconds(last),
             usd: Usd(3 * times),
@@ -194,7 +199,7 @@ mod tests {
         let key = encode_payee(&payee);
         assert_eq!((key.len(), decode_payee(&key)), (28, Some(payee)));
         assert_eq!((decode_payee(&key[1..]), decode_payee(&[])), (None, None));
-        let paid = Paid { times: 1, first: Utc(-2), last: Utc(3), usd: Usd(4) };
+        let paid = Paid { times: 1, approved: 0, first: Utc(-2), last: Utc(3), usd: Usd(4) };
         assert_eq!(decode_paid(&encode_paid(&paid)), Some(paid));
         assert_eq!(decode_paid(&[0xff]), None);
     }

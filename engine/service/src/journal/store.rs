@@ -32,6 +32,8 @@ pub struct Batch {
     pub payees: Tally,
     /// The rows of payees are these and no others: they stand for the head from now on.
     pub payees_anew: bool,
+    /// A row of payees could not be read, so that the rows do not stand for the head any more.
+    pub payees_lost: bool,
     pub snapshot: Option<Snapshot>,
     /// Signed asks of days before this one are forgotten.
     pub forget_before: Option<u32>,

@@ -77,7 +77,8 @@ fn a_stranger_and_an_empty_purse_are_marked_and_stay_on_the_smallest_screen() {
     for size in [(120, 40), (80, 24), (60, 16)] {
         let mut stage = Stage::full(size);
         let card = stage.model.server.queue[0].request.card.as_mut().unwrap();
-        card.paid_before = Some(PaidBefore { times: 0, first: None, last: None, usd: Usd::ZERO });
+        card.paid_before =
+            Some(PaidBefore { times: 0, approved: 0, first: None, last: None, usd: Usd::ZERO });
         let balance = card.balance.as_mut().unwrap();
         (balance.before, balance.after) = ("0.400000".to_owned(), None);
         for keys in ["", "a"] {

@@ -30,7 +30,7 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
             (None, "leaves" | "to") => Role::Strong,
             (None, "refused") => Role::Alarm,
             (None, "held") => Role::Warn,
-            (None, "payee") if view.card.is_first_payment() => Role::Warn,
+            (None, "payee") if view.card.is_stranger() => Role::Warn,
             (None, "balance") if view.card.is_short() => Role::Warn,
             (None, "card") => Role::Quiet,
             _other => Role::Plain,

@@ -181,7 +181,7 @@ fn role_of(card: &Card, line: &str) -> Role {
     match line.split(' ').next().unwrap_or_default() {
         "leaves" => Role::Strong,
         "refused" => Role::Alarm,
-        "payee" if card.is_first_payment() => Role::Warn,
+        "payee" if card.is_stranger() => Role::Warn,
         "balance" if card.is_short() => Role::Warn,
         _other => Role::Plain,
     }

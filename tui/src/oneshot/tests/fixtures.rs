@@ -206,6 +206,7 @@ pub(crate) fn card(request_url: &str) -> Card {
         payee_label: None,
         paid_before: Some(PaidBefore {
             times: 14,
+            approved: 2,
             first: Some("2025-10-02T08:15:00Z".into()),
             last: Some("2025-12-19T17:40:12Z".into()),
             usd: usd(21_000_000),

@@ -25,7 +25,7 @@ pub(super) fn write(
             payees.insert(key.as_slice(), row.as_slice()).map_err(failed)?;
         }
     }
-    if batch.payees_anew || stand(meta)? {
+    if batch.payees_anew || (!batch.payees_lost && stand(meta)?) {
         meta.insert("payees", encode_head(batch.head).as_slice()).map_err(failed)?;
     }
     Ok(())
