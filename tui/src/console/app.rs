@@ -17,6 +17,8 @@ use crate::link::{Link, Received};
 
 /// Between two tries to reach an engine that has gone.
 const AGAIN_MS: u64 = 500;
+/// How long one try may take.
+const CONNECT: Duration = Duration::from_secs(1);
 /// Frames taken in before the next look at the screen: agents may pay a thousand times a second.
 const FRAMES: usize = 64;
 /// Shortest time between two frames that no key asked for.
@@ -213,7 +215,9 @@ impl App {
         if self.link.is_some() || Instant::now() < self.next_try {
             return Ok(());
         }
-        match connector.connect().await {
+        // An engine that stands still is not waited for: keys count meanwhile.
+        let tried = tokio::time::timeout(CONNECT, connector.connect()).await;
+        match tried.unwrap_or_else(|_late| Err(Fault::new(Code::EngineDown))) {
             Ok(link) => {
                 self.link = Some(link);
                 self.take(Message::Connected, screen).await?;
@@ -239,7 +243,13 @@ impl App {
                 Intent::Remember(line) => self.history.add(&line),
                 Intent::Copy(text) => screen.copy(&text)?,
                 Intent::Redraw => screen.redraw(),
-                Intent::Suspend => screen.suspend()?,
+                Intent::Suspend => {
+                    screen.suspend()?;
+                    // Nobody told of what the terminal did meanwhile.
+                    let (width, height) = screen.size();
+                    let _nothing_to_do =
+                        update(&mut self.model, Message::Resize(width, height), now_ms);
+                }
                 Intent::Send(frame) => {
                     if let Some(link) = &mut self.link {
                         // A link that is gone says so when it is read.

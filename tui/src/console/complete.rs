@@ -66,13 +66,17 @@ fn names(command: &str, before: &str, server: &Server) -> Vec<String> {
     let agents = server.agents.iter().flatten();
     let policies = || server.policies.iter().flatten().map(|row| row.name.clone());
     let labels = || server.addresses.iter().flatten().map(|row| row.label.clone());
-    let names: Vec<String> = match command {
-        "approve" | "deny" => requests().collect(),
+    let agents = agents.map(|row| row.name.clone());
+    // What stands at which place: `agent commission <agent> <policy> <label>`.
+    let place = before.split_whitespace().count();
+    let names: Vec<String> = match (command, place) {
+        ("approve" | "deny", _) => requests().collect(),
+        ("commission", 3) => policies().collect(),
+        ("commission", 4) => labels().collect(),
         _policy if before.starts_with("policy ") => policies().collect(),
         _address if before.starts_with("address ") => labels().collect(),
-        _about_agents => {
-            agents.map(|row| row.name.clone()).chain(policies()).chain(labels()).collect()
-        }
+        _agent if before.starts_with("agent ") => agents.collect(),
+        _none => Vec::new(),
     };
     names.into_iter().filter_map(|name| Some(shlex::try_quote(&name).ok()?.into_owned())).collect()
 }

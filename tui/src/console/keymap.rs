@@ -191,7 +191,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Panes[ch('?', "?")], Deed::Help, "help", "These keys"),
     bind!(Panes [ch('q', "q"), ctrl('c', "^C")], Deed::Quit, "leave", "Leave the console"),
     bind!(Card[ch('y', "y")], Deed::Yes, "approve", "Approve what the card says; Enter never does"),
-    bind!(Card [ch('n', "n"), ch('d', "d")], Deed::No, "deny", "Deny it"),
+    bind!(Card[ch('n', "n")], Deed::No, "deny", "Deny it"),
     bind!(Card [ESC, ch('q', "q"), ctrl('c', "^C")], Deed::Close, "not now", "Close the card; the request goes on waiting"),
     bind!(YesNo[ch('y', "y")], Deed::Yes, "yes", "Yes"),
     bind!(YesNo [ch('n', "n"), ESC, ctrl('c', "^C")], Deed::No, "no", "No"),

@@ -16,10 +16,11 @@ use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
 use bursar_core::wire::{Asking, ToEngine};
 
+use crate::console::keymap::Deed;
 use crate::console::theme::Theme;
 use crate::link::Secret;
 use line::{Line, Past};
-use overlay::{Overlay, Told};
+use overlay::{Overlay, Question, Told};
 use server::{Server, Topic};
 use zeroize::Zeroizing;
 
@@ -127,10 +128,21 @@ struct Call {
     id: u64,
     order: Order,
     asking: Asking,
+    urgent: bool,
 }
 
 /// Commands at a time. The engine takes eight of one connection, and one of them watches.
 const CALLS: usize = 6;
+/// With those that may not wait behind others: to decide and to freeze.
+const URGENT_CALLS: usize = 8;
+/// A key that decides must come alone: with another one so soon after it, it was pasted.
+pub(crate) const ALONE_MS: u64 = 60;
+/// What the last action came to is news for so long.
+const NEWS_MS: u64 = 20_000;
+/// Before the watch that has ended is begun again.
+pub(crate) const WATCH_AGAIN_MS: u64 = 1_000;
+/// Sizes that are believed.
+const MOST: (u16, u16) = (1_000, 500);
 /// A topic is not asked about more often: agents may pay a thousand times a second.
 const LOOK_MS: u64 = 300;
 /// Locking and the server's standing are in no journal, so they are asked for.
@@ -138,7 +150,8 @@ const POLL_MS: u64 = 10_000;
 /// Money also comes in, and nobody tells.
 const BALANCES_MS: u64 = 300_000;
 /// What is asked for again without a reason.
-const POLLED: [(Topic, u64); 2] = [(Topic::Status, POLL_MS), (Topic::Balances, BALANCES_MS)];
+const POLLED: [(Topic, u64); 3] =
+    [(Topic::Status, POLL_MS), (Topic::Requests, POLL_MS), (Topic::Balances, BALANCES_MS)];
 
 /// Below this nothing can be laid out, and only the command line works.
 pub(crate) const LEAST: (u16, u16) = (60, 16);
@@ -158,6 +171,19 @@ pub(crate) struct Model {
     pub(crate) overlay: Option<Overlay>,
     /// Answers to read that came while something else lay over the panes.
     pub(crate) unread: VecDeque<Told>,
+    /// Questions of running commands that wait for the same.
+    pub(crate) prompts: VecDeque<Question>,
+    /// Why a command that is run again was refused before.
+    pub(crate) refused_before: BTreeMap<u64, String>,
+    /// What each command line of the operator's was.
+    pub(crate) orders: BTreeMap<u64, Order>,
+    /// A key that decides, until it is sure that it came alone.
+    pub(crate) resting: Option<(Deed, u64)>,
+    /// What the word at the end of the command line may become.
+    pub(crate) choices: Vec<String>,
+    /// The first page of the feed has come, so that the journal can be watched from its head.
+    pub(crate) feed_known: bool,
+    pub(crate) watch_from_ms: u64,
     pub(crate) line: Option<Line>,
     pub(crate) past: Past,
     /// What the last action came to.
@@ -177,13 +203,19 @@ pub(crate) struct Model {
 pub(crate) struct Note {
     pub(crate) text: String,
     pub(crate) failed: bool,
+    pub(crate) at_ms: u64,
+}
+
+/// A terminal that says it has no rows is drawn on all the same, and none is as large as some say.
+pub(crate) fn clamped((width, height): (u16, u16)) -> (u16, u16) {
+    (width.min(MOST.0), height.min(MOST.1))
 }
 
 impl Model {
     pub(crate) fn new(setup: Setup, size: (u16, u16)) -> Self {
         Self {
             setup,
-            size,
+            size: clamped(size),
             now_ms: 0,
             connection: Connection::Connecting,
             server: Server::default(),
@@ -192,6 +224,13 @@ impl Model {
             selected: BTreeMap::new(),
             overlay: None,
             unread: VecDeque::new(),
+            prompts: VecDeque::new(),
+            refused_before: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            resting: None,
+            choices: Vec::new(),
+            feed_known: false,
+            watch_from_ms: 0,
             line: None,
             past: Past::default(),
             last: None,
@@ -231,19 +270,25 @@ impl Model {
     }
 
     pub(crate) fn note(&mut self, text: impl Into<String>) {
-        self.last = Some(Note { text: text.into(), failed: false });
+        self.last = Some(Note { text: text.into(), failed: false, at_ms: self.now_ms });
     }
 
     pub(crate) fn complain(&mut self, text: impl Into<String>) {
-        self.last = Some(Note { text: text.into(), failed: true });
+        self.last = Some(Note { text: text.into(), failed: true, at_ms: self.now_ms });
     }
 
     /// Lines up a command; [`Model::pump`] sends it.
     pub(crate) fn call(&mut self, purpose: Purpose, order: Order, asking: Asking) -> u64 {
         let id = self.next_call;
         self.next_call = self.next_call.saturating_add(1);
+        let urgent = matches!(purpose, Purpose::Decide { .. }) || order == Order::Freeze;
         self.purposes.insert(id, purpose);
-        self.waiting_calls.push_back(Call { id, order, asking });
+        let call = Call { id, order, asking, urgent };
+        if urgent {
+            self.waiting_calls.push_front(call);
+        } else {
+            self.waiting_calls.push_back(call);
+        }
         id
     }
 
@@ -270,8 +315,13 @@ impl Model {
         }
         let mut intents = Vec::new();
         let mut running = self.purposes.len().saturating_sub(self.waiting_calls.len());
-        while running < CALLS {
-            let Some(Call { id, order, asking }) = self.waiting_calls.pop_front() else { break };
+        while let Some(call) = self.waiting_calls.front() {
+            if running >= if call.urgent { URGENT_CALLS } else { CALLS } {
+                break;
+            }
+            let Some(Call { id, order, asking, .. }) = self.waiting_calls.pop_front() else {
+                break;
+            };
             running = running.saturating_add(1);
             intents.push(Intent::Send(ToEngine::Run { id, order: Box::new(order), asking }));
         }
@@ -287,6 +337,11 @@ impl Model {
         self.purposes.clear();
         self.secrets.clear();
         self.waiting_calls.clear();
+        self.prompts.clear();
+        self.refused_before.clear();
+        self.orders.clear();
+        self.resting = None;
+        self.watch_from_ms = 0;
         self.asked_ms.clear();
         self.stale.clear();
     }
@@ -315,7 +370,16 @@ impl Model {
             _other => None,
         };
         let armed = armed.filter(|at| *at > self.now_ms);
-        looks.chain(polls).chain(ticks).chain(armed).min()
+        let rested = self.resting.map(|(_deed, at)| at.saturating_add(ALONE_MS));
+        let watch = (self.feed_known && !self.is_under_way(&Purpose::Watch))
+            .then_some(self.watch_from_ms)
+            .filter(|at| *at > self.now_ms);
+        let others = armed.into_iter().chain(rested).chain(watch).chain(self.stale_news_ms());
+        looks.chain(polls).chain(ticks).chain(others).min()
+    }
+
+    fn stale_news_ms(&self) -> Option<u64> {
+        self.last.as_ref().map(|note| note.at_ms.saturating_add(NEWS_MS))
     }
 
     /// Takes the time in; asks again what is old by now.
@@ -326,6 +390,9 @@ impl Model {
             if asked.is_some_and(|asked| self.now_ms.saturating_sub(*asked) >= every) {
                 self.stale.insert(topic);
             }
+        }
+        if self.stale_news_ms().is_some_and(|at| at <= self.now_ms) {
+            self.last = None;
         }
         let kept = self.selected.get(&Pane::Approvals).cloned();
         self.server.forget(self.now_ms, kept.as_deref());

@@ -1,10 +1,12 @@
 //! The console without a terminal: messages in, intents and frames out.
 
+mod asking;
 mod deciding;
 mod first_run;
 mod hostile;
 mod life;
 mod looks;
+mod trouble;
 
 use bursar_core::answers::*;
 use bursar_core::card::Card;

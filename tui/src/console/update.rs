@@ -17,7 +17,7 @@ use crossterm::event::KeyEvent;
 
 use super::model::overlay::Overlay;
 use super::model::server::Topic;
-use super::model::{Connection, Intent, Model, Pane, Purpose};
+use super::model::{Connection, Intent, Model, Pane, Purpose, clamped};
 use crate::link::Received;
 
 /// A request that has no more time rings once more.
@@ -39,19 +39,22 @@ pub(crate) enum Message {
 /// The one way in. `now_ms` is this process's monotonic clock.
 pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<Intent> {
     model.pass(now_ms);
-    let mut intents = match message {
+    let mut intents = keys::rested(model);
+    intents.extend(match message {
         Message::Connected => connected(model),
         Message::Lost(fault) => lost(model, fault),
         Message::Frame(frame) => frames::received(model, frame),
         Message::Key(key) => keys::pressed(model, &key),
         Message::Paste(text) => overlays::pasted(model, &text),
         Message::Resize(width, height) => {
-            model.size = (width, height);
+            model.size = clamped((width, height));
             Vec::new()
         }
         Message::Tick => Vec::new(),
-    };
+    });
     unpile(model);
+    watch(model);
+    select(model);
     follow(model);
     page(model);
     intents.extend(ring(model));
@@ -65,10 +68,12 @@ fn connected(model: &mut Model) -> Vec<Intent> {
     model.connection = Connection::Up;
     let mut topics = Topic::ALL.to_vec();
     // Of an empty feed its first page says where to go on.
-    if model.server.feed.head() > 0 {
+    if model.feed_known {
         // What happened meanwhile comes as if it happened now.
         topics.retain(|topic| *topic != Topic::Feed);
-        watch(model);
+    }
+    if let Some(Overlay::Card(card)) = &mut model.overlay {
+        card.guard(model.now_ms);
     }
     model.mark_stale(&topics);
     if again {
@@ -79,7 +84,8 @@ fn connected(model: &mut Model) -> Vec<Intent> {
 
 /// Has what follows the newest known entry streamed.
 fn watch(model: &mut Model) {
-    if model.is_under_way(&Purpose::Watch) {
+    let is_due = model.feed_known && model.now_ms >= model.watch_from_ms;
+    if !is_due || model.connection != Connection::Up || model.is_under_way(&Purpose::Watch) {
         return;
     }
     let since = model.server.feed.head();
@@ -105,10 +111,33 @@ fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
     Vec::new()
 }
 
-/// Shows the next answer to read, once nothing else lies over the panes.
+/// Shows the next question or answer, once nothing else lies over the panes.
 fn unpile(model: &mut Model) {
+    // The next question of the command whose last one was just answered.
+    if let Some(Overlay::Ask(asked)) = &model.overlay
+        && asked.sent
+        && let Some(place) = model.prompts.iter().position(|next| next.call == asked.call)
+    {
+        model.overlay = model.prompts.remove(place).map(Overlay::Ask);
+    }
     if model.overlay.is_none() && model.line.is_none() {
-        model.overlay = model.unread.pop_front().map(Overlay::Told);
+        let now_ms = model.now_ms;
+        model.overlay = match model.prompts.pop_front() {
+            Some(mut question) => {
+                question.guard(now_ms);
+                Some(Overlay::Ask(question))
+            }
+            None => model.unread.pop_front().map(Overlay::Told),
+        };
+    }
+}
+
+/// A row is selected by what it is from the first frame on.
+fn select(model: &mut Model) {
+    let known = model.selected.get(&Pane::Approvals);
+    let known = known.is_some_and(|id| model.server.waiting(id).is_some());
+    if !known && !model.server.queue.is_empty() {
+        model.select(Pane::Approvals, 0);
     }
 }
 
@@ -153,8 +182,9 @@ fn ring(model: &mut Model) -> Option<Intent> {
     }
 }
 
+/// Of ASCII alone: a notice is part of a terminal's sequence.
 fn short(id: &str) -> String {
-    id.parse::<RequestId>().map_or_else(|_other| id.to_owned(), |id| id.short())
+    id.parse::<RequestId>().map_or_else(|_other| "?".to_owned(), |id| id.short())
 }
 
 /// Asks for the entries that the feed shows and does not know.

@@ -54,6 +54,13 @@ pub(crate) fn last_scroll(model: &Model) -> usize {
     overlays::last_scroll(model, Areas::of(model, whole).body)
 }
 
+/// Whether the open card, if one is, shows all that a decision needs.
+pub(crate) fn card_is_whole(model: &Model) -> bool {
+    let Some(Overlay::Card(view)) = &model.overlay else { return true };
+    let whole = Rect::new(0, 0, model.size.0, model.size.1);
+    card::is_whole(model, view, Areas::of(model, whole).body)
+}
+
 fn pane(model: &Model, paint: &mut Paint<'_>, which: Pane, area: Rect) {
     match which {
         Pane::Approvals if is_open(model) => setup::draw(model, paint, area),

@@ -37,8 +37,10 @@ pub(crate) enum Overlay {
 pub(crate) struct CardView {
     pub(crate) id: String,
     pub(crate) card: Card,
-    /// Keys count from then on.
+    /// An approval counts from then on.
     pub(crate) armed_at_ms: u64,
+    /// A denial does: a card that changes again and again can still be denied.
+    pub(crate) deniable_at_ms: u64,
     /// The amount as typed, where it must be.
     pub(crate) typed: String,
     /// The decision was sent; nothing else is until its answer came.
@@ -55,6 +57,7 @@ impl CardView {
             id: waiting.request.id.clone(),
             card: waiting.request.card.clone()?,
             armed_at_ms: now_ms.saturating_add(GUARD_MS),
+            deniable_at_ms: now_ms.saturating_add(GUARD_MS),
             typed: String::new(),
             sent: false,
             fault: None,
@@ -64,20 +67,25 @@ impl CardView {
 
     /// Shows what is true now. Where that is another card than before, its keys are dead for a moment.
     pub(crate) fn follow(&mut self, card: &Card, now_ms: u64) {
-        let same = card.digest == self.card.digest
-            && card.obstacle == self.card.obstacle
-            && card.spent == self.card.spent
+        let same_terms = card.digest == self.card.digest
+            && card.usd == self.card.usd
             && card.type_amount == self.card.type_amount;
+        let same = same_terms && card.obstacle == self.card.obstacle;
+        // What the agent has spent and what its address holds move by themselves, and are no other card.
         self.card = card.clone();
+        if !same_terms {
+            self.typed.clear();
+        }
         if !same {
             self.changed = true;
-            self.typed.clear();
-            self.guard(now_ms);
+            self.fault = None;
+            self.armed_at_ms = now_ms.saturating_add(GUARD_MS);
         }
     }
 
     pub(crate) fn guard(&mut self, now_ms: u64) {
         self.armed_at_ms = now_ms.saturating_add(GUARD_MS);
+        self.deniable_at_ms = self.armed_at_ms;
     }
 
     pub(crate) fn type_digit(&mut self, digit: char) {
@@ -99,6 +107,8 @@ pub(crate) struct Question {
     /// The first of two equal entries of a new password.
     pub(crate) first: Option<Field>,
     pub(crate) fault: Option<String>,
+    /// It was answered; until the engine has said what came of it, keys go nowhere.
+    pub(crate) sent: bool,
 }
 
 impl Question {
@@ -111,6 +121,7 @@ impl Question {
             field: Field::default(),
             first: None,
             fault: None,
+            sent: false,
         }
     }
 

@@ -48,6 +48,8 @@ pub(crate) struct Waiting {
     pub(crate) deadline_ms: u64,
     /// What became of it, and when this console learned it.
     pub(crate) over: Option<(String, u64)>,
+    /// That was concluded from its absence and not heard.
+    pub(crate) inferred: bool,
     /// Attention was drawn to it: when it was new, and when its last minute began.
     pub(crate) told_new: bool,
     pub(crate) told_soon: bool,
@@ -80,6 +82,8 @@ pub(crate) struct Server {
     pub(crate) agents: Option<Vec<AgentAnswer>>,
     pub(crate) policies: Option<Vec<PolicyAnswer>>,
     pub(crate) sent: Option<Vec<HistoryRow>>,
+    /// More requests wait than fitted into the answer.
+    pub(crate) cut: bool,
     pub(crate) feed: Feed,
     /// The entry of the feed that is looked at; the newest, if none.
     pub(crate) looked_at: Option<u64>,
@@ -120,9 +124,14 @@ impl Server {
     fn requests(&mut self, requests: Vec<RequestAnswer>, now_ms: u64) {
         self.was_asked |= !requests.is_empty();
         for known in &mut self.queue {
-            if known.over.is_none() && !requests.iter().any(|one| one.id == known.request.id) {
+            // Of a list that was cut nothing can be concluded.
+            if !self.cut
+                && known.over.is_none()
+                && !requests.iter().any(|one| one.id == known.request.id)
+            {
                 let what = if known.left_ms(now_ms) == 0 { "expired" } else { "decided" };
                 known.over = Some((what.to_owned(), now_ms));
+                known.inferred = true;
             }
         }
         for request in requests {
@@ -136,12 +145,17 @@ impl Server {
                         // Another engine counts anew.
                         _far => deadline_ms,
                     };
+                    if known.inferred {
+                        known.over = None;
+                        known.inferred = false;
+                    }
                     known.request = request;
                 }
                 None => self.queue.push(Waiting {
                     request,
                     deadline_ms,
                     over: None,
+                    inferred: false,
                     told_new: false,
                     told_soon: false,
                 }),
@@ -167,6 +181,7 @@ impl Server {
                 && let Some(known) = self.queue.iter_mut().find(|known| known.request.id == *id)
             {
                 known.over = Some((ended.to_owned(), now_ms));
+                known.inferred = false;
             }
             self.feed.happened(row, self.looked_at);
         }

@@ -10,13 +10,14 @@ use proptest::prelude::*;
 
 use super::{Stage, feed, held};
 use crate::console::keymap::KEYS;
-use crate::console::model::Setup;
 use crate::console::model::overlay::GUARD_MS;
+use crate::console::model::{ALONE_MS, Setup};
 use crate::console::update::Message;
 
 const SIZE: (u16, u16) = (80, 24);
 
 fn approved(stage: &mut Stage) -> Option<(u64, Approve)> {
+    stage.wait(ALONE_MS);
     match stage.took("approve") {
         Some((id, Order::Approve(approve))) => Some((id, approve)),
         _none => None,
@@ -54,7 +55,6 @@ fn keys_count_only_after_a_quiet_moment() {
     stage.keys("ay");
     stage.wait(GUARD_MS - 1);
     stage.keys("y");
-    assert!(approved(&mut stage).is_none());
     // Each early key begins the moment anew, so a stream of them never gets through.
     for _ in 0..20 {
         stage.wait(GUARD_MS - 1);
@@ -107,8 +107,10 @@ fn an_amount_that_matters_is_typed() {
     stage.keys("ja");
     stage.wait(GUARD_MS);
     stage.keys("y");
+    stage.wait(ALONE_MS);
     assert!(stage.screen().contains("Type the amount first"));
     stage.keys("1.6y");
+    stage.wait(ALONE_MS);
     assert!(stage.screen().contains("The amount is 1.50, not 1.60"));
     stage.press(KeyCode::Backspace);
     stage.keys("5y");
@@ -124,6 +126,7 @@ fn what_the_engine_would_refuse_is_not_sent() {
     stage.keys("y");
     assert!(approved(&mut stage).is_none());
     stage.keys("n");
+    stage.wait(ALONE_MS);
     assert!(stage.took("deny").is_some());
 }
 
@@ -232,23 +235,28 @@ fn strokes() -> impl Strategy<Value = Vec<(u64, KeyCode)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is typed: an approval is `y`, at least 400 ms after whatever key came before it, and that
+    /// Whatever is typed: an approval is `y`, alone, at least 400 ms after whatever key came before it, and that
     /// was another key, on a card that was opened by one of three.
     #[test]
     fn no_stream_of_keys_approves_by_accident(strokes in strokes()) {
         let mut stage = Stage::full(SIZE);
-        let mut last: Option<(u64, KeyCode)> = None;
+        // The two strokes before, with the pause before the later one.
+        let mut before: [Option<(u64, KeyCode)>; 2] = [None, None];
         let mut opened = false;
-        for (pause, code) in strokes {
+        let end = [(GUARD_MS, KeyCode::Null)];
+        for (pause, code) in strokes.into_iter().chain(end) {
             stage.wait(pause);
+            if stage.took("approve").is_some() {
+                let [other, decided] = before;
+                let (quiet, key) = decided.unwrap();
+                prop_assert_eq!(key, KeyCode::Char('y'));
+                prop_assert!(opened && pause >= ALONE_MS, "it came alone");
+                let digit = |key| matches!(key, KeyCode::Char('0'..='9' | '.'));
+                prop_assert!(quiet >= GUARD_MS || other.is_some_and(|(_, key)| digit(key)));
+            }
             stage.press(code);
             opened |= matches!(code, KeyCode::Enter | KeyCode::Char('a' | 'd'));
-            if approved(&mut stage).is_some() {
-                prop_assert_eq!(code, KeyCode::Char('y'));
-                prop_assert!(opened);
-                prop_assert!(pause >= GUARD_MS || last.is_some_and(|(_, key)| key != KeyCode::Char('y')));
-            }
-            last = Some((stage.now_ms, code));
+            before = [before[1], Some((pause, code))];
         }
     }
 
@@ -330,6 +338,7 @@ fn a_question_takes_no_early_yes_and_no_pasted_word() {
     assert_eq!(answers(&stage), Vec::<String>::new());
     stage.wait(GUARD_MS);
     stage.keys("y");
+    stage.wait(ALONE_MS);
     assert!(answers(&stage)[0].contains("yes: true"));
 
     for prompt in [

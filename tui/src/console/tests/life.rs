@@ -11,7 +11,7 @@ use crossterm::event::KeyCode;
 use super::{Stage, feed, held};
 use crate::console::model::overlay::GUARD_MS;
 use crate::console::model::server::Topic;
-use crate::console::model::{Pane, Setup};
+use crate::console::model::{ALONE_MS, Pane, Setup};
 use crate::console::update::Message;
 use crate::oneshot::tests::fixtures;
 
@@ -43,6 +43,7 @@ fn a_decision_that_was_under_way_is_not_called_done() {
     stage.keys("a");
     stage.wait(GUARD_MS);
     stage.keys("y");
+    stage.wait(ALONE_MS);
     stage.take(Message::Lost(Fault::new(Code::EngineDown)));
     let screen = stage.screen();
     assert!(screen.contains("no engine is connected"), "{screen}");
@@ -139,6 +140,7 @@ fn leaving_an_engine_of_ones_own_is_asked_and_another_one_goes_on() {
     assert_ne!(stage.intents.last().unwrap(), "Quit");
     stage.wait(GUARD_MS);
     stage.keys("y");
+    stage.wait(ALONE_MS);
     assert_eq!(stage.intents.last().unwrap(), "Quit");
 }
 

@@ -8,8 +8,9 @@ use bursar_core::wire::Asking;
 use crossterm::event::{KeyCode, KeyEvent};
 
 use crate::console::keymap::Deed;
-use crate::console::model::overlay::{CardView, Overlay};
+use crate::console::model::overlay::{CardView, GUARD_MS, Overlay};
 use crate::console::model::{Intent, Model, Purpose};
+use crate::console::view;
 
 pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent> {
     let now_ms = model.now_ms;
@@ -20,7 +21,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> 
         model.overlay = None;
         return Vec::new();
     }
-    if now_ms < view.armed_at_ms || too_small {
+    if now_ms < view.deniable_at_ms || too_small {
         view.guard(now_ms);
         return Vec::new();
     }
@@ -28,27 +29,51 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> 
         return Vec::new();
     }
     match (deed, key.code) {
-        (Some(Deed::Yes), _) => approve(model),
-        (Some(Deed::No), _) => {
+        (Some(Deed::Yes), _) if now_ms < view.armed_at_ms => {
+            view.armed_at_ms = now_ms.saturating_add(GUARD_MS)
+        }
+        (Some(deed @ (Deed::Yes | Deed::No)), _) => model.resting = Some((deed, now_ms)),
+        (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if view.card.type_amount => {
+            view.type_digit(digit);
+        }
+        (_, KeyCode::Backspace) if view.card.type_amount => {
+            view.typed.pop();
+        }
+        // Somebody types, or pastes, at something else.
+        _other => view.guard(now_ms),
+    }
+    Vec::new()
+}
+
+/// Carries out what a key said that came alone.
+pub(super) fn decide(model: &mut Model, deed: Deed) {
+    let (now_ms, may_decide, too_small) = (model.now_ms, model.may_decide(), model.is_too_small());
+    let Some(Overlay::Card(view)) = &mut model.overlay else { return };
+    let armed = if deed == Deed::Yes { view.armed_at_ms } else { view.deniable_at_ms };
+    if !may_decide || too_small || now_ms < armed {
+        return;
+    }
+    match deed {
+        Deed::Yes => approve(model),
+        _no => {
             let id = view.id.clone();
             view.sent = true;
             let order = Order::Deny(Deny { id: id.clone(), reason: Vec::new() });
             model.call(Purpose::Decide { id, approve: false }, order, Asking::Silent);
         }
-        (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if view.card.type_amount => {
-            view.type_digit(digit);
-        }
-        (_, KeyCode::Backspace) => {
-            view.typed.pop();
-        }
-        _other => {}
     }
-    Vec::new()
 }
 
 fn approve(model: &mut Model) {
+    let locked = model.server.is_locked();
+    let whole = view::card_is_whole(model);
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
-    if let Err(why) = may_be_approved(view) {
+    let allowed = match (locked, whole) {
+        (true, _) => Err("The wallet is locked: esc, then u opens it.".to_owned()),
+        (_, false) => Err("Not all of the card fits: make the terminal larger.".to_owned()),
+        (false, true) => may_be_approved(view),
+    };
+    if let Err(why) = allowed {
         view.fault = Some(why);
         return;
     }

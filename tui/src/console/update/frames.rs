@@ -3,16 +3,17 @@
 use bursar_core::answers::{Answer, Reply, SecretField};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::grammar::Order;
 use bursar_core::ids::RequestId;
-use bursar_core::wire::ToClient;
+use bursar_core::wire::{Prompt, ToClient};
 use zeroize::Zeroizing;
 
-use super::watch;
+use super::run_line;
 use crate::console::model::feed::Feed;
 use crate::console::model::overlay::{Overlay, Question, Told};
 use crate::console::model::server::{Topic, touched};
 use crate::console::model::words::Words;
-use crate::console::model::{Intent, Model, Purpose};
+use crate::console::model::{Intent, Model, Pane, Purpose, WATCH_AGAIN_MS};
 use crate::link::Received;
 use crate::oneshot;
 
@@ -38,8 +39,9 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
         }
         ToClient::Prompt { id, prompt } => {
             if let Some(Purpose::Line { order }) = model.purposes.get(&id) {
-                let question = Question::new(id, order, prompt, model.now_ms);
-                model.overlay = Some(Overlay::Ask(question));
+                let mut question = Question::new(id, order, prompt, model.now_ms);
+                question.fault = model.refused_before.remove(&id);
+                model.prompts.push_back(question);
             }
         }
         ToClient::Done { id, reply } => done(model, id, *reply),
@@ -56,30 +58,46 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
     let secret = model.secrets.remove(&id);
     let Some(purpose) = model.purposes.remove(&id) else { return };
     match purpose {
-        Purpose::Look(topic) => {
-            match reply.result {
-                Ok(answer) => model.server.learn(topic, answer, model.now_ms),
-                Err(fault) => drop(model.server.failed.insert(topic, fault.message)),
+        Purpose::Look(topic) => match reply.result {
+            Ok(answer) => {
+                if topic == Topic::Requests {
+                    model.server.cut = !reply.warnings.is_empty();
+                }
+                model.feed_known |= topic == Topic::Feed;
+                model.server.learn(topic, answer, model.now_ms);
             }
-            if topic == Topic::Feed {
-                watch(model);
+            Err(fault) => {
+                model.server.failed.insert(topic, fault.message);
+                if topic == Topic::Feed {
+                    model.mark_stale(&[Topic::Feed]);
+                }
             }
-        }
+        },
         Purpose::Page => {
             if let Ok(answer) = reply.result {
                 model.server.learn(Topic::Feed, answer, model.now_ms);
             }
         }
         Purpose::Watch => {
+            // Whatever ended it: without it this console would be deaf.
+            model.watch_from_ms = model.now_ms.saturating_add(WATCH_AGAIN_MS);
             // The journal is not the one whose entries are known: begin anew.
             if reply.result.is_err_and(|fault| fault.code == Code::BadInput) {
                 model.server.feed = Feed::default();
+                model.feed_known = false;
                 model.mark_stale(&[Topic::Feed]);
             }
         }
         Purpose::Decide { id, approve } => decided(model, &id, approve, reply.result),
         Purpose::Line { order } => {
             model.mark_stale(AFTER_LINE);
+            model.prompts.retain(|question| question.call != id);
+            let asked = model.orders.remove(&id);
+            if let (Some(asked), Err(fault)) = (asked, &reply.result)
+                && asks_again(model, id, fault)
+            {
+                return run_again(model, id, asked, &fault.message);
+            }
             if matches!(&model.overlay, Some(Overlay::Ask(question)) if question.call == id) {
                 model.overlay = None;
             }
@@ -92,11 +110,32 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
                 Ok(answer) => oneshot::told(order, answer, &reply.warnings, reply.secret, secret),
                 Err(fault) => Zeroizing::new(format!("{}\n{}", fault.code.text(), fault.message)),
             };
+            if order == "wallet.passwd" && reply.result.is_ok() {
+                return model.note("The password has been changed.");
+            }
             let mut told = Told::new(order.replace('.', " "), text);
             told.copies = !is_phrase;
             told.words = words;
             tell(model, told, reply.result.as_ref().err());
         }
+    }
+}
+
+/// Whether the answer that was typed was a slip: what follows it is meant for the same field.
+fn asks_again(model: &Model, id: u64, fault: &Fault) -> bool {
+    let Some(Overlay::Ask(question)) = &model.overlay else { return false };
+    let typed = matches!(question.prompt, Prompt::TypeName { .. } | Prompt::TypeAmount { .. });
+    let slip = fault.code == Code::WrongPassword || (typed && fault.code == Code::Declined);
+    question.call == id && question.sent && slip
+}
+
+fn run_again(model: &mut Model, id: u64, order: Order, why: &str) {
+    let again = run_line::send(model, order);
+    model.refused_before.insert(again, why.to_owned());
+    if let Some(Overlay::Ask(question)) = &mut model.overlay
+        && question.call == id
+    {
+        question.call = again;
     }
 }
 
@@ -125,6 +164,7 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
             model.note(note);
             if shown {
                 model.overlay = None;
+                to_the_next(model, id);
             }
         }
         Some(fault) => {
@@ -136,6 +176,20 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
                 card.guard(now_ms);
             }
         }
+    }
+}
+
+/// To what waits still, from what was just decided.
+fn to_the_next(model: &mut Model, decided: &str) {
+    let now_ms = model.now_ms;
+    let waits = |place: &usize| {
+        let row = model.server.queue.get(*place);
+        row.is_some_and(|row| row.request.id != decided && row.closed(now_ms).is_none())
+    };
+    let here = model.selected_row(Pane::Approvals);
+    let count = model.server.queue.len();
+    if let Some(place) = (here..count).chain(0..here).find(waits) {
+        model.select(Pane::Approvals, place);
     }
 }
 

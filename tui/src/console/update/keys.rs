@@ -9,12 +9,14 @@ use crate::console::model::overlay::{CardView, GUARD_MS, Overlay};
 use crate::console::model::rows::entry_at;
 use crate::console::model::server::Topic;
 use crate::console::model::setup;
-use crate::console::model::{Intent, Model, Pane};
+use crate::console::model::{ALONE_MS, Intent, Model, Pane};
 use bursar_core::grammar::{Order, WalletOrder};
 use zeroize::Zeroizing;
 
 /// Both keys of the pair that freezes come within this.
 const FREEZE_MS: u64 = 2_000;
+/// A note that was there so long goes with the next key.
+const READ_MS: u64 = 2_000;
 
 /// Where keys go now.
 pub(crate) fn context(model: &Model) -> Context {
@@ -34,10 +36,21 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     if key.kind == KeyEventKind::Release {
         return Vec::new();
     }
+    if model.resting.take().is_some() {
+        // Two keys at once are no hand: neither counts.
+        guard(model);
+        return Vec::new();
+    }
+    if model.last.as_ref().is_some_and(|note| note.at_ms.saturating_add(READ_MS) <= model.now_ms) {
+        model.last = None;
+    }
     let context = context(model);
-    // Stopping is possible from everywhere.
-    if deed(Context::Panes, key) == Some(Deed::Freeze) {
-        return freeze(model);
+    // From everywhere: stopping, and what concerns the terminal alone.
+    match deed(Context::Panes, key) {
+        Some(Deed::Freeze) => return freeze(model),
+        Some(Deed::Redraw) => return vec![Intent::Redraw],
+        Some(Deed::Suspend) => return suspend(model),
+        _by_context => {}
     }
     model.freeze_at_ms = None;
     let deed = deed(context, key).filter(|deed| !model.setup.observe || deed.is_harmless());
@@ -63,6 +76,44 @@ fn freeze(model: &mut Model) -> Vec<Intent> {
         model.note("^X once more freezes every agent.");
     }
     Vec::new()
+}
+
+/// What lies over the panes ignores keys for a moment.
+pub(super) fn guard(model: &mut Model) {
+    let now_ms = model.now_ms;
+    match &mut model.overlay {
+        Some(Overlay::Card(card)) => card.guard(now_ms),
+        Some(Overlay::Ask(question)) => question.guard(now_ms),
+        Some(Overlay::Leave { armed_at_ms }) => *armed_at_ms = now_ms.saturating_add(GUARD_MS),
+        _no_decision => {}
+    }
+}
+
+/// What a key decided that came alone.
+pub(super) fn rested(model: &mut Model) -> Vec<Intent> {
+    let is_due = |at: u64| model.now_ms >= at.saturating_add(ALONE_MS);
+    let Some((deed, _at)) = model.resting.filter(|(_deed, at)| is_due(*at)) else {
+        return Vec::new();
+    };
+    model.resting = None;
+    match &model.overlay {
+        Some(Overlay::Card(_)) => {
+            card::decide(model, deed);
+            Vec::new()
+        }
+        _question => overlays::agreed(model),
+    }
+}
+
+/// An engine that sleeps with its console would leave agents and other consoles without an answer.
+fn suspend(model: &mut Model) -> Vec<Intent> {
+    if model.setup.owner {
+        model.complain(
+            "This console is the engine, which would stand still: leave it, or use another.",
+        );
+        return Vec::new();
+    }
+    vec![Intent::Suspend]
 }
 
 fn in_panes(model: &mut Model, deed: Deed) -> Vec<Intent> {
@@ -99,10 +150,10 @@ fn in_panes(model: &mut Model, deed: Deed) -> Vec<Intent> {
         Deed::Copy => return copy(model),
         Deed::Command => model.line = Some(Line::default()),
         Deed::Help => model.overlay = Some(Overlay::Help { scroll: 0 }),
-        Deed::Redraw => return vec![Intent::Redraw],
-        Deed::Suspend => return vec![Intent::Suspend],
         Deed::Quit => return leave(model),
         Deed::Freeze
+        | Deed::Redraw
+        | Deed::Suspend
         | Deed::Close
         | Deed::Yes
         | Deed::No
@@ -181,7 +232,8 @@ fn copy(model: &mut Model) -> Vec<Intent> {
         Pane::Approvals => server.queue.get(place).map(|row| row.request.id.clone()),
         Pane::Balances => crate::console::model::rows::balances(server)
             .get(place)
-            .map(|row| row.address.address.clone()),
+            .map(|row| row.address.address.clone())
+            .or_else(|| Some(server.addresses.as_ref()?.first()?.address.clone())),
         Pane::Agents => {
             server.agents.as_ref().and_then(|rows| rows.get(place)).map(|row| row.agent_id.clone())
         }

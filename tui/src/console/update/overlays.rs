@@ -17,24 +17,36 @@ pub(super) fn yes_or_no(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
     let deed = deed.filter(|deed| *deed != Deed::Yes || !model.is_too_small());
     match &mut model.overlay {
         Some(Overlay::Leave { armed_at_ms }) => match deed {
-            Some(Deed::Yes) if now_ms >= *armed_at_ms => vec![Intent::Quit],
-            Some(Deed::No) => close(model),
-            _other => Vec::new(),
+            Some(Deed::Yes) if now_ms >= *armed_at_ms => model.resting = Some((Deed::Yes, now_ms)),
+            Some(Deed::No) => return close(model),
+            _other => {}
         },
-        Some(Overlay::Ask(question)) => {
-            let yes = match deed {
-                Some(Deed::Yes) if now_ms >= question.armed_at_ms => true,
-                Some(Deed::No) => false,
-                _other => {
-                    question.guard(now_ms);
-                    return Vec::new();
-                }
-            };
-            let id = question.call;
-            model.overlay = None;
-            vec![Intent::Send(ToEngine::Answer { id, yes })]
+        Some(Overlay::Ask(question)) if !question.sent => match deed {
+            Some(Deed::Yes) if now_ms >= question.armed_at_ms => {
+                model.resting = Some((Deed::Yes, now_ms));
+            }
+            Some(Deed::No) => {
+                let id = question.call;
+                question.sent = true;
+                return vec![Intent::Send(ToEngine::Answer { id, yes: false })];
+            }
+            _other => question.guard(now_ms),
+        },
+        _other => {}
+    }
+    Vec::new()
+}
+
+/// A yes that came alone.
+pub(super) fn agreed(model: &mut Model) -> Vec<Intent> {
+    let (now_ms, too_small) = (model.now_ms, model.is_too_small());
+    match &mut model.overlay {
+        Some(Overlay::Leave { armed_at_ms }) if now_ms >= *armed_at_ms => vec![Intent::Quit],
+        Some(Overlay::Ask(question)) if now_ms >= question.armed_at_ms && !too_small => {
+            question.sent = true;
+            vec![Intent::Send(ToEngine::Answer { id: question.call, yes: true })]
         }
-        _other => Vec::new(),
+        _gone => Vec::new(),
     }
 }
 
@@ -42,7 +54,13 @@ pub(super) fn in_field(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) ->
     if matches!(model.overlay, Some(Overlay::Words(..))) {
         return in_word(model, key, deed);
     }
+    let (now_ms, too_small) = (model.now_ms, model.is_too_small());
     let Some(Overlay::Ask(question)) = &mut model.overlay else { return Vec::new() };
+    // What is typed for good is typed at what can be read; and after an answer nothing is.
+    let early = !question.is_hidden() && (too_small || now_ms < question.armed_at_ms);
+    if deed != Some(Deed::Close) && (question.sent || early) {
+        return Vec::new();
+    }
     match (deed, key.code) {
         (Some(Deed::Close), _) => {
             let id = question.call;
@@ -53,8 +71,7 @@ pub(super) fn in_field(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) ->
             let (id, given) = (question.call, give(question));
             match given {
                 Some(secret) => {
-                    model.overlay = None;
-                    model.note("Working …");
+                    question.sent = true;
                     vec![Intent::SendSecret { id, secret }]
                 }
                 None => Vec::new(),
@@ -184,13 +201,13 @@ fn close(model: &mut Model) -> Vec<Intent> {
 
 /// Pasted text goes into fields and into the command line. It decides nothing.
 pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
+    model.resting = None;
     match (&mut model.overlay, &mut model.line) {
-        (Some(Overlay::Ask(question)), _) if question.takes_paste() => {
+        (Some(Overlay::Ask(question)), _) if question.takes_paste() && !question.sent => {
             text.chars().for_each(|ch| question.field.push(ch));
         }
         (None, Some(line)) => text.chars().for_each(|ch| line.insert(ch)),
-        (Some(Overlay::Card(card)), _) => card.guard(model.now_ms),
-        _nowhere => {}
+        _nowhere => super::keys::guard(model),
     }
     Vec::new()
 }

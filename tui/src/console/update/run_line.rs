@@ -1,13 +1,14 @@
 //! The command line: the same grammar as `bursar …`, sent as the same orders.
 
 use bursar_core::grammar::{HistoryOrder, Order};
+use bursar_core::ids::RequestId;
 use bursar_core::wire::Asking;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::console::complete;
 use crate::console::keymap::Deed;
-use crate::console::model::overlay::{Overlay, Told};
-use crate::console::model::{Connection, Intent, Model, Purpose};
+use crate::console::model::overlay::{CardView, Overlay, Told};
+use crate::console::model::{Connection, Intent, Model, Pane, Purpose};
 use zeroize::Zeroizing;
 
 pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent> {
@@ -25,11 +26,10 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> 
     let Some(line) = &mut model.line else { return Vec::new() };
     if let Some(completed) = completed {
         line.replace(&completed.line);
-        if completed.choices.len() > 1 {
-            model.note(completed.choices.join("  "));
-        }
+        model.choices = completed.choices;
         return Vec::new();
     }
+    model.choices.clear();
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     match (deed, key.code) {
         (Some(Deed::Older), _) => line.older(&model.past),
@@ -56,28 +56,31 @@ fn entered(model: &mut Model) -> Vec<Intent> {
     if text.is_empty() {
         return Vec::new();
     }
-    model.past.remember(&text);
     if matches!(text.as_str(), "q" | "quit" | "exit") {
         return if model.setup.owner { super::keys::leave(model) } else { vec![Intent::Quit] };
     }
     // A shell's habit, and what every hint of ours says.
     let bare = text.strip_prefix("bursar ").unwrap_or(&text);
     match Order::parse_line(bare) {
-        // Only what is a command is kept: a phrase pasted here by mistake is none.
         Ok(order) => {
+            // Only what is a command is kept: a phrase pasted here by mistake is none.
+            model.past.remember(&text);
             run(model, order);
-            return vec![Intent::Remember(text)];
+            // A URL may hold an API key.
+            if text.contains("://") { Vec::new() } else { vec![Intent::Remember(text)] }
         }
         Err(error) => {
             let mut told = Told::new(text, Zeroizing::new(error.to_string()));
             told.failed = true;
             model.overlay = Some(Overlay::Told(told));
+            // To be mended.
+            model.line = Some(line);
+            Vec::new()
         }
     }
-    Vec::new()
 }
 
-/// Sends a command of the operator's.
+/// Does what a command of the operator's says.
 pub(super) fn run(model: &mut Model, order: Order) {
     if model.connection != Connection::Up {
         return model.complain("No engine is connected: nothing was sent.");
@@ -87,8 +90,39 @@ pub(super) fn run(model: &mut Model, order: Order) {
         Order::History(HistoryOrder { export: Some(_), .. }) => {
             return model.complain("Files are written by `bursar history export` in a shell.");
         }
+        // Decided is what was shown: on its card.
+        Order::Approve(approve) => return open_card(model, &approve.id),
         _any => {}
     }
     let name = order.name();
-    model.call(Purpose::Line { order: name }, order, Asking::Interactive);
+    if model.is_under_way(&Purpose::Line { order: name }) {
+        return model.complain(format!("`{}` is under way already.", name.replace('.', " ")));
+    }
+    send(model, order);
+}
+
+fn open_card(model: &mut Model, prefix: &str) {
+    let fits = |id: &str| id.parse::<RequestId>().is_ok_and(|id| id.has_prefix(prefix));
+    let found: Vec<usize> = (0..model.server.queue.len())
+        .filter(|place| model.server.queue.get(*place).is_some_and(|row| fits(&row.request.id)))
+        .collect();
+    let [place] = found.as_slice() else {
+        return model.complain(match found.len() {
+            0 => format!("No request here begins with {prefix}."),
+            _several => format!("Several requests begin with {prefix}: write more of it."),
+        });
+    };
+    model.focus = Pane::Approvals;
+    model.select(Pane::Approvals, *place);
+    let card = model.server.queue.get(*place);
+    let card = card.and_then(|waiting| CardView::of(waiting, model.now_ms));
+    model.overlay = card.map(|card| Overlay::Card(Box::new(card)));
+}
+
+/// Sends a command of the operator's; answers its number.
+pub(super) fn send(model: &mut Model, order: Order) -> u64 {
+    let name = order.name();
+    let id = model.call(Purpose::Line { order: name }, order.clone(), Asking::Interactive);
+    model.orders.insert(id, order);
+    id
 }

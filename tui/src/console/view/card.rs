@@ -14,10 +14,10 @@ const WIDTH: u16 = 80;
 /// Names of rows take so much.
 pub(super) const INDENT: usize = 11;
 
-pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: Rect) {
+/// Rows of the card and of where the decision stands, each with how well it can be missed.
+fn groups(model: &Model, view: &CardView, body: Rect) -> Vec<(u8, Vec<(String, Role)>)> {
     let waiting = model.server.waiting(&view.id);
-    let now_ms = model.now_ms;
-    let closed = waiting.map_or(Some("gone"), |waiting| waiting.closed(now_ms));
+    let closed = waiting.map_or(Some("gone"), |waiting| waiting.closed(model.now_ms));
     let room = usize::from(WIDTH.min(body.width).saturating_sub(4));
     let mut groups: Vec<(u8, Vec<(String, Role)>)> = Vec::new();
     for line in view.card.lines() {
@@ -45,6 +45,21 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
         let lines = wrapped(&text, room, 0).into_iter().map(|line| (line, role));
         groups.push((0, lines.collect()));
     }
+    groups
+}
+
+/// Whether all that a decision needs can be shown.
+pub(super) fn is_whole(model: &Model, view: &CardView, body: Rect) -> bool {
+    let needed = groups(model, view, body).into_iter().filter(|(rank, _lines)| *rank == 0);
+    let rows: usize = needed.map(|(_rank, lines)| lines.len()).sum();
+    rows <= usize::from(body.height.saturating_sub(2))
+}
+
+pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: Rect) {
+    let waiting = model.server.waiting(&view.id);
+    let now_ms = model.now_ms;
+    let closed = waiting.map_or(Some("gone"), |waiting| waiting.closed(now_ms));
+    let mut groups = groups(model, view, body);
     // On a small screen the rows that a decision needs least go first.
     let space = usize::from(body.height.saturating_sub(2));
     while groups.iter().map(|(_rank, lines)| lines.len()).sum::<usize>() > space {
@@ -59,7 +74,7 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
     let title = format!("Request {}", view.card.id.short());
     let note = match (closed, waiting) {
         (Some(over), _) => over.to_owned(),
-        (None, Some(waiting)) => format!("expires {}", left(waiting.left_ms(now_ms))),
+        (None, Some(waiting)) => format!("expires in {}", left(waiting.left_ms(now_ms))),
         (None, None) => String::new(),
     };
     let inside = paint.dialog(body, (WIDTH, height), &title, &note);
@@ -99,7 +114,7 @@ fn state(model: &Model, view: &CardView, closed: Option<&str>) -> Vec<(String, R
     if let Some(fault) = &view.fault {
         lines.push((fault.clone(), Role::Alarm));
     }
-    if view.card.type_amount && !model.setup.observe {
+    if view.card.type_amount && view.card.obstacle.is_none() && !model.setup.observe {
         lines.push((
             format!("Type the amount to approve, {}: [{:<12}]", view.card.usd, view.typed),
             Role::Strong,

@@ -63,7 +63,7 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 /// Every one of them is tried again: an engine of the right version may come.
 fn lost(fault: &Fault) -> String {
     match fault.code {
-        Code::EngineDown => "ENGINE GONE, trying again".to_owned(),
+        Code::EngineDown => "ENGINE GONE: `bursar engine` starts one; trying again".to_owned(),
         Code::VersionMismatch => "ANOTHER VERSION RUNS: leave, and start bursar again".to_owned(),
         _other => format!("NOT CONNECTED, trying again: {}", fault.message),
     }
@@ -93,6 +93,10 @@ pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 pub(super) fn bar(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let here = context(model);
     let line = model.line.as_ref().filter(|_line| here == Context::Line);
+    if line.is_some() && model.choices.len() > 1 {
+        paint.text(area, 0, 0, &model.choices.join("  "), Role::Strong);
+        return;
+    }
     if let Some(usage) = line.and_then(|line| complete::usage(&line.text())) {
         paint.text(area, 0, 0, &usage, Role::Quiet);
         return;
@@ -155,6 +159,10 @@ pub(super) fn too_small(model: &Model, paint: &mut Paint<'_>, area: Rect, least:
             paint.text(area, 0, row, text, Role::Plain);
         }
     }
-    let last = Rect { y: area.y.saturating_add(area.height.saturating_sub(1)), height: 1, ..area };
+    let last = Rect {
+        y: area.y.saturating_add(area.height.saturating_sub(1)),
+        height: area.height.min(1),
+        ..area
+    };
     bottom(model, paint, last);
 }

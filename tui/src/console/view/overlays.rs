@@ -34,7 +34,13 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
     rows.push((ask, Role::Strong));
     let typed = if question.is_yes_or_no() {
         let armed = model.now_ms >= question.armed_at_ms;
-        let keys = if armed { "y yes   n no" } else { "keys count in a moment" };
+        let keys = if question.sent {
+            "asking the engine"
+        } else if armed {
+            "y yes   n no"
+        } else {
+            "keys count in a moment"
+        };
         rows.push((keys.to_owned(), Role::Strong));
         None
     } else {
@@ -44,6 +50,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
             (true, false) => "****".to_owned(),
             (false, _) => question.field.text().to_owned(),
         };
+        let shown = if question.sent { "checking".to_owned() } else { shown };
         let row = rows.len();
         rows.push((format!("> {shown}"), Role::Plain));
         let column = if question.is_hidden() { 2 } else { shown.len().saturating_add(2) };

@@ -47,6 +47,7 @@ impl<'a> Paint<'a> {
         text: &str,
         role: Role,
     ) -> u16 {
+        let area = area.intersection(self.buffer.area);
         let room = area.width.saturating_sub(column);
         if row >= area.height || room == 0 {
             return 0;
@@ -208,6 +209,10 @@ impl<'a> Paint<'a> {
 
     /// Text that is ours and plain already.
     fn line(&mut self, area: Rect, row: u16, text: &str, role: Role) {
+        let area = area.intersection(self.buffer.area);
+        if row >= area.height {
+            return;
+        }
         let y = area.y.saturating_add(row);
         let style = self.theme.style(role);
         self.buffer.set_stringn(area.x, y, text, usize::from(area.width), style);

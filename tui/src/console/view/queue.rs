@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 
 use super::card::{INDENT, left};
 use super::paint::{Column, Paint, left as column, right, wrapped};
-use crate::console::model::server::Waiting;
+use crate::console::model::server::{Topic, Waiting};
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
 
@@ -22,7 +22,7 @@ const COLUMNS: &[Column] = &[
     column("WHAT", 0),
     right("AMOUNT", 18),
     column("", 10),
-    right("LEFT", 9),
+    right("TIME LEFT", 9),
 ];
 /// Where there is little room: no bar.
 const NARROW: &[Column] = &[
@@ -30,13 +30,19 @@ const NARROW: &[Column] = &[
     column("AGENT", 10),
     column("WHAT", 0),
     right("AMOUNT", 16),
-    right("LEFT", 9),
+    right("TIME LEFT", 9),
 ];
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Approvals;
     let held = model.server.held(model.now_ms).count();
-    let note = if held == 0 { String::new() } else { format!("{held} waiting") };
+    let failed = model.server.failed.get(&Topic::Requests);
+    let note = match (held, failed, model.server.cut) {
+        (0, None, _) => String::new(),
+        (held, Some(_why), _) => format!("{held} waiting, old !  r reads anew"),
+        (held, None, true) => format!("{held} waiting, and more that do not fit here"),
+        (held, None, false) => format!("{held} waiting"),
+    };
     let inside = paint.frame(area, focused, "1 Approvals", &note);
     let queue = &model.server.queue;
     if queue.is_empty() {

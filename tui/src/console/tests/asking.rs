@@ -1,0 +1,154 @@
+//! Questions of running commands: one at a time, none is lost, and what is typed at one goes nowhere else.
+
+use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
+use crossterm::event::KeyCode;
+
+use super::Stage;
+use crate::console::model::overlay::{GUARD_MS, Overlay};
+use crate::console::model::{ALONE_MS, Purpose};
+use crate::console::update::Message;
+use crate::oneshot::tests::fixtures;
+
+const PASSWORD: Prompt = Prompt::Secret { what: SecretPrompt::Password };
+
+fn sent(stage: &Stage) -> usize {
+    stage.intents.iter().filter(|one| one.starts_with("Send")).count()
+}
+
+/// A slip is typed again at once, without looking: those letters are no commands.
+#[test]
+fn after_a_wrong_password_the_field_is_still_there() {
+    let mut stage = Stage::full((80, 24));
+    stage.keys("u");
+    let (id, _) = stage.took("wallet.open").unwrap();
+    stage.frame(ToClient::Prompt { id, prompt: PASSWORD });
+    stage.keys("familie");
+    stage.press(KeyCode::Enter);
+    assert_eq!(sent(&stage), 1);
+    // The engine takes its time, and the hand goes on.
+    stage.keys("family");
+    stage.press(KeyCode::Enter);
+    stage.answer(id, Err(Fault::new(Code::WrongPassword)));
+    for key in "family".chars() {
+        stage.wait(900);
+        stage.keys(&key.to_string());
+    }
+    let (again, _) = stage.took("wallet.open").expect("it is asked for again");
+    stage.frame(ToClient::Prompt { id: again, prompt: PASSWORD });
+    assert!(stage.screen().contains("The password is wrong"), "{}", stage.screen());
+    assert!(stage.took("approve").is_none() && stage.model.line.is_none());
+    stage.keys("family");
+    stage.press(KeyCode::Enter);
+    assert_eq!(sent(&stage), 2);
+    stage.answer(again, Ok(Answer::Wallet(fixtures::wallet())));
+    assert!(matches!(stage.model.overlay, Some(Overlay::Told(_))));
+}
+
+#[test]
+fn a_mistyped_name_is_typed_again_in_the_same_field() {
+    let mut stage = Stage::full((80, 24));
+    stage.keys(":agent delete ABC123");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("agent.delete").unwrap();
+    let prompt = Prompt::TypeName { lines: vec!["agent".into()], name: "reader".into() };
+    stage.frame(ToClient::Prompt { id, prompt: prompt.clone() });
+    stage.wait(GUARD_MS);
+    stage.keys("raeder");
+    stage.press(KeyCode::Enter);
+    stage.answer(id, Err(Fault::because(Code::Declined, "the name is reader")));
+    stage.keys("ad");
+    assert!(matches!(stage.model.overlay, Some(Overlay::Ask(_))));
+    let (again, _) = stage.took("agent.delete").unwrap();
+    stage.frame(ToClient::Prompt { id: again, prompt });
+    assert!(stage.screen().contains("the name is reader"));
+    // Left alone it is over.
+    stage.press(KeyCode::Esc);
+    stage.answer(again, Err(Fault::new(Code::Cancelled)));
+    assert!(stage.model.overlay.is_none() && stage.took("agent.delete").is_none());
+}
+
+#[test]
+fn questions_wait_for_each_other_and_for_what_is_read() {
+    let mut stage = Stage::full((80, 24));
+    stage.keys("uuuu");
+    let (first, _) = stage.took("wallet.open").unwrap();
+    assert!(stage.took("wallet.open").is_none(), "one is enough");
+    stage.keys(":thaw");
+    stage.press(KeyCode::Enter);
+    let (second, _) = stage.took("thaw").unwrap();
+    stage.keys("?");
+    stage.frame(ToClient::Prompt { id: first, prompt: PASSWORD });
+    stage.frame(ToClient::Prompt { id: second, prompt: PASSWORD });
+    assert!(matches!(stage.model.overlay, Some(Overlay::Help { .. })));
+    stage.press(KeyCode::Esc);
+    stage.keys("half a passw");
+    assert!(stage.screen().contains("wallet open"));
+    stage.press(KeyCode::Esc);
+    assert!(stage.screen().contains("thaw") && !stage.screen().contains("****"));
+    assert!(stage.intents.iter().any(|one| one.contains(&format!("Cancel {{ id: {first} }}"))));
+    // What nobody answered does not hold a place for ever.
+    stage.answer(first, Err(Fault::new(Code::Cancelled)));
+    stage.press(KeyCode::Esc);
+    stage.answer(second, Err(Fault::new(Code::Cancelled)));
+    let lines = stage.model.purposes.values();
+    assert_eq!(lines.filter(|purpose| matches!(purpose, Purpose::Line { .. })).count(), 0);
+}
+
+#[test]
+fn nothing_is_typed_for_good_where_it_cannot_be_read() {
+    let mut stage = Stage::full((80, 24));
+    stage.keys(":agent delete ABC123");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("agent.delete").unwrap();
+    let prompt = Prompt::TypeName { lines: Vec::new(), name: "reader".into() };
+    stage.frame(ToClient::Prompt { id, prompt });
+    stage.keys("reader");
+    stage.press(KeyCode::Enter);
+    assert_eq!(sent(&stage), 0, "typed ahead");
+    stage.wait(GUARD_MS);
+    stage.take(Message::Resize(20, 5));
+    stage.keys("reader");
+    stage.press(KeyCode::Enter);
+    assert_eq!(sent(&stage), 0, "blind");
+    stage.take(Message::Resize(80, 24));
+    stage.keys("reader");
+    stage.press(KeyCode::Enter);
+    assert_eq!(sent(&stage), 1);
+}
+
+/// A terminal without bracketed paste types what is pasted, all at once.
+#[test]
+fn a_yes_that_comes_with_other_keys_is_a_paste() {
+    for text in ["yes please\n", "y\n", "yy", "so, y"] {
+        let mut stage = Stage::full((80, 24));
+        stage.keys("a");
+        stage.wait(GUARD_MS);
+        for ch in text.chars() {
+            stage.press(if ch == '\n' { KeyCode::Enter } else { KeyCode::Char(ch) });
+        }
+        stage.wait(ALONE_MS);
+        assert!(stage.took("approve").is_none(), "{text:?}");
+        stage.wait(GUARD_MS);
+        stage.keys("y");
+        stage.wait(ALONE_MS);
+        assert!(stage.took("approve").is_some(), "{text:?}");
+    }
+}
+
+#[test]
+fn approve_on_the_line_opens_the_card() {
+    let mut stage = Stage::full((80, 24));
+    stage.keys(":approve 0123ab02 --yes");
+    stage.press(KeyCode::Enter);
+    assert!(stage.took("approve").is_none());
+    assert!(stage.screen().contains("Request 0123ab02"));
+    stage.press(KeyCode::Esc);
+    for (line, told) in [(":approve 0123ab", "Several"), (":approve ffff", "No request")] {
+        stage.keys(line);
+        stage.press(KeyCode::Enter);
+        assert!(stage.screen().contains(told), "{}", stage.screen());
+    }
+}

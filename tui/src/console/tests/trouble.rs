@@ -1,0 +1,155 @@
+//! What goes wrong around the console: a busy agent, a watch that ends, lists that were cut, odd sizes.
+
+use bursar_core::answers::{Answer, Reply, Warning};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::Order;
+use bursar_core::wire::ToClient;
+use crossterm::event::KeyCode;
+
+use super::{Stage, feed, held};
+use crate::console::model::overlay::GUARD_MS;
+use crate::console::model::server::Topic;
+use crate::console::model::{ALONE_MS, Pane, Purpose};
+use crate::console::update::Message;
+
+/// Its small payments move the card's figures several times a second.
+#[test]
+fn a_busy_agent_does_not_keep_its_card_from_being_decided() {
+    for (key, order) in [("y", "approve"), ("n", "deny")] {
+        let mut stage = Stage::full((80, 24));
+        stage.keys("ja");
+        for round in 0..10u64 {
+            stage.wait(300);
+            let now = stage.now_ms;
+            let requests = (1..=3).map(|number| {
+                held(number, 223_000, |card| {
+                    card.type_amount = number == 2;
+                    card.spent.before.0 += round;
+                    card.spent.after.0 += round;
+                })
+            });
+            let requests = requests.collect();
+            stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+            stage.wait(1);
+            if round == 5 {
+                stage.keys("1.5");
+            }
+        }
+        stage.keys(key);
+        stage.wait(ALONE_MS);
+        assert!(stage.took(order).is_some(), "{}", stage.screen());
+    }
+}
+
+#[test]
+fn a_card_that_changes_again_and_again_can_be_denied() {
+    let mut stage = Stage::full((80, 24));
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    let now = stage.now_ms;
+    let requests = vec![held(1, 700_000, |card| card.digest = "aa".repeat(32))];
+    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+    stage.wait(1);
+    stage.keys("y");
+    stage.wait(ALONE_MS);
+    assert!(stage.took("approve").is_none());
+    stage.keys("n");
+    stage.wait(ALONE_MS);
+    assert!(stage.took("deny").is_some());
+}
+
+#[test]
+fn a_watch_that_ends_is_begun_again_and_requests_are_asked_for_meanwhile() {
+    let mut stage = Stage::full((80, 24));
+    let watch = |stage: &Stage| {
+        let found = stage.model.purposes.iter().find(|(_, purpose)| **purpose == Purpose::Watch);
+        found.map(|(id, _)| *id)
+    };
+    let first = watch(&stage).expect("it watches");
+    stage.answer(first, Err(Fault::new(Code::InternalError)));
+    assert_eq!(watch(&stage), None);
+    let wake = stage.model.wake_ms().expect("it wakes for it");
+    assert!(wake <= stage.now_ms + 1_000);
+    stage.wait(1_000);
+    assert!(watch(&stage).is_some_and(|again| again != first));
+    let (_, order) = stage.took("watch").unwrap();
+    assert!(matches!(order, Order::Watch(watch) if watch.since == Some(40)));
+    stage.wait(10_000);
+    assert!(stage.took("requests").is_some(), "whatever the journal says");
+}
+
+/// More wait than one answer holds: what it does not hold is not decided.
+#[test]
+fn of_a_list_that_was_cut_nothing_is_concluded() {
+    let mut stage = Stage::full((80, 24));
+    let answer = |stage: &mut Stage, requests, cut: bool| {
+        stage.model.mark_stale(&[Topic::Requests]);
+        stage.wait(400);
+        let (id, _) = stage.took("requests").unwrap();
+        let warning = Warning { code: "MORE_REQUESTS".into(), message: "more".into() };
+        let warnings = if cut { vec![warning] } else { Vec::new() };
+        let result = Ok(Answer::Requests { requests });
+        let reply = Box::new(Reply { result, warnings, secret: None });
+        stage.frame(ToClient::Done { id, reply });
+    };
+    answer(&mut stage, vec![held(1, 700_000, |_card| {})], true);
+    assert!(stage.screen().contains("3 waiting, and more that do not fit"), "{}", stage.screen());
+    answer(&mut stage, vec![held(1, 700_000, |_card| {})], false);
+    assert!(stage.screen().contains("1 waiting") && stage.screen().contains("decided"));
+    // It was there after all.
+    answer(&mut stage, vec![held(1, 700_000, |_| {}), held(2, 200_000, |_| {})], false);
+    assert!(stage.screen().contains("2 waiting"));
+}
+
+#[test]
+fn what_must_not_wait_goes_before_what_may() {
+    let mut stage = Stage::full((80, 24));
+    for _ in 0..8 {
+        stage.model.call(
+            Purpose::Look(Topic::Sent),
+            Order::Status,
+            bursar_core::wire::Asking::Silent,
+        );
+    }
+    stage.wait(10);
+    stage.sent.clear();
+    stage.control('x');
+    stage.control('x');
+    assert!(stage.took("freeze").is_some(), "{:?}", stage.model.purposes);
+}
+
+#[test]
+fn any_size_is_drawn_and_none_is_believed_beyond_measure() {
+    let sizes = [(80, 0), (0, 0), (0, 24), (1, 1), (80, 1), (59, 15), (65_535, 65_535)];
+    for size in sizes {
+        for keys in ["", ":status", "a", "?"] {
+            let mut stage = Stage::full((80, 24));
+            stage.keys(keys);
+            stage.model.note("a note");
+            stage.take(Message::Resize(size.0, size.1));
+            let area = stage.buffer().area;
+            assert!(area.width <= 1_000 && area.height <= 500);
+        }
+    }
+}
+
+/// The next one that waits is under the hand once one was decided.
+#[test]
+fn after_a_decision_the_next_request_is_selected() {
+    let mut stage = Stage::full((80, 24));
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    stage.keys("n");
+    stage.wait(ALONE_MS);
+    let (id, _) = stage.took("deny").unwrap();
+    let mut entries = feed(41, 1);
+    entries[0].kind = "payment.denied".into();
+    entries[0].request = Some(stage.model.server.queue[0].request.id.clone());
+    stage.frame(ToClient::Entries { id: 7, entries });
+    let denied = crate::oneshot::tests::fixtures::decided("denied");
+    stage.answer(id, Ok(Answer::Decided(denied)));
+    assert_eq!(stage.model.selected_row(Pane::Approvals), 1);
+    stage.press(KeyCode::Enter);
+    assert!(stage.screen().contains("Request 0123ab02"));
+}
