@@ -3,6 +3,9 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
@@ -14,6 +17,8 @@ use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{Instance, InstanceLock, claim, running};
 use bursar_tui::console::{self, Connector, Ended, Palette, Setup, Theme};
 use bursar_tui::link::Link;
+
+use tokio::sync::mpsc;
 
 use crate::cli::{Color, Global, Screen};
 use crate::signals::{Signal, Signals};
@@ -51,10 +56,11 @@ async fn attach_or_become(global: &Global, screen: &Screen) -> Result<u8, Fault>
     match claim(&folder)? {
         Instance::Running(file) => {
             let first = Link::connect(&file, Program::Console).await?;
-            let mut signals = Signals::listen_on_a_terminal()?;
+            let mut signals = Heard::beside(Signals::listen_on_a_terminal()?);
             let connector = Attached { folder, first: Some(first) };
-            let ended = console::run(connector, setup, last(&mut signals)).await?;
-            say(&parting(&ended));
+            let ended = console::run(connector, setup, signals.next()).await;
+            signals.left();
+            say(&parting(&ended?));
             Ok(0)
         }
         Instance::Free(_lock) if screen.observe => Err(Fault::new(Code::EngineDown)),
@@ -69,15 +75,16 @@ async fn own(
     lock: InstanceLock,
     setup: Setup,
 ) -> Result<u8, Fault> {
-    let mut signals = Signals::listen_on_a_terminal()?;
+    let mut signals = Heard::beside(Signals::listen_on_a_terminal()?);
     let password = crate::engine_command::password(global.password()).await?;
     let settings = engine::Options::new(folder, lock, Edition::full(), Mode::Full);
     let engine = Engine::open(settings).await?;
     let ended = live(&engine, password, setup, &mut signals).await;
+    signals.left();
     // A second signal does not wait: what is committed survives a kill as well.
     tokio::select! {
         _stopped = engine.stop() => {}
-        _again = signals.next() => {}
+        () = signals.next() => {}
     }
     let ended = ended?;
     let waiting = ended.waiting.unwrap_or(0);
@@ -94,18 +101,56 @@ async fn live(
     engine: &Engine,
     password: Option<secrecy::SecretString>,
     setup: Setup,
-    signals: &mut Signals,
+    signals: &mut Heard,
 ) -> Result<Ended, Fault> {
     if let Some(password) = password.filter(|_given| engine.wallet_exists()) {
         engine.unlock(password).await?;
     }
     engine.serve_control().await?;
+    if engine.autostart() {
+        // The console is worth its while without: it says that nobody hears the agents, and how to start.
+        let _port_taken = engine.start_server().await;
+    }
     let setup = Setup { owner: true, ..setup };
-    console::run(Inside(engine), setup, last(signals)).await
+    console::run(Inside(engine), setup, signals.next()).await
 }
 
-async fn last(signals: &mut Signals) {
-    let _which: Signal = signals.next().await;
+/// How long a console may take to leave after a signal.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Signals, heard in a task of their own: a console that stands still in its terminal hears nothing.
+struct Heard {
+    signals: mpsc::UnboundedReceiver<Signal>,
+    left: Arc<AtomicBool>,
+}
+
+impl Heard {
+    fn beside(mut signals: Signals) -> Self {
+        let (tell, heard) = mpsc::unbounded_channel();
+        let left = Arc::new(AtomicBool::new(false));
+        let has_left = Arc::clone(&left);
+        tokio::spawn(async move {
+            loop {
+                let signal = signals.next().await;
+                let _gone = tell.send(signal);
+                tokio::time::sleep(GRACE).await;
+                if !has_left.load(Ordering::SeqCst) {
+                    // What was answered is on disk.
+                    std::process::exit(i32::from(signal.exit()));
+                }
+            }
+        });
+        Self { signals: heard, left }
+    }
+
+    async fn next(&mut self) {
+        let _which: Option<Signal> = self.signals.recv().await;
+    }
+
+    /// The terminal is given back: whatever takes its time now may.
+    fn left(&self) {
+        self.left.store(true, Ordering::SeqCst);
+    }
 }
 
 /// What another shell must say to mean the same folder.

@@ -18,7 +18,7 @@ wait "$ENGINE" 2>/dev/null || true
 see you 'ENGINE GONE'
 see you 'no engine is connected'
 press you y
-never you 'approved'
+never you 'approved and signed'
 unpaid
 said 'the engine is gone, and the console says so'
 

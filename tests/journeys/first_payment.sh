@@ -45,7 +45,6 @@ next 'address create research 0'; see you 'address +0x'; press you Escape
 next 'policy create careful'; see you '10.00 USD a day'; press you Escape
 next 'agent register reader'; see you 'WALLET_AGENT_TOKEN'; press you Escape
 next 'agent commission reader careful research'; see you 'status +active'; press you Escape
-next 'server start'; see you 'running at http'; press you Escape
 see you '\[>\] A first payment'
 said 'an address, a policy, an agent, the server'
 

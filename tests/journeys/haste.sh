@@ -17,7 +17,7 @@ type_ you 'yyyyyyyyyyyyyyyyyyyy'
 see you 'leaves +1.500000 USDC'
 paste_ you $'y\ny\nyes\n'
 press you Enter; press you Enter
-never you 'approved'
+never you 'approved and signed'
 signed 0
 said 'nothing was approved'
 

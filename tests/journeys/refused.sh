@@ -27,11 +27,12 @@ see you 'HELD 1'
 bursar_ policy edit careful --txn 1
 press you 1
 press you a
-see you 'an approval would be'
+see you 'cannot be approved'
 see you 'y approve'
 press you y
-see you 'per-request maximum'
-never you 'approved'
+said_twice() { [ "$(flat you | grep -c 'Exceeds per-request maximum')" -ge 2 ]; }
+until_true 'the key was not answered' said_twice
+never you 'approved and signed'
 press you n
 see you 'denied'
 unpaid

@@ -319,8 +319,7 @@ impl Card {
             row("card", self.digest.clone()),
         ];
         if let Some(obstacle) = &self.obstacle {
-            lines
-                .push(row("refused", format!("an approval would be, as things stand: {obstacle}")));
+            lines.push(row("refused", format!("cannot be approved as things stand: {obstacle}")));
         }
         lines
     }

@@ -90,8 +90,13 @@ async fn every_end_of_a_payment_and_what_the_operator_did_are_told() {
         ("payment.authorized", "0.012000 USDC", "host1.example", None),
         ("payment.signed", "0.012000 USDC", "host1.example", None),
         ("settlement.reported", "0.012000 USDC", "host1.example", Some("failed")),
-        ("payment.approved", "2.000000 USDC", "host2.example", None),
-        ("payment.denied", "2.000001 USDC", "host3.example", Some("too dear")),
+        ("payment.approved", "2.000000 USDC", "host2.example", Some("by the engine's own console")),
+        (
+            "payment.denied",
+            "2.000001 USDC",
+            "host3.example",
+            Some("by the engine's own console: too dear"),
+        ),
         (
             "payment.refused",
             "4.000000 USDC",

@@ -136,7 +136,13 @@ impl Dialogue {
         }
     }
 
-    async fn ask(&self, prompt: Prompt) -> Result<(), Fault> {
+    async fn ask(&mut self, prompt: Prompt) -> Result<(), Fault> {
+        // An answer to a question that is no longer asked answers no other.
+        while let Ok(old) = self.answers.try_recv() {
+            if matches!(old, PromptAnswer::Cancelled) {
+                return Err(Fault::new(Code::Cancelled));
+            }
+        }
         self.send(&ToClient::Prompt { id: self.id, prompt }).await
     }
 

@@ -126,10 +126,14 @@ fn told(event: &Event) -> Told<'_> {
         Event::PaymentRefused { asked, refusal } => {
             ("payment.refused", Asked(asked), some(text::visible(refusal.sentence())))
         }
-        Event::PaymentApproved { id, .. } => ("payment.approved", Request(*id), None),
-        Event::PaymentDenied { id, reason, .. } => {
+        Event::PaymentApproved { id, by, .. } => {
+            ("payment.approved", Request(*id), Some(format!("by {by}")))
+        }
+        Event::PaymentDenied { id, reason, by } => {
             // The operator's own words, so without quotes.
-            ("payment.denied", Request(*id), reason.as_deref().map(text::visible))
+            let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
+            let detail = format!("by {by}{}", reason.unwrap_or_default());
+            ("payment.denied", Request(*id), Some(detail))
         }
         Event::PaymentExpired { id } => ("payment.expired", Request(*id), None),
         Event::PaymentRejected { id, refusal } => {
