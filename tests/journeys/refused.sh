@@ -30,8 +30,7 @@ press you a
 see you 'cannot be approved'
 see you 'y approve'
 press you y
-said_twice() { [ "$(flat you | grep -c 'Exceeds per-request maximum')" -ge 2 ]; }
-until_true 'the key was not answered' said_twice
+see you 'Not approved: Exceeds per-request maximum'
 never you 'approved and signed'
 press you n
 see you 'denied'

@@ -92,7 +92,7 @@ fn approve(model: &mut Model) {
 /// What the engine would refuse is not even sent; it judges all the same.
 fn may_be_approved(view: &CardView) -> Result<(), String> {
     if let Some(obstacle) = &view.card.obstacle {
-        return Err(obstacle.clone());
+        return Err(format!("Not approved: {obstacle}"));
     }
     if !view.card.type_amount {
         return Ok(());
