@@ -191,18 +191,25 @@ pub(super) fn reissue(state: &State, command: &Command) -> Decision {
 }
 
 /// What is kept of a refused ask: it will never be sent back, and the strangers in its URLs chose how long
-/// those are.
+/// those are. Of a URL that is its origin, without a path.
 fn briefly(ask: PaymentAsk) -> PaymentAsk {
-    let host = |url: Option<String>| {
-        let host = hosts::host_of(&url?).ok()?;
-        Some(format!("https://{host}/"))
-    };
     PaymentAsk {
         echo: Echo::none(),
-        request_url: host(ask.request_url),
-        resource_url: host(ask.resource_url),
+        request_url: ask.request_url.as_deref().and_then(origin),
+        resource_url: ask.resource_url.as_deref().and_then(origin),
         ..ask
     }
+}
+
+fn origin(url: &str) -> Option<String> {
+    let host = hosts::host_of(url).ok()?;
+    let (scheme, rest) = url.split_once("://")?;
+    let scheme = if scheme.eq_ignore_ascii_case("http") { "http" } else { "https" };
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    let port = authority.rsplit_once(':').map(|(_host, port)| port);
+    let port = port.filter(|port| port.parse::<u16>().is_ok() && port.len() <= 5);
+    let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+    Some(format!("{scheme}://{host}{port}"))
 }
 
 /// The queue as it is at this moment: what is over holds nothing back, also before time was kept.
@@ -375,4 +382,22 @@ fn terms(
         valid_before: validity.before,
         nonce: nonce.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_refused_ask_the_origins_are_kept() {
+        for (url, kept) in [
+            ("http://127.0.0.1:8402/large?x=1", Some("http://127.0.0.1:8402")),
+            ("https://api.example/report", Some("https://api.example")),
+            ("HTTPS://API.example:444", Some("https://api.example:444")),
+            ("https://api.example?to=b:80", Some("https://api.example")),
+            ("no url", None),
+        ] {
+            assert_eq!(origin(url).as_deref(), kept, "{url}");
+        }
+    }
 }
