@@ -153,3 +153,52 @@ fn after_a_decision_the_next_request_is_selected() {
     stage.press(KeyCode::Enter);
     assert!(stage.screen().contains("Request 0123ab02"));
 }
+
+#[test]
+fn where_the_wallet_is_locked_or_the_card_is_cut_nothing_is_approved() {
+    let mut stage = Stage::full((80, 24));
+    stage.model.server.status.as_mut().unwrap().wallet.locked = true;
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    stage.wait(ALONE_MS);
+    assert!(stage.took("approve").is_none() && stage.screen().contains("The wallet is locked"));
+
+    let mut stage = Stage::full((60, 16));
+    let requests = vec![held(1, 700_000, |card| {
+        card.obstacle = None;
+        card.network_title = "a network of a long name ".repeat(30);
+    })];
+    let now = stage.now_ms;
+    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    stage.wait(ALONE_MS);
+    assert!(stage.took("approve").is_none(), "{}", stage.screen());
+    stage.take(Message::Resize(200, 60));
+    stage.keys("y");
+    stage.wait(ALONE_MS);
+    assert!(stage.took("approve").is_some(), "{}", stage.screen());
+}
+
+#[test]
+fn an_engine_is_not_put_to_sleep_by_its_console() {
+    let owner = crate::console::model::Setup { owner: true, ..Default::default() };
+    for (setup, sleeps) in [(owner, false), (Default::default(), true)] {
+        let mut stage = Stage::filled(setup, (80, 24));
+        stage.keys("a");
+        stage.control('z');
+        assert_eq!(stage.intents.iter().any(|one| one == "Suspend"), sleeps);
+    }
+}
+
+/// The URL of an endpoint holds its API key.
+#[test]
+fn a_line_with_a_url_does_not_outlive_the_console() {
+    let mut stage = Stage::full((80, 24));
+    stage.keys(":network rpc base https://node.example/v2/KEY");
+    stage.press(KeyCode::Enter);
+    assert!(stage.took("network.rpc").is_some());
+    assert!(!stage.intents.iter().any(|one| one.contains("KEY")));
+}

@@ -29,7 +29,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
         rows.push((String::new(), Role::Plain));
     }
     if let Some(fault) = &question.fault {
-        rows.push((fault.clone(), Role::Alarm));
+        rows.extend(wrapped(fault, room, 0).into_iter().map(|line| (line, Role::Alarm)));
     }
     rows.push((ask, Role::Strong));
     let typed = if question.is_yes_or_no() {
