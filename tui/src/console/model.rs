@@ -1,12 +1,14 @@
 //! Everything a frame is drawn from. No I/O and no clock of its own: what changes comes in as a message,
 //! what must be done goes out as an intent.
 
+mod calls;
 pub(crate) mod feed;
 pub(crate) mod line;
 pub(crate) mod overlay;
 pub(crate) mod rows;
 pub(crate) mod server;
 pub(crate) mod setup;
+mod time;
 pub(crate) mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,7 +16,7 @@ use std::path::PathBuf;
 
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
-use bursar_core::wire::{Asking, ToEngine};
+use bursar_core::wire::ToEngine;
 
 use crate::console::keymap::Deed;
 use crate::console::theme::Theme;
@@ -122,37 +124,12 @@ pub struct Setup {
     pub history: Option<PathBuf>,
 }
 
-/// A command that waits for its turn.
-#[derive(Debug)]
-struct Call {
-    id: u64,
-    order: Order,
-    asking: Asking,
-    urgent: bool,
-}
-
-/// Commands at a time. The engine takes eight of one connection, and one of them watches.
-const CALLS: usize = 6;
-/// With those that may not wait behind others: to decide and to freeze.
-const URGENT_CALLS: usize = 8;
 /// A key that decides must come alone: with another one so soon after it, it was pasted.
 pub(crate) const ALONE_MS: u64 = 60;
-/// What the last action came to is news for so long.
-const NEWS_MS: u64 = 20_000;
 /// Before the watch that has ended is begun again.
 pub(crate) const WATCH_AGAIN_MS: u64 = 1_000;
 /// Sizes that are believed.
 const MOST: (u16, u16) = (1_000, 500);
-/// A topic is not asked about more often: agents may pay a thousand times a second.
-const LOOK_MS: u64 = 300;
-/// Locking and the server's standing are in no journal, so they are asked for.
-const POLL_MS: u64 = 10_000;
-/// Money also comes in, and nobody tells.
-const BALANCES_MS: u64 = 300_000;
-/// What is asked for again without a reason.
-const POLLED: [(Topic, u64); 3] =
-    [(Topic::Status, POLL_MS), (Topic::Requests, POLL_MS), (Topic::Balances, BALANCES_MS)];
-
 /// Below this nothing can be laid out, and only the command line works.
 pub(crate) const LEAST: (u16, u16) = (60, 16);
 
@@ -192,7 +169,7 @@ pub(crate) struct Model {
     pub(crate) freeze_at_ms: Option<u64>,
     pub(crate) purposes: BTreeMap<u64, Purpose>,
     pub(crate) secrets: BTreeMap<u64, Secret>,
-    waiting_calls: VecDeque<Call>,
+    waiting_calls: VecDeque<calls::Call>,
     next_call: u64,
     stale: BTreeSet<Topic>,
     asked_ms: BTreeMap<Topic, u64>,
@@ -275,126 +252,5 @@ impl Model {
 
     pub(crate) fn complain(&mut self, text: impl Into<String>) {
         self.last = Some(Note { text: text.into(), failed: true, at_ms: self.now_ms });
-    }
-
-    /// Lines up a command; [`Model::pump`] sends it.
-    pub(crate) fn call(&mut self, purpose: Purpose, order: Order, asking: Asking) -> u64 {
-        let id = self.next_call;
-        self.next_call = self.next_call.saturating_add(1);
-        let urgent = matches!(purpose, Purpose::Decide { .. }) || order == Order::Freeze;
-        self.purposes.insert(id, purpose);
-        let call = Call { id, order, asking, urgent };
-        if urgent {
-            self.waiting_calls.push_front(call);
-        } else {
-            self.waiting_calls.push_back(call);
-        }
-        id
-    }
-
-    pub(crate) fn is_under_way(&self, purpose: &Purpose) -> bool {
-        self.purposes.values().any(|known| known == purpose)
-    }
-
-    pub(crate) fn mark_stale(&mut self, topics: &[Topic]) {
-        self.stale.extend(topics);
-    }
-
-    /// Sends what may be sent now: first what waits, then questions about stale topics.
-    pub(crate) fn pump(&mut self) -> Vec<Intent> {
-        if self.connection != Connection::Up {
-            return Vec::new();
-        }
-        for topic in self.stale.clone() {
-            let due = self.due_ms(topic) <= self.now_ms;
-            if due && !self.is_under_way(&Purpose::Look(topic)) {
-                self.stale.remove(&topic);
-                self.asked_ms.insert(topic, self.now_ms);
-                self.call(Purpose::Look(topic), rows::order_of(topic), Asking::Silent);
-            }
-        }
-        let mut intents = Vec::new();
-        let mut running = self.purposes.len().saturating_sub(self.waiting_calls.len());
-        while let Some(call) = self.waiting_calls.front() {
-            if running >= if call.urgent { URGENT_CALLS } else { CALLS } {
-                break;
-            }
-            let Some(Call { id, order, asking, .. }) = self.waiting_calls.pop_front() else {
-                break;
-            };
-            running = running.saturating_add(1);
-            intents.push(Intent::Send(ToEngine::Run { id, order: Box::new(order), asking }));
-        }
-        intents
-    }
-
-    fn due_ms(&self, topic: Topic) -> u64 {
-        self.asked_ms.get(&topic).map_or(0, |asked| asked.saturating_add(LOOK_MS))
-    }
-
-    /// The connection is new: nothing of the old one will be answered.
-    pub(crate) fn forget_calls(&mut self) {
-        self.purposes.clear();
-        self.secrets.clear();
-        self.waiting_calls.clear();
-        self.prompts.clear();
-        self.refused_before.clear();
-        self.orders.clear();
-        self.resting = None;
-        self.watch_from_ms = 0;
-        self.asked_ms.clear();
-        self.stale.clear();
-    }
-
-    /// When something on the screen changes by itself, or something must be asked: on this clock.
-    pub(crate) fn wake_ms(&self) -> Option<u64> {
-        if self.connection != Connection::Up {
-            return None;
-        }
-        // What is being asked wakes by its answer.
-        let idle = |topic: &Topic| !self.is_under_way(&Purpose::Look(*topic));
-        let looks = self.stale.iter().filter(|topic| idle(topic)).map(|topic| self.due_ms(*topic));
-        let polls = POLLED
-            .into_iter()
-            .filter(|(topic, _every)| idle(topic))
-            .filter_map(|(topic, every)| Some(self.asked_ms.get(&topic)?.saturating_add(every)));
-        let ticks = self.server.held(self.now_ms).map(|held| {
-            let left = held.left_ms(self.now_ms);
-            let to_next = left.checked_rem(1_000).filter(|rest| *rest > 0).unwrap_or(1_000);
-            self.now_ms.saturating_add(to_next)
-        });
-        let armed = match &self.overlay {
-            Some(Overlay::Card(card)) => Some(card.armed_at_ms),
-            Some(Overlay::Ask(question)) => Some(question.armed_at_ms),
-            Some(Overlay::Leave { armed_at_ms }) => Some(*armed_at_ms),
-            _other => None,
-        };
-        let armed = armed.filter(|at| *at > self.now_ms);
-        let rested = self.resting.map(|(_deed, at)| at.saturating_add(ALONE_MS));
-        let watch = (self.feed_known && !self.is_under_way(&Purpose::Watch))
-            .then_some(self.watch_from_ms)
-            .filter(|at| *at > self.now_ms);
-        let others = armed.into_iter().chain(rested).chain(watch).chain(self.stale_news_ms());
-        looks.chain(polls).chain(ticks).chain(others).min()
-    }
-
-    fn stale_news_ms(&self) -> Option<u64> {
-        self.last.as_ref().map(|note| note.at_ms.saturating_add(NEWS_MS))
-    }
-
-    /// Takes the time in; asks again what is old by now.
-    pub(crate) fn pass(&mut self, now_ms: u64) {
-        self.now_ms = self.now_ms.max(now_ms);
-        for (topic, every) in POLLED {
-            let asked = self.asked_ms.get(&topic);
-            if asked.is_some_and(|asked| self.now_ms.saturating_sub(*asked) >= every) {
-                self.stale.insert(topic);
-            }
-        }
-        if self.stale_news_ms().is_some_and(|at| at <= self.now_ms) {
-            self.last = None;
-        }
-        let kept = self.selected.get(&Pane::Approvals).cloned();
-        self.server.forget(self.now_ms, kept.as_deref());
     }
 }

@@ -60,6 +60,7 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
     let now_ms = model.now_ms;
     let closed = waiting.map_or(Some("gone"), |waiting| waiting.closed(now_ms));
     let mut groups = groups(model, view, body);
+    let mut hidden = 0usize;
     // On a small screen the rows that a decision needs least go first.
     let space = usize::from(body.height.saturating_sub(2));
     while groups.iter().map(|(_rank, lines)| lines.len()).sum::<usize>() > space {
@@ -67,7 +68,9 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
         let Some(place) = groups.iter().rposition(|(rank, _)| *rank == most && most > 0) else {
             break;
         };
-        groups.remove(place);
+        let (rank, lines) = groups.remove(place);
+        // The blank row says nothing.
+        hidden = hidden.saturating_add(if rank < 10 { lines.len() } else { 0 });
     }
     let rows: Vec<(String, Role)> = groups.into_iter().flat_map(|(_rank, lines)| lines).collect();
     let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
@@ -76,6 +79,10 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
         (Some(over), _) => over.to_owned(),
         (None, Some(waiting)) => format!("expires in {}", left(waiting.left_ms(now_ms))),
         (None, None) => String::new(),
+    };
+    let note = match hidden {
+        0 => note,
+        hidden => format!("{hidden} rows hidden, {note}"),
     };
     let inside = paint.dialog(body, (WIDTH, height), &title, &note);
     for (row, (text, role)) in rows.iter().enumerate() {

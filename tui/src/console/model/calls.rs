@@ -1,0 +1,94 @@
+//! Commands on their way to the engine: what may run at once, what goes first, what is asked again.
+
+use bursar_core::grammar::Order;
+use bursar_core::wire::{Asking, ToEngine};
+
+use super::server::Topic;
+use super::{Connection, Intent, Model, Purpose, rows};
+
+/// Commands at a time. The engine takes eight of one connection, and one of them watches.
+const CALLS: usize = 6;
+/// With those that may not wait behind others: to decide and to freeze.
+const URGENT_CALLS: usize = 8;
+/// A topic is not asked about more often: agents may pay a thousand times a second.
+const LOOK_MS: u64 = 300;
+
+/// A command that waits for its turn.
+#[derive(Debug)]
+pub(super) struct Call {
+    id: u64,
+    order: Order,
+    asking: Asking,
+    urgent: bool,
+}
+
+impl Model {
+    /// Lines up a command; [`Model::pump`] sends it.
+    pub(crate) fn call(&mut self, purpose: Purpose, order: Order, asking: Asking) -> u64 {
+        let id = self.next_call;
+        self.next_call = self.next_call.saturating_add(1);
+        let urgent = matches!(purpose, Purpose::Decide { .. }) || order == Order::Freeze;
+        self.purposes.insert(id, purpose);
+        let call = Call { id, order, asking, urgent };
+        if urgent {
+            self.waiting_calls.push_front(call);
+        } else {
+            self.waiting_calls.push_back(call);
+        }
+        id
+    }
+
+    pub(crate) fn is_under_way(&self, purpose: &Purpose) -> bool {
+        self.purposes.values().any(|known| known == purpose)
+    }
+
+    pub(crate) fn mark_stale(&mut self, topics: &[Topic]) {
+        self.stale.extend(topics);
+    }
+
+    /// Sends what may be sent now: first what waits, then questions about stale topics.
+    pub(crate) fn pump(&mut self) -> Vec<Intent> {
+        if self.connection != Connection::Up {
+            return Vec::new();
+        }
+        for topic in self.stale.clone() {
+            let due = self.due_ms(topic) <= self.now_ms;
+            if due && !self.is_under_way(&Purpose::Look(topic)) {
+                self.stale.remove(&topic);
+                self.asked_ms.insert(topic, self.now_ms);
+                self.call(Purpose::Look(topic), rows::order_of(topic), Asking::Silent);
+            }
+        }
+        let mut intents = Vec::new();
+        let mut running = self.purposes.len().saturating_sub(self.waiting_calls.len());
+        while let Some(call) = self.waiting_calls.front() {
+            if running >= if call.urgent { URGENT_CALLS } else { CALLS } {
+                break;
+            }
+            let Some(Call { id, order, asking, .. }) = self.waiting_calls.pop_front() else {
+                break;
+            };
+            running = running.saturating_add(1);
+            intents.push(Intent::Send(ToEngine::Run { id, order: Box::new(order), asking }));
+        }
+        intents
+    }
+
+    pub(super) fn due_ms(&self, topic: Topic) -> u64 {
+        self.asked_ms.get(&topic).map_or(0, |asked| asked.saturating_add(LOOK_MS))
+    }
+
+    /// The connection is new: nothing of the old one will be answered.
+    pub(crate) fn forget_calls(&mut self) {
+        self.purposes.clear();
+        self.secrets.clear();
+        self.waiting_calls.clear();
+        self.prompts.clear();
+        self.refused_before.clear();
+        self.orders.clear();
+        self.resting = None;
+        self.watch_from_ms = 0;
+        self.asked_ms.clear();
+        self.stale.clear();
+    }
+}

@@ -1,0 +1,69 @@
+//! What changes by itself as time passes.
+
+use super::overlay::Overlay;
+use super::server::Topic;
+use super::{ALONE_MS, Connection, Model, Pane, Purpose};
+
+/// What the last action came to is news for so long.
+const NEWS_MS: u64 = 20_000;
+/// Locking and the server's standing are in no journal, so they are asked for.
+const POLL_MS: u64 = 10_000;
+/// Money also comes in, and nobody tells.
+const BALANCES_MS: u64 = 300_000;
+/// What is asked for again without a reason.
+const POLLED: [(Topic, u64); 3] =
+    [(Topic::Status, POLL_MS), (Topic::Requests, POLL_MS), (Topic::Balances, BALANCES_MS)];
+
+impl Model {
+    /// When something on the screen changes by itself, or something must be asked: on this clock.
+    pub(crate) fn wake_ms(&self) -> Option<u64> {
+        if self.connection != Connection::Up {
+            return None;
+        }
+        // What is being asked wakes by its answer.
+        let idle = |topic: &Topic| !self.is_under_way(&Purpose::Look(*topic));
+        let looks = self.stale.iter().filter(|topic| idle(topic)).map(|topic| self.due_ms(*topic));
+        let polls = POLLED
+            .into_iter()
+            .filter(|(topic, _every)| idle(topic))
+            .filter_map(|(topic, every)| Some(self.asked_ms.get(&topic)?.saturating_add(every)));
+        let ticks = self.server.held(self.now_ms).map(|held| {
+            let left = held.left_ms(self.now_ms);
+            let to_next = left.checked_rem(1_000).filter(|rest| *rest > 0).unwrap_or(1_000);
+            self.now_ms.saturating_add(to_next)
+        });
+        let armed = match &self.overlay {
+            Some(Overlay::Card(card)) => Some(card.armed_at_ms),
+            Some(Overlay::Ask(question)) => Some(question.armed_at_ms),
+            Some(Overlay::Leave { armed_at_ms }) => Some(*armed_at_ms),
+            _other => None,
+        };
+        let armed = armed.filter(|at| *at > self.now_ms);
+        let rested = self.resting.map(|(_deed, at)| at.saturating_add(ALONE_MS));
+        let watch = (self.feed_known && !self.is_under_way(&Purpose::Watch))
+            .then_some(self.watch_from_ms)
+            .filter(|at| *at > self.now_ms);
+        let others = armed.into_iter().chain(rested).chain(watch).chain(self.stale_news_ms());
+        looks.chain(polls).chain(ticks).chain(others).min()
+    }
+
+    fn stale_news_ms(&self) -> Option<u64> {
+        self.last.as_ref().map(|note| note.at_ms.saturating_add(NEWS_MS))
+    }
+
+    /// Takes the time in; asks again what is old by now.
+    pub(crate) fn pass(&mut self, now_ms: u64) {
+        self.now_ms = self.now_ms.max(now_ms);
+        for (topic, every) in POLLED {
+            let asked = self.asked_ms.get(&topic);
+            if asked.is_some_and(|asked| self.now_ms.saturating_sub(*asked) >= every) {
+                self.stale.insert(topic);
+            }
+        }
+        if self.stale_news_ms().is_some_and(|at| at <= self.now_ms) {
+            self.last = None;
+        }
+        let kept = self.selected.get(&Pane::Approvals).cloned();
+        self.server.forget(self.now_ms, kept.as_deref());
+    }
+}
