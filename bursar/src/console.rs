@@ -91,7 +91,8 @@ async fn own(
     say(&match waiting {
         0 => "The engine has stopped: agents are refused until it runs again.".to_owned(),
         waiting => format!(
-            "The engine has stopped. {waiting} held, and still held when it runs again in time."
+            "The engine has stopped: agents are refused until it runs again. {waiting} waiting, until their \
+             time is up."
         ),
     });
     Ok(0)

@@ -28,7 +28,7 @@ bursar_ policy edit careful --txn 1
 press you 1
 press you a
 see you 'cannot be approved'
-see you 'y approve'
+see you '.it cannot be approved.'
 press you y
 see you 'Not approved: Exceeds per-request maximum'
 never you 'approved and signed'

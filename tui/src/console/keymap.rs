@@ -173,7 +173,12 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Panes[ch('r', "r")], Deed::Refresh, "", "Ask for everything again, balances too"),
     bind!(Panes[ch('u', "u")], Deed::Unlock, "", "Open the wallet"),
     bind!(Panes[ch('n', "n")], Deed::Step, "", "Write the command of the next of the first steps"),
-    bind!(Panes[ch('y', "y")], Deed::Copy, "", "Copy the selected id or address by the terminal"),
+    bind!(
+        Panes[ch('y', "y")],
+        Deed::Copy,
+        "",
+        "Copy the selected id or address through the terminal"
+    ),
     bind!(
         Panes[ch(':', ":")],
         Deed::Command,
@@ -202,7 +207,7 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Reading[PAGE_UP], Deed::PageUp, "", "One page up"),
     bind!(Reading [PAGE_DOWN, ch(' ', "space")], Deed::PageDown, "", "One page down"),
     bind!(Reading [ESC, ch('q', "q"), ENTER, ctrl('c', "^C")], Deed::Close, "close", "Back to the panes"),
-    bind!(Reading[ch('y', "y")], Deed::Copy, "copy", "Copy the text by the terminal"),
+    bind!(Reading[ch('y', "y")], Deed::Copy, "copy", "Copy the text through the terminal"),
     bind!(Words[ENTER], Deed::Check, "they are on paper: check", "Be asked for three of the words"),
     bind!(Words [DOWN, ch('j', "j")], Deed::Down, "", "One line down"),
     bind!(Words [UP, ch('k', "k")], Deed::Up, "", "One line up"),

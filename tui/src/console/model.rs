@@ -234,6 +234,14 @@ impl Model {
         known && !view.sent && self.connection == Connection::Up && !self.setup.observe
     }
 
+    /// Whether the engine would take an approval of the open card, as far as it says.
+    pub(crate) fn may_approve(&self) -> bool {
+        match &self.overlay {
+            Some(Overlay::Card(view)) => view.card.obstacle.is_none(),
+            _other => true,
+        }
+    }
+
     /// Whether a key that decides would count now.
     pub(crate) fn is_armed(&self) -> bool {
         match &self.overlay {

@@ -105,7 +105,11 @@ impl Server {
             (Topic::Policies, Answer::Policies { policies }) => self.policies = Some(policies),
             (Topic::Sent, Answer::History(history)) => {
                 self.was_asked |= !history.requests.is_empty();
-                self.sent = Some(history.requests);
+                // What never left stands in the feed.
+                let left = |row: &HistoryRow| {
+                    !matches!(row.status.as_str(), "pending" | "refused" | "denied" | "expired")
+                };
+                self.sent = Some(history.requests.into_iter().filter(left).collect());
             }
             (Topic::Balances, Answer::Balances { addresses }) => self.balances = Some(addresses),
             (Topic::Addresses, Answer::Addresses { addresses }) => self.addresses = Some(addresses),

@@ -56,13 +56,13 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
             done: wallet.seeds > 0,
             title: "A seed phrase, written down on paper",
             line: "seed create".to_owned(),
-            about: "Shown once here; `seed words` shows it again for the password.",
+            about: "Shown here; later `seed words` shows it for the password.",
         },
         Step {
             done: wallet.addresses > 0,
             title: "An address that your agent pays from",
             line: "address create research 0".to_owned(),
-            about: "Send it a few dollars of USDC on Base.",
+            about: "Send it a few dollars of USDC on Base, now or later: no step here needs them.",
         },
         Step {
             done: !policies.is_empty(),

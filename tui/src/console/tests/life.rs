@@ -1,6 +1,6 @@
 //! Connecting, losing the engine, command lines, questions, and leaving.
 
-use bursar_core::answers::Answer;
+use bursar_core::answers::{Answer, HistoryAnswer};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
@@ -13,7 +13,7 @@ use crate::console::model::overlay::GUARD_MS;
 use crate::console::model::server::Topic;
 use crate::console::model::{ALONE_MS, Pane, Setup};
 use crate::console::update::Message;
-use crate::oneshot::tests::fixtures;
+use crate::oneshot::tests::{fixtures, more_fixtures};
 
 const SIZE: (u16, u16) = (80, 24);
 
@@ -185,6 +185,23 @@ fn sizes_come_and_go_and_what_was_typed_stays() {
         assert!(stage.screen().contains(if turn % 2 == 0 { "careful" } else { ":policy create" }));
     }
     assert_eq!(stage.model.selected_row(Pane::Approvals), 1);
+}
+
+/// Money is looked for under "Sent": what was refused or denied never left.
+#[test]
+fn only_what_left_is_called_sent() {
+    let mut stage = Stage::full(SIZE);
+    let rows = ["signed", "refused", "settled", "denied", "pending", "expired", "failed"];
+    let rows = rows.map(|status| {
+        let mut row = more_fixtures::history_row();
+        row.status = status.into();
+        row
+    });
+    let history = HistoryAnswer { requests: rows.to_vec(), more: false };
+    stage.model.server.learn(Topic::Sent, Answer::History(history), 0);
+    let shown = stage.model.server.sent.as_ref().unwrap().iter();
+    let shown: Vec<&str> = shown.map(|row| row.status.as_str()).collect();
+    assert_eq!(shown, ["signed", "settled", "failed"]);
 }
 
 #[test]

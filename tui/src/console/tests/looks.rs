@@ -66,10 +66,12 @@ fn cards() {
         stage.wait(47_000);
         looks("card_expired", &stage);
     }
-    let mut stage = Stage::full((60, 16));
-    stage.keys("a");
-    stage.wait(GUARD_MS);
-    looks("card", &stage);
+    for (keys, name) in [("a", "card"), ("ja", "card_typed"), ("jja", "card_refused")] {
+        let mut stage = Stage::full((60, 16));
+        stage.keys(keys);
+        stage.wait(GUARD_MS);
+        looks(name, &stage);
+    }
 }
 
 #[test]
@@ -113,6 +115,7 @@ fn dialogs() {
         stage.frame(ToClient::Prompt { id, prompt });
         stage.keys("secret");
         looks("password", &stage);
+        stage.press(KeyCode::Esc);
 
         let prompt = Prompt::Confirm {
             lines: vec!["The agent report bot is deleted.".into(), "Its history stays.".into()],
@@ -121,20 +124,24 @@ fn dialogs() {
         stage.frame(ToClient::Prompt { id, prompt });
         stage.wait(GUARD_MS);
         looks("question", &stage);
+        stage.model.overlay = None;
 
         let prompt = Prompt::TypeName {
             lines: vec!["agent ABC123 (report bot)".into(), "Its credentials end at once.".into()],
             name: "report bot".into(),
         };
         stage.frame(ToClient::Prompt { id, prompt });
+        stage.wait(GUARD_MS);
         stage.keys("report b");
         looks("type_name", &stage);
+        stage.press(KeyCode::Esc);
 
         let prompt = Prompt::TypeAmount {
             lines: fixtures::card("https://api.example.com/report").lines(),
             amount: "1.50".into(),
         };
         stage.frame(ToClient::Prompt { id, prompt });
+        stage.wait(GUARD_MS);
         stage.keys("1.5");
         looks("type_amount", &stage);
 

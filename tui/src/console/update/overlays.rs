@@ -134,7 +134,8 @@ fn give(question: &mut Question) -> Option<Secret> {
     }
     match question.first.take() {
         None if question.field.text().chars().count() < PASSWORD_CHARS => {
-            question.fault = Some(format!("A password has at least {PASSWORD_CHARS} characters."));
+            question.fault =
+                Some(format!("That was too short: {PASSWORD_CHARS} characters at least."));
             question.field.clear();
             None
         }

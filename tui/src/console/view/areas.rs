@@ -33,7 +33,10 @@ pub(super) struct Areas {
 
 impl Areas {
     pub(super) fn of(model: &Model, whole: Rect) -> Self {
-        let tabs = whole.width < TWO;
+        let three = whole.width >= THREE.0 && whole.height >= THREE.1;
+        let one = whole.width < TWO;
+        // Where not all panes are shown, what there is besides is.
+        let tabs = model.zoomed || !three;
         let [header, tab_line, body, bar, bottom] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(u16::from(tabs)),
@@ -53,9 +56,9 @@ impl Areas {
         };
         if model.zoomed {
             areas.panes.push((model.focus, body));
-        } else if whole.width >= THREE.0 && whole.height >= THREE.1 {
+        } else if three {
             areas.three_columns(model);
-        } else if tabs {
+        } else if one {
             areas.one_column(model);
         } else {
             areas.two_columns(model);

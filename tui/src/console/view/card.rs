@@ -74,14 +74,20 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
     }
     let rows: Vec<(String, Role)> = groups.into_iter().flat_map(|(_rank, lines)| lines).collect();
     let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let title = format!("Request {}", view.card.id.short());
+    let narrow = body.width < WIDTH;
+    let title = match narrow {
+        true => format!("Request {} of {}", view.card.id.short(), view.card.agent_name),
+        false => format!("Request {}", view.card.id.short()),
+    };
     let note = match (closed, waiting) {
         (Some(over), _) => over.to_owned(),
+        (None, Some(waiting)) if narrow => format!("{} left", left(waiting.left_ms(now_ms))),
         (None, Some(waiting)) => format!("expires in {}", left(waiting.left_ms(now_ms))),
         (None, None) => String::new(),
     };
     let note = match hidden {
         0 => note,
+        hidden if narrow => format!("{hidden} hidden, {note}"),
         hidden => format!("{hidden} rows hidden, {note}"),
     };
     let inside = paint.dialog(body, (WIDTH, height), &title, &note);
@@ -134,7 +140,11 @@ fn state(model: &Model, view: &CardView, closed: Option<&str>) -> Vec<(String, R
     } else if view.sent {
         "sent, waiting for the engine …".to_owned()
     } else if model.now_ms < view.armed_at_ms {
-        "keys count in a moment".to_owned()
+        "y and n count in a moment   esc not now".to_owned()
+    } else if view.card.obstacle.is_some() {
+        "n deny   esc not now   (it cannot be approved)".to_owned()
+    } else if view.card.type_amount {
+        "then y approves   n deny   esc not now   (Enter does nothing)".to_owned()
     } else {
         "y approve   n deny   esc not now   (Enter does nothing)".to_owned()
     };

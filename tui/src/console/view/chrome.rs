@@ -36,13 +36,9 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             if status.untrusted.is_some() {
                 pieces.push(("JOURNAL UNTRUSTED".into(), Role::Alarm));
             }
-            pieces.push(match status.server.url.as_deref().filter(|_url| status.server.running) {
-                Some(url) => {
-                    let open = if status.server.open_to_network { " OPEN TO LAN" } else { "" };
-                    (format!("agents {}{open}", url.trim_start_matches("http://")), Role::Plain)
-                }
-                None => ("agent server off".into(), Role::Warn),
-            });
+            if status.server.open_to_network {
+                pieces.push(("OPEN TO LAN".into(), Role::Alarm));
+            }
         }
     }
     let held = model.server.held(model.now_ms).count();
@@ -51,6 +47,13 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     if model.setup.observe {
         pieces.push(("OBSERVING".into(), Role::Warn));
+    }
+    // What may be missing stands last.
+    if let (Connection::Up, Some(status)) = (&model.connection, &model.server.status) {
+        pieces.push(match status.server.url.as_deref().filter(|_url| status.server.running) {
+            Some(url) => (format!("agents {}", url.trim_start_matches("http://")), Role::Plain),
+            None => ("agent server off".into(), Role::Warn),
+        });
     }
     pieces.retain(|(text, _role)| !text.is_empty());
     let spaced: Vec<(String, Role)> =
@@ -97,25 +100,39 @@ pub(super) fn bar(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         paint.text(area, 0, 0, &model.choices.join("  "), Role::Strong);
         return;
     }
-    if let Some(usage) = line.and_then(|line| complete::usage(&line.text())) {
-        paint.text(area, 0, 0, &usage, Role::Quiet);
-        return;
-    }
+    let usage = line.and_then(|line| complete::usage(&line.text())).unwrap_or_default();
     let only_look = model.setup.observe || !model.may_decide() || !model.is_armed();
     let mut keys = keymap::bar(here, only_look);
+    if !model.may_decide() {
+        keys.iter_mut().filter(|(_key, what)| *what == "not now").for_each(|key| key.1 = "close");
+    }
     if !matches!(&model.overlay, None | Some(Overlay::Told(Told { copies: true, .. }))) {
         keys.retain(|(_key, what)| *what != "copy");
     }
-    if here == Context::Panes && setup::is_open(model) && !model.setup.observe {
+    if !model.may_approve() {
+        keys.retain(|(_key, what)| *what != "approve");
+    }
+    if here == Context::Reading && super::last_scroll(model) == 0 {
+        keys.retain(|(_key, what)| *what != "scroll");
+    }
+    if matches!(model.overlay, Some(Overlay::Words(..))) {
+        keys.iter_mut().filter(|(_key, what)| *what == "cancel").for_each(|key| {
+            key.1 = "back to the words";
+        });
+    }
+    if here == Context::Panes && setup::try_line(model).is_some() {
+        keys.insert(0, ("y", "copy the line"));
+    } else if here == Context::Panes && setup::is_open(model) && !model.setup.observe {
         keys.insert(0, ("n", "next step"));
     } else if here == Context::Panes && model.server.is_locked() && !model.setup.observe {
         keys.insert(0, ("u", "open the wallet"));
     }
-    let spaced: Vec<(String, Role)> = keys
-        .into_iter()
-        .flat_map(|(key, what)| {
+    let usage = if usage.is_empty() { usage } else { format!("{usage}   ") };
+    let usage = std::iter::once((usage, Role::Plain));
+    let spaced: Vec<(String, Role)> = usage
+        .chain(keys.into_iter().flat_map(|(key, what)| {
             [(key.to_owned(), Role::Strong), (format!(" {what}   "), Role::Quiet)]
-        })
+        }))
         .collect();
     let pieces: Vec<(&str, Role)> =
         spaced.iter().map(|(text, role)| (text.as_str(), *role)).collect();

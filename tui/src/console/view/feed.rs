@@ -15,13 +15,14 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let follows = !model.selected.contains_key(&Pane::Activity);
     let note = match (newest, focused && !follows) {
         (0, _) => String::new(),
+        (1, _) => "1 entry".to_owned(),
         (newest, false) => format!("{newest} entries"),
         (newest, true) => format!("{newest} entries, g follows"),
     };
     let inside = paint.frame(area, focused, "5 Activity", &note);
     let count = model.row_count(Pane::Activity);
     if count == 0 {
-        paint.text(inside, 1, 0, "Nothing happened yet.", Role::Quiet);
+        paint.text(inside, 1, 0, "Nothing has happened yet.", Role::Quiet);
         return;
     }
     let selected = focused.then(|| model.selected_row(Pane::Activity));

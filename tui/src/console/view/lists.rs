@@ -95,7 +95,7 @@ pub(super) fn balances(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
-    let columns = [left("AGENT", 0), left("CODE", 6), left("STATUS", 13), right("TODAY", 15)];
+    let columns = [left("AGENT", 0), left("CODE", 6), left("STATUS", 14), right("TODAY", 13)];
     list(model, paint, area, Pane::Agents, (&columns, "No agent is registered."), |place| {
         let agents = model.server.agents.as_ref();
         let Some(agent) = agents.and_then(|agents| agents.get(place)) else { return Vec::new() };
@@ -149,7 +149,7 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let columns =
         [left("UTC", 11), left("ID", 8), left("WHAT", 0), right("AMOUNT", 16), left("STATUS", 9)];
-    list(model, paint, area, Pane::Sent, (&columns, "Nothing was asked for yet."), |place| {
+    list(model, paint, area, Pane::Sent, (&columns, "Nothing was paid yet."), |place| {
         let sent = model.server.sent.as_ref();
         let Some(row) = sent.and_then(|rows| rows.get(place)) else { return Vec::new() };
         let amount = match (&row.amount, &row.symbol) {

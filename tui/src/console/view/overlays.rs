@@ -200,8 +200,8 @@ pub(super) fn leave(model: &Model, paint: &mut Paint<'_>, body: Rect) {
     let held = model.server.held(model.now_ms).count();
     let waiting = match held {
         0 => "Nothing waits for you.".to_owned(),
-        1 => "One request waits; it stays in the journal.".to_owned(),
-        more => format!("{more} requests wait; they stay in the journal."),
+        1 => "One request waits; its time runs on.".to_owned(),
+        more => format!("{more} requests wait; their time runs on."),
     };
     let rows = [
         "This console is the engine: leaving it stops the engine, and agents are",

@@ -39,7 +39,9 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     let hint = match (model.setup.observe, in_a_shell) {
         (true, _) => "",
-        (false, true) => "y copies it. It pays at once, then a larger price that you approve here",
+        (false, true) => {
+            "y copies it. A small price is paid at once; the larger one you approve here."
+        }
         (false, false) => "n writes the next command for you: change it, then Enter",
     };
     for part in wrapped(hint, room, 0) {
