@@ -20,7 +20,7 @@ see you 'Nothing can be decided any more: expired'
 press you y
 unpaid
 signed 0
-press you Escape
+close you
 see you 'expired'
 press you q
 see you 'nothing waits'

@@ -17,7 +17,7 @@ type_ you "$PASSWORD"; press you Enter
 see you 'The same again'
 type_ you "$PASSWORD"; press you Enter
 see you 'state +unlocked'
-press you Escape
+close you
 see you '\[>\] A seed phrase'
 said 'a wallet'
 
@@ -41,10 +41,10 @@ see you 'Checked'
 never you "$(head -1 <<<"$words")  "
 said 'a seed, on paper and checked'
 
-next 'address create research 0'; see you 'address +0x'; press you Escape
-next 'policy create careful'; see you '10.00 USD a day'; press you Escape
-next 'agent register reader'; see you 'WALLET_AGENT_TOKEN'; press you Escape
-next 'agent commission reader careful research'; see you 'status +active'; press you Escape
+next 'address create research 0'; see you 'address +0x'; close you
+next 'policy create careful'; see you '10.00 USD a day'; close you
+next 'agent register reader'; see you 'WALLET_AGENT_TOKEN'; close you
+next 'agent commission reader careful research'; see you 'status +active'; close you
 see you '\[>\] A first payment'
 said 'an address, a policy, an agent, the server'
 

@@ -21,11 +21,10 @@ never you 'approved and signed'
 signed 0
 said 'nothing was approved'
 
-press you Escape
-gone you 'esc not now'
+close you
 line you 'config set confirm_typing_above 1'
-see you 'confirm_typing_above'
-press you Escape
+see you 'about +From this amount on'
+close you
 press you a
 see you 'Type the amount to approve, 1.50'
 see you 'y approve'

@@ -76,6 +76,12 @@ paste_() {
   # As a terminal does it for programs that know of pasting.
   tmux paste-buffer -p -b pasted -t "$1"
 }
+# close TERMINAL: leaves what lies over the panes, and waits until it has gone: the next key would make
+# another key of an Escape that is still under way.
+close() {
+  press "$1" Escape
+  gone "$1" 'esc (close|not now|leave unchecked)'
+}
 # line TERMINAL COMMAND: a console's command line.
 line() { press "$1" :; see "$1" '^:'; type_ "$1" "$2"; press "$1" Enter; }
 # run TERMINAL COMMAND: a shell's.

@@ -44,7 +44,7 @@ tmux resize-window -t you -x 200 -y 60
 see you 'y approve'
 never you 'approved and signed'
 see you '3 Agents'
-press you Escape; gone you 'esc not now'
+close you
 tmux resize-window -t you -x 20 -y 5
 see you 'has 20 x 5'
 line you 'freeze'
@@ -54,7 +54,7 @@ signed 0
 said 'any size; nothing is decided where nothing can be read'
 
 see you 'esc close'
-press you Escape; gone you 'esc close'
+close you
 press you y
 id=$(bursar requests --json | grep -oE '"id":"[0-9a-f-]{36}"' | head -1 | cut -d'"' -f4)
 copied() { [ "$(tmux show-buffer 2>/dev/null)" = "$id" ]; }

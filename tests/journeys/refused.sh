@@ -17,8 +17,7 @@ said 'the feed says why'
 press you Enter
 see you 'receipt'
 see you 'per-request maximum|PER_REQUEST|refused'
-press you Escape
-gone you 'receipt '
+close you
 said 'and the receipt what it was'
 
 bursar_ policy edit careful --txn 5 --password-file "$WORK/password"

@@ -34,8 +34,8 @@ grep -q was denied by a console "$WORK/late.log" || fail 'a late approval was no
 signed 0
 said 'the first one decided, the others are told'
 
-press anna Escape
-press guest Escape
+close anna
+close guest
 bursar_ freeze
 for one in anna ben guest; do see "$one" 'FROZEN'; done
 line ben thaw
