@@ -67,7 +67,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         id: request.id,
         terms,
         hold: *reason,
-        obstacle: obstacle(state, request, moment).map(|refusal| refusal.sentence().to_owned()),
+        obstacle: obstacle(state, request, moment).map(|refusal| refusal.told()),
         policy: policy.name.clone(),
         policy_version: policy.version,
         agent_name: agent.name.clone(),

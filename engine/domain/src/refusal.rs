@@ -37,6 +37,19 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// For the operator, who knows the limits: with the figures that met.
+    pub fn told(&self) -> String {
+        match (self.requested, self.bound) {
+            (Some(asked), Some(left)) => {
+                let sentence = self.sentence().trim_end_matches('.');
+                format!("{sentence} ({asked} USD asked, at most {left})")
+            }
+            _no_limit => self.sentence().to_owned(),
+        }
+    }
+}
+
 impl From<Code> for Refusal {
     fn from(code: Code) -> Self {
         Self::new(code)

@@ -101,13 +101,13 @@ async fn every_end_of_a_payment_and_what_the_operator_did_are_told() {
             "payment.refused",
             "4.000000 USDC",
             "host4.example",
-            Some(Code::ExceedsPerRequestMax.sentence()),
+            Some("Exceeds per-request maximum (4.00 USD asked, at most 3.00)"),
         ),
         (
             "payment.rejected",
             "2.000002 USDC",
             "host5.example",
-            Some(Code::ExceedsPerRequestMax.sentence()),
+            Some("Exceeds per-request maximum (2.000002 USD asked, at most 1.00)"),
         ),
         ("payment.expired", "2.000003 USDC", "host6.example", None),
     ] {

@@ -444,7 +444,7 @@ impl Run {
         assert_eq!((decision.reply.clone(), decisive(&decision)), (Reply::Request(id), 1));
         self.second_look(id, &decision, &now);
         let came = match &self.world.records[&id].status {
-            Status::Refused { refusal, .. } => Some(refusal.sentence().to_owned()),
+            Status::Refused { refusal, .. } => Some(refusal.told()),
             _approved => None,
         };
         assert_eq!(foretold, came, "the card told otherwise");

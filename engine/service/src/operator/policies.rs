@@ -101,7 +101,7 @@ fn rehearse(
             ("hold", Some(why.text().to_owned()), format!("you would be asked: {}", why.sentence()))
         }
         Verdict::Refuse(refusal) => {
-            ("refuse", Some(refusal.code.text().to_owned()), refusal.sentence().to_owned())
+            ("refuse", Some(refusal.code.text().to_owned()), refusal.told())
         }
     };
     Ok(Answer::Rehearsal(RehearsalAnswer {

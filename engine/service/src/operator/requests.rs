@@ -96,7 +96,7 @@ pub(super) async fn approve(
     if let Status::Refused { refusal, .. } = &record.status {
         return Err(Fault::because(
             refusal.code,
-            format!("Not approved, and the request is closed: {}", refusal.sentence()),
+            format!("Not approved, and the request is closed: {}", refusal.told()),
         ));
     }
     let mut signed = false;
@@ -226,7 +226,7 @@ fn ending(status: &Status) -> Option<String> {
             format!("denied by {by} at {}{}", text::utc(*at), reason.unwrap_or_default())
         }
         Status::Refused { refusal, at } => {
-            let why = text::visible(refusal.sentence());
+            let why = text::visible(&refusal.told());
             format!("refused at {}: {}", text::utc(*at), why.trim_end_matches('.'))
         }
         Status::Held { .. } | Status::Expired { .. } => return None,

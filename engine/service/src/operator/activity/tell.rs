@@ -124,7 +124,7 @@ fn told(event: &Event) -> Told<'_> {
             ("payment.held", Asked(asked), some(reason.sentence()))
         }
         Event::PaymentRefused { asked, refusal } => {
-            ("payment.refused", Asked(asked), some(text::visible(refusal.sentence())))
+            ("payment.refused", Asked(asked), some(text::visible(&refusal.told())))
         }
         Event::PaymentApproved { id, by, .. } => {
             ("payment.approved", Request(*id), Some(format!("by {by}")))
@@ -137,7 +137,7 @@ fn told(event: &Event) -> Told<'_> {
         }
         Event::PaymentExpired { id } => ("payment.expired", Request(*id), None),
         Event::PaymentRejected { id, refusal } => {
-            ("payment.rejected", Request(*id), some(text::visible(refusal.sentence())))
+            ("payment.rejected", Request(*id), some(text::visible(&refusal.told())))
         }
         Event::PaymentSigned { id, .. } => ("payment.signed", Request(*id), None),
         Event::SettlementReported { settlement, .. } => {
