@@ -17,7 +17,6 @@ use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{Instance, InstanceLock, claim, running};
 use bursar_tui::console::{self, Connector, Ended, Palette, Setup, Theme};
 use bursar_tui::link::Link;
-
 use tokio::sync::mpsc;
 
 use crate::cli::{Color, Global, Screen};
@@ -104,10 +103,7 @@ async fn live(
     setup: Setup,
     signals: &mut Heard,
 ) -> Result<Ended, Fault> {
-    if let Some(password) = password.filter(|_given| engine.wallet_exists()) {
-        engine.unlock(password).await?;
-    }
-    engine.serve_control().await?;
+    crate::engine_command::let_in(engine, password).await?;
     if engine.autostart() {
         // The console is worth its while without: it says that nobody hears the agents, and how to start.
         let _port_taken = engine.start_server().await;

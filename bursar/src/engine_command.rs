@@ -72,18 +72,23 @@ async fn open(folder: DataFolder, lock: InstanceLock, args: &EngineArgs) -> Resu
     Engine::open(options).await
 }
 
-/// Unlocks if a password was given, and only then lets anybody in.
+/// Unlocks if a password was given and there is a wallet, and only then lets anybody in.
+pub(crate) async fn let_in(engine: &Engine, password: Option<SecretString>) -> Result<(), Fault> {
+    if let Some(password) = password.filter(|_given| engine.wallet_exists()) {
+        engine.unlock(password).await?;
+    }
+    engine.serve_control().await
+}
+
 async fn start(
     engine: &Engine,
     password: Option<SecretString>,
     args: &EngineArgs,
 ) -> Result<Option<SocketAddr>, Fault> {
-    match password {
-        Some(password) if engine.wallet_exists() => engine.unlock(password).await?,
-        Some(_unused) => tell("There is no wallet yet, so the given password is not used."),
-        None => {}
+    if password.is_some() && !engine.wallet_exists() {
+        tell("There is no wallet yet, so the given password is not used.");
     }
-    engine.serve_control().await?;
+    let_in(engine, password).await?;
     // Naming an address is asking for a server, whatever the setting says.
     let wanted = !args.no_server && (args.listen.is_some() || engine.autostart());
     if wanted { engine.start_server().await.map(Some) } else { Ok(None) }
