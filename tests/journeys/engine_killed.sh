@@ -3,12 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 engine bursar engine
-furnish
-terminal you 120 40
-run you bursar
-see you 'Nothing waits for you'
-agent /large
-see you 'HELD 1'
+waiting 120 40
 press you a
 see you 'y approve'
 said 'a card is open'

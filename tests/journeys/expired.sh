@@ -5,12 +5,7 @@
 export BURSAR_TEST_CLOCK=$WORK/clock
 echo 0 > "$WORK/clock"
 engine bursar-test-engine "$DATA"
-furnish
-terminal you 80 24
-run you bursar
-see you 'Nothing waits for you'
-agent /large
-see you 'HELD 1'
+waiting 80 24
 press you a
 see you 'y approve'
 # Fifteen minutes, for the engine alone.

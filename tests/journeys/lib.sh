@@ -132,6 +132,15 @@ agent() {
   AGENT=$!
 }
 later_than() { [ "$(date +%s)" -gt "$1" ]; }
+# waiting COLUMNS ROWS: an agent's payment waits in the console of the terminal `you`.
+waiting() {
+  furnish
+  terminal you "$1" "$2"
+  run you bursar
+  see you 'Nothing waits for you'
+  agent /large
+  see you 'HELD 1'
+}
 # paid, unpaid: how that ended.
 paid() { wait "$AGENT" || fail 'the agent did not get what it paid for'; }
 unpaid() { if wait "$AGENT"; then fail 'the agent got it'; fi; }
