@@ -36,8 +36,6 @@ pub struct Ended {
     pub waiting: Option<usize>,
     /// Milliseconds until the first of them runs out.
     pub next_ms: Option<u64>,
-    /// The operator left; otherwise a signal ended it.
-    pub left: bool,
 }
 
 /// Shows the console until the operator leaves it or `stop` comes.
@@ -63,15 +61,15 @@ pub async fn run(
         next_try: Instant::now(),
         drawn: None,
     };
-    let left = app.live(&mut screen, &mut connector, stop).await.map_err(no_terminal);
+    let lived = app.live(&mut screen, &mut connector, stop).await.map_err(no_terminal);
     drop(screen);
+    lived?;
     let model = &app.model;
     let up = model.connection == Connection::Up;
     let held = || model.server.held(model.now_ms);
     Ok(Ended {
         waiting: up.then(|| held().count()),
         next_ms: held().map(|held| held.left_ms(model.now_ms)).min().filter(|_left| up),
-        left: left?,
     })
 }
 
@@ -105,17 +103,17 @@ impl App {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Answers whether the operator left, rather than a signal.
+    /// Until the operator leaves or is gone.
     async fn live<C: Connector>(
         &mut self,
         screen: &mut Screen,
         connector: &mut C,
         stop: impl Future<Output = ()>,
-    ) -> io::Result<bool> {
+    ) -> io::Result<()> {
         let mut events = EventStream::new();
         let mut stop = std::pin::pin!(stop);
         if self.take(Message::Connected, screen).await? {
-            return Ok(true);
+            return Ok(());
         }
         let mut due = true;
         loop {
@@ -131,9 +129,9 @@ impl App {
                 () = &mut stop => Next::Stop,
             };
             let quit = match next {
-                Next::Stop => return Ok(false),
+                Next::Stop => return Ok(()),
                 // Without a terminal there is nobody.
-                Next::Terminal(None | Some(Err(_))) => return Ok(false),
+                Next::Terminal(None | Some(Err(_))) => return Ok(()),
                 Next::Terminal(Some(Ok(event))) => {
                     due = true;
                     self.event(event, screen).await?
@@ -150,7 +148,7 @@ impl App {
                 }
             };
             if quit {
-                return Ok(true);
+                return Ok(());
             }
         }
     }

@@ -10,12 +10,12 @@ pub(crate) use keys::context;
 
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{ActivityOrder, Order, WatchOrder};
-use bursar_core::ids::RequestId;
 use bursar_core::settings::Notices;
 use bursar_core::wire::Asking;
 use crossterm::event::KeyEvent;
 
 use super::model::overlay::Overlay;
+use super::model::rows::short;
 use super::model::server::Topic;
 use super::model::{Connection, Intent, Model, Pane, Purpose, clamped};
 use crate::link::Received;
@@ -180,11 +180,6 @@ fn ring(model: &mut Model) -> Option<Intent> {
         Notices::Bell => Some(Intent::Notify { bell: true, notice: None }),
         Notices::None => None,
     }
-}
-
-/// Of ASCII alone: a notice is part of a terminal's sequence.
-fn short(id: &str) -> String {
-    id.parse::<RequestId>().map_or_else(|_other| "?".to_owned(), |id| id.short())
 }
 
 /// Asks for the entries that the feed shows and does not know.

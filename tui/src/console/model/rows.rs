@@ -5,6 +5,7 @@ use bursar_core::grammar::{
     ActivityOrder, AddressOrder, AgentOrder, BalancesOrder, ConfigOrder, HistoryFilter,
     HistoryOrder, Order, PolicyOrder, RequestsOrder,
 };
+use bursar_core::ids::RequestId;
 use bursar_core::settings::keys::Key;
 
 use super::feed::PAGE_ROWS;
@@ -60,6 +61,12 @@ pub(crate) fn balances(server: &Server) -> Vec<BalanceRow<'_>> {
         held.map(move |held| BalanceRow { address, network, held })
     });
     rows.collect()
+}
+
+/// Enough of an id to name a request. Of ASCII alone: a notice is part of a terminal's sequence.
+pub(crate) fn short(id: &str) -> String {
+    let begin = || id.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
+    id.parse::<RequestId>().map_or_else(|_other| begin(), |id| id.short())
 }
 
 /// The number of the entry in a row of the feed, whether it is known or not.

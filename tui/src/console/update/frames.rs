@@ -4,13 +4,13 @@ use bursar_core::answers::{Answer, Reply, SecretField};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
-use bursar_core::ids::RequestId;
 use bursar_core::wire::{Prompt, ToClient};
 use zeroize::Zeroizing;
 
 use super::run_line;
 use crate::console::model::feed::Feed;
 use crate::console::model::overlay::{Overlay, Question, Told};
+use crate::console::model::rows::short;
 use crate::console::model::server::{Topic, touched};
 use crate::console::model::words::Words;
 use crate::console::model::{Intent, Model, Pane, Purpose, WATCH_AGAIN_MS};
@@ -141,7 +141,7 @@ fn run_again(model: &mut Model, id: u64, order: Order, why: &str) {
 
 fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fault>) {
     model.mark_stale(&[Topic::Requests, Topic::Agents, Topic::Status, Topic::Sent]);
-    let short = id.parse::<RequestId>().map_or_else(|_other| id.to_owned(), |id| id.short());
+    let short = short(id);
     let (note, fault) = match result {
         Ok(Answer::Decided(done)) => {
             let amount = done.amount;

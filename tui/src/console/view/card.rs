@@ -1,6 +1,7 @@
 //! The card of one request: what leaves, to whom, why it waits. Decoded by the engine; the same lines as
 //! on the command line.
 
+use bursar_core::card::Card;
 use bursar_core::text::countdown;
 use ratatui::layout::Rect;
 
@@ -25,15 +26,15 @@ fn groups(model: &Model, view: &CardView, body: Rect) -> Vec<(u8, Vec<(String, R
         if line.starts_with("expires ") {
             continue;
         }
-        let role = match (closed, line.split(' ').next().unwrap_or_default()) {
-            (Some(_over), _) => Role::Quiet,
-            (None, "leaves" | "to") => Role::Strong,
-            (None, "refused") => Role::Alarm,
-            (None, "held") => Role::Warn,
-            (None, "payee") if view.card.is_stranger() => Role::Warn,
-            (None, "balance") if view.card.is_short() => Role::Warn,
-            (None, "card") => Role::Quiet,
+        let plain = match line.split(' ').next().unwrap_or_default() {
+            "leaves" | "to" => Role::Strong,
+            "held" => Role::Warn,
+            "card" => Role::Quiet,
             _other => Role::Plain,
+        };
+        let role = match closed {
+            Some(_over) => Role::Quiet,
+            None => warning(&view.card, &line).unwrap_or(plain),
         };
         let lines = wrapped(&line, room, INDENT).into_iter().map(|line| (line, role));
         // What warns stays.
@@ -93,6 +94,16 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
     let inside = paint.dialog(body, (WIDTH, height), &title, &note);
     for (row, (text, role)) in rows.iter().enumerate() {
         paint.text(inside, 0, u16::try_from(row).unwrap_or(u16::MAX), text, *role);
+    }
+}
+
+/// What speaks against a payment stands out, on the card and in its preview.
+pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
+    match line.split(' ').next().unwrap_or_default() {
+        "refused" => Some(Role::Alarm),
+        "payee" if card.is_stranger() => Some(Role::Warn),
+        "balance" if card.is_short() => Some(Role::Warn),
+        _other => None,
     }
 }
 

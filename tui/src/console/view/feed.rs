@@ -4,8 +4,7 @@ use ratatui::layout::Rect;
 
 use super::lists::day_and_minute;
 use super::paint::{Paint, left, right};
-use super::queue::short;
-use crate::console::model::rows::entry_at;
+use crate::console::model::rows::{entry_at, short};
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
 

@@ -4,8 +4,7 @@ use bursar_core::text::quoted;
 use ratatui::layout::Rect;
 
 use super::paint::{Column, Paint, left, right, wrapped};
-use super::queue::short;
-use crate::console::model::rows;
+use crate::console::model::rows::{self, short};
 use crate::console::model::server::Topic;
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;

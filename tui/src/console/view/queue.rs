@@ -1,11 +1,11 @@
 //! The requests that wait, and the card of the selected one in short.
 
 use bursar_core::card::Card;
-use bursar_core::ids::RequestId;
 use ratatui::layout::Rect;
 
-use super::card::{INDENT, left};
+use super::card::{INDENT, left, warning};
 use super::paint::{Column, Paint, left as column, right, wrapped};
+use crate::console::model::rows::short;
 use crate::console::model::server::{Topic, Waiting};
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
@@ -184,16 +184,6 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 fn role_of(card: &Card, line: &str) -> Role {
-    match line.split(' ').next().unwrap_or_default() {
-        "leaves" => Role::Strong,
-        "refused" => Role::Alarm,
-        "payee" if card.is_stranger() => Role::Warn,
-        "balance" if card.is_short() => Role::Warn,
-        _other => Role::Plain,
-    }
-}
-
-/// Enough of an id to name a request.
-pub(super) fn short(id: &str) -> String {
-    id.parse::<RequestId>().map_or_else(|_other| id.chars().take(8).collect(), |id| id.short())
+    let plain = if line.starts_with("leaves ") { Role::Strong } else { Role::Plain };
+    warning(card, line).unwrap_or(plain)
 }
