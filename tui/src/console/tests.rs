@@ -6,6 +6,7 @@ mod first_run;
 mod hostile;
 mod life;
 mod looks;
+mod scrolling;
 mod trouble;
 
 use bursar_core::answers::*;

@@ -56,6 +56,7 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
     watch(model);
     select(model);
     follow(model);
+    card::see(model);
     page(model);
     intents.extend(ring(model));
     intents.extend(model.pump());

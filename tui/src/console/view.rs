@@ -17,6 +17,7 @@ use super::model::overlay::Overlay;
 use super::model::setup::is_open;
 use super::model::{LEAST, Model, Pane};
 use areas::Areas;
+pub(crate) use card::Sight;
 use paint::Paint;
 
 /// Draws on an empty buffer; answers where the cursor stands, if anywhere.
@@ -46,19 +47,30 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) -> Option<Position> {
 
 /// How far the text that lies over the panes can be scrolled.
 pub(crate) fn last_scroll(model: &Model) -> usize {
-    let whole = Rect::new(0, 0, model.size.0, model.size.1);
     if model.is_too_small() {
         // Drawn without a frame, a line at a time.
         return usize::from(u16::MAX);
     }
-    overlays::last_scroll(model, Areas::of(model, whole).body)
+    match card_sight(model) {
+        Some(sight) => sight.last,
+        None => overlays::last_scroll(model, body(model)),
+    }
 }
 
-/// Whether the open card, if one is, shows all that a decision needs.
-pub(crate) fn card_is_whole(model: &Model) -> bool {
+/// What of the open card is on the screen; nothing where none is open or nothing can be read.
+pub(crate) fn card_sight(model: &Model) -> Option<Sight> {
+    let Some(Overlay::Card(view)) = &model.overlay else { return None };
+    (!model.is_too_small()).then(|| card::sight(model, view, body(model)))
+}
+
+/// Whether all that a decision needs was on the screen since the open card last changed.
+pub(crate) fn card_is_seen(model: &Model) -> bool {
     let Some(Overlay::Card(view)) = &model.overlay else { return true };
-    let whole = Rect::new(0, 0, model.size.0, model.size.1);
-    card::is_whole(model, view, Areas::of(model, whole).body)
+    card::is_seen(model, view, body(model))
+}
+
+fn body(model: &Model) -> Rect {
+    Areas::of(model, Rect::new(0, 0, model.size.0, model.size.1)).body
 }
 
 fn pane(model: &Model, paint: &mut Paint<'_>, which: Pane, area: Rect) {

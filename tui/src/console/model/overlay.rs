@@ -1,5 +1,6 @@
 //! What lies over the panes: one thing at a time, and it has the keys.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use bursar_core::card::Card;
@@ -49,7 +50,16 @@ pub(crate) struct CardView {
     pub(crate) fault: Option<String>,
     /// What is shown changed while it was open.
     pub(crate) changed: bool,
+    /// Rows above the first one in sight, where not all of them fit.
+    pub(crate) scroll: usize,
+    /// The rows that were on the screen since the card last changed.
+    seen: BTreeSet<RowKey>,
+    /// How wide they were broken: another width makes other rows.
+    seen_width: usize,
 }
+
+/// A row of a card: which of its lines, and which piece of it where it had to be broken.
+pub(crate) type RowKey = (usize, usize);
 
 impl CardView {
     pub(crate) fn of(waiting: &Waiting, now_ms: u64) -> Option<Self> {
@@ -62,7 +72,23 @@ impl CardView {
             sent: false,
             fault: None,
             changed: false,
+            scroll: 0,
+            seen: BTreeSet::new(),
+            seen_width: 0,
         })
+    }
+
+    /// Notes what is on the screen now.
+    pub(crate) fn see(&mut self, width: usize, rows: impl Iterator<Item = RowKey>) {
+        if self.seen_width != width {
+            self.seen.clear();
+            self.seen_width = width;
+        }
+        self.seen.extend(rows);
+    }
+
+    pub(crate) fn has_seen(&self, width: usize, row: &RowKey) -> bool {
+        self.seen_width == width && self.seen.contains(row)
     }
 
     /// Shows what is true now. Where that is another card than before, its keys are dead for a moment.
@@ -71,8 +97,13 @@ impl CardView {
             && card.usd == self.card.usd
             && card.type_amount == self.card.type_amount;
         let same = same_terms && card.obstacle == self.card.obstacle;
+        let warns = |card: &Card| (card.is_stranger(), card.is_short());
+        let same_warnings = warns(card) == warns(&self.card);
         // What the agent has spent and what its address holds move by themselves, and are no other card.
         self.card = card.clone();
+        if !same || !same_warnings {
+            self.seen.clear();
+        }
         if !same_terms {
             self.typed.clear();
         }

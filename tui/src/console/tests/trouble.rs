@@ -155,7 +155,7 @@ fn after_a_decision_the_next_request_is_selected() {
 }
 
 #[test]
-fn where_the_wallet_is_locked_or_the_card_is_cut_nothing_is_approved() {
+fn where_the_wallet_is_locked_nothing_is_approved() {
     let mut stage = Stage::full((80, 24));
     stage.model.server.status.as_mut().unwrap().wallet.locked = true;
     stage.keys("a");
@@ -163,23 +163,6 @@ fn where_the_wallet_is_locked_or_the_card_is_cut_nothing_is_approved() {
     stage.keys("y");
     stage.wait(ALONE_MS);
     assert!(stage.took("approve").is_none() && stage.screen().contains("The wallet is locked"));
-
-    let mut stage = Stage::full((60, 16));
-    let requests = vec![held(1, 700_000, |card| {
-        card.obstacle = None;
-        card.network_title = "a network of a long name ".repeat(30);
-    })];
-    let now = stage.now_ms;
-    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
-    stage.keys("a");
-    stage.wait(GUARD_MS);
-    stage.keys("y");
-    stage.wait(ALONE_MS);
-    assert!(stage.took("approve").is_none(), "{}", stage.screen());
-    stage.take(Message::Resize(200, 60));
-    stage.keys("y");
-    stage.wait(ALONE_MS);
-    assert!(stage.took("approve").is_some(), "{}", stage.screen());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Deciding. Nothing but the card's own keys decides, and they are dead for a moment after it opened,
-//! changed, or was pressed too early: what was typed or pasted at something else ends here.
+//! changed, or was pressed too early: what was typed or pasted at something else ends here. Approved is only
+//! what was on the screen, every row of it that matters.
 
 use bursar_core::grammar::Order;
 use bursar_core::grammar::{Approve, Deny};
@@ -12,15 +13,54 @@ use crate::console::model::overlay::{CardView, GUARD_MS, Overlay};
 use crate::console::model::{Intent, Model, Purpose};
 use crate::console::view;
 
+/// What to do where not all of a card was on the screen yet.
+const SCROLL_FIRST: &str = "Scroll down to see all of it first.";
+
+/// Notes which rows of the open card are on the screen.
+pub(super) fn see(model: &mut Model) {
+    let Some(sight) = view::card_sight(model) else { return };
+    let Some(Overlay::Card(view)) = &mut model.overlay else { return };
+    view.see(sight.width, sight.rows.into_iter());
+    if view.fault.as_deref() == Some(SCROLL_FIRST) && view::card_is_seen(model) {
+        // It was done.
+        if let Some(Overlay::Card(view)) = &mut model.overlay {
+            view.fault = None;
+        }
+    }
+}
+
+/// Moves the rows of the card. It is a key like any other: an approval counts a quiet moment later.
+fn scroll(model: &mut Model, deed: Deed) -> bool {
+    let (Some(sight), now_ms) = (view::card_sight(model), model.now_ms) else { return false };
+    let Some(Overlay::Card(view)) = &mut model.overlay else { return false };
+    let page = sight.rows.len().saturating_sub(1).max(1);
+    let here = view.scroll.min(sight.last);
+    view.scroll = match deed {
+        Deed::Up => here.saturating_sub(1),
+        Deed::Down => here.saturating_add(1),
+        Deed::PageUp => here.saturating_sub(page),
+        Deed::PageDown => here.saturating_add(page),
+        Deed::First => 0,
+        Deed::Last => sight.last,
+        _no_move => return false,
+    }
+    .min(sight.last);
+    view.guard(now_ms);
+    true
+}
+
 pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent> {
     let now_ms = model.now_ms;
     let too_small = model.is_too_small();
     let may_decide = model.may_decide();
-    let Some(Overlay::Card(view)) = &mut model.overlay else { return Vec::new() };
     if deed == Some(Deed::Close) {
         model.overlay = None;
         return Vec::new();
     }
+    if deed.is_some_and(|deed| scroll(model, deed)) {
+        return Vec::new();
+    }
+    let Some(Overlay::Card(view)) = &mut model.overlay else { return Vec::new() };
     if now_ms < view.deniable_at_ms || too_small {
         view.guard(now_ms);
         return Vec::new();
@@ -66,11 +106,11 @@ pub(super) fn decide(model: &mut Model, deed: Deed) {
 
 fn approve(model: &mut Model) {
     let locked = model.server.is_locked();
-    let whole = view::card_is_whole(model);
+    let seen = view::card_is_seen(model);
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
-    let allowed = match (locked, whole) {
+    let allowed = match (locked, seen) {
         (true, _) => Err("The wallet is locked: esc, then u opens it.".to_owned()),
-        (_, false) => Err("Not all of the card fits: make the terminal larger.".to_owned()),
+        (_, false) => Err(SCROLL_FIRST.to_owned()),
         (false, true) => may_be_approved(view),
     };
     if let Err(why) = allowed {

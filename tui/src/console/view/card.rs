@@ -1,12 +1,13 @@
 //! The card of one request: what leaves, to whom, why it waits. Decoded by the engine; the same lines as
-//! on the command line.
+//! on the command line. Where not all of them fit they scroll, what a decision needs most first, while what
+//! can be done now stays in sight.
 
 use bursar_core::card::Card;
 use bursar_core::text::countdown;
 use ratatui::layout::Rect;
 
 use super::paint::{Paint, wrapped};
-use crate::console::model::overlay::CardView;
+use crate::console::model::overlay::{CardView, RowKey};
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
 
@@ -15,91 +16,151 @@ const WIDTH: u16 = 80;
 /// Names of rows take so much.
 pub(super) const INDENT: usize = 11;
 
-/// Rows of the card and of where the decision stands, each with how well it can be missed.
-fn groups(model: &Model, view: &CardView, body: Rect) -> Vec<(u8, Vec<(String, Role)>)> {
+/// What speaks against a payment comes right after what it is.
+const WARNS: u8 = 1;
+/// Rows up to this rank are on the screen before anything is approved.
+const NEEDED: u8 = 2;
+
+/// What of a card is on the screen.
+#[derive(Debug)]
+pub(crate) struct Sight {
+    pub(crate) rows: Vec<RowKey>,
+    /// How far it can be scrolled.
+    pub(crate) last: usize,
+    /// The columns that its rows were broken for.
+    pub(crate) width: usize,
+}
+
+struct Row {
+    key: RowKey,
+    text: String,
+    role: Role,
+    /// How well it can be missed.
+    rank: u8,
+}
+
+impl Row {
+    fn matters(&self) -> bool {
+        self.rank <= NEEDED
+    }
+}
+
+struct Layout {
+    rows: Vec<Row>,
+    /// Where the decision stands: always in sight.
+    state: Vec<(String, Role)>,
+    /// Rows of the card that are shown at a time.
+    space: usize,
+    width: usize,
+}
+
+impl Layout {
+    fn last_scroll(&self) -> usize {
+        self.rows.len().saturating_sub(self.space)
+    }
+
+    fn shown(&self, view: &CardView) -> impl Iterator<Item = &Row> {
+        self.rows.iter().skip(view.scroll.min(self.last_scroll())).take(self.space)
+    }
+}
+
+fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
     let waiting = model.server.waiting(&view.id);
     let closed = waiting.map_or(Some("gone"), |waiting| waiting.closed(model.now_ms));
-    let room = usize::from(WIDTH.min(body.width).saturating_sub(4));
-    let mut groups: Vec<(u8, Vec<(String, Role)>)> = Vec::new();
-    for line in view.card.lines() {
-        // The head and the end of the hold stand in the frame.
-        if line.starts_with("expires ") {
-            continue;
-        }
-        let plain = match line.split(' ').next().unwrap_or_default() {
+    let width = usize::from(WIDTH.min(body.width).saturating_sub(4));
+    let mut rows = card_rows(view, width, closed.is_some());
+    let fits = |lines: &[(String, Role)]| -> Vec<(String, Role)> {
+        let broken = |(text, role): &(String, Role)| {
+            wrapped(text, width, 0).into_iter().map(|line| (line, *role)).collect::<Vec<_>>()
+        };
+        lines.iter().flat_map(broken).collect()
+    };
+    let unseen = rows.iter().any(|row| row.matters() && !view.has_seen(width, &row.key));
+    let mut state = fits(&state(model, view, closed, unseen));
+    let room = usize::from(body.height.saturating_sub(2));
+    if rows.len().saturating_add(state.len()) < room {
+        // The two are set apart where there is room to.
+        state.insert(0, (String::new(), Role::Plain));
+    }
+    let space = room.saturating_sub(state.len()).max(1);
+    if rows.len() > space {
+        rows.sort_by_key(|row| row.rank);
+    }
+    Layout { rows, state, space, width }
+}
+
+fn card_rows(view: &CardView, width: usize, is_over: bool) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (line, text) in view.card.lines().into_iter().enumerate() {
+        let plain = match name_of(&text) {
+            // The end of the wait stands in the frame.
+            "expires" => continue,
             "leaves" | "to" => Role::Strong,
             "held" => Role::Warn,
             "card" => Role::Quiet,
             _other => Role::Plain,
         };
-        let role = match closed {
-            Some(_over) => Role::Quiet,
-            None => warning(&view.card, &line).unwrap_or(plain),
+        let role = match is_over {
+            true => Role::Quiet,
+            false => warning(&view.card, &text).unwrap_or(plain),
         };
-        let lines = wrapped(&line, room, INDENT).into_iter().map(|line| (line, role));
-        // What warns stays.
-        let rank = if role == Role::Warn { 0 } else { dispensable(&line) };
-        groups.push((rank, lines.collect()));
+        let rank = if warning(&view.card, &text).is_some() { WARNS } else { rank(&text) };
+        for (piece, text) in wrapped(&text, width, INDENT).into_iter().enumerate() {
+            rows.push(Row { key: (line, piece), text, role, rank });
+        }
     }
-    groups.push((10, vec![(String::new(), Role::Plain)]));
-    for (text, role) in state(model, view, closed) {
-        let lines = wrapped(&text, room, 0).into_iter().map(|line| (line, role));
-        groups.push((0, lines.collect()));
-    }
-    groups
+    rows
 }
 
-/// Whether all that a decision needs can be shown.
-pub(super) fn is_whole(model: &Model, view: &CardView, body: Rect) -> bool {
-    let needed = groups(model, view, body).into_iter().filter(|(rank, _lines)| *rank == 0);
-    let rows: usize = needed.map(|(_rank, lines)| lines.len()).sum();
-    rows <= usize::from(body.height.saturating_sub(2))
+pub(super) fn sight(model: &Model, view: &CardView, body: Rect) -> Sight {
+    let layout = layout(model, view, body);
+    Sight {
+        rows: layout.shown(view).map(|row| row.key).collect(),
+        last: layout.last_scroll(),
+        width: layout.width,
+    }
+}
+
+/// Whether every row that a decision needs was on the screen.
+pub(super) fn is_seen(model: &Model, view: &CardView, body: Rect) -> bool {
+    let Layout { rows, width, .. } = layout(model, view, body);
+    rows.iter().filter(|row| row.matters()).all(|row| view.has_seen(width, &row.key))
 }
 
 pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: Rect) {
-    let waiting = model.server.waiting(&view.id);
-    let now_ms = model.now_ms;
-    let closed = waiting.map_or(Some("gone"), |waiting| waiting.closed(now_ms));
-    let mut groups = groups(model, view, body);
-    let mut hidden = 0usize;
-    // On a small screen the rows that a decision needs least go first.
-    let space = usize::from(body.height.saturating_sub(2));
-    while groups.iter().map(|(_rank, lines)| lines.len()).sum::<usize>() > space {
-        let most = groups.iter().map(|(rank, _lines)| *rank).max().unwrap_or(0);
-        let Some(place) = groups.iter().rposition(|(rank, _)| *rank == most && most > 0) else {
-            break;
-        };
-        let (rank, lines) = groups.remove(place);
-        // The blank row says nothing.
-        hidden = hidden.saturating_add(if rank < 10 { lines.len() } else { 0 });
+    let layout = layout(model, view, body);
+    let all = layout.rows.len();
+    let shown = all.min(layout.space);
+    let height = u16::try_from(shown.saturating_add(layout.state.len())).unwrap_or(u16::MAX);
+    let first = view.scroll.min(layout.last_scroll());
+    let place = match all > shown {
+        true => {
+            let (from, to) = (first.saturating_add(1), first.saturating_add(shown));
+            format!("rows {from}-{to} of {all}, ")
+        }
+        false => String::new(),
+    };
+    let note = format!("{place}{}", time_note(model, view));
+    let title = format!("Request {}", view.card.id.short());
+    let inside = paint.dialog(body, (WIDTH, height.saturating_add(2)), &title, &note);
+    let rows = layout.shown(view).map(|row| (&row.text, row.role));
+    let rows = rows.chain(layout.state.iter().map(|(text, role)| (text, *role)));
+    for (row, (text, role)) in rows.enumerate() {
+        paint.text(inside, 0, u16::try_from(row).unwrap_or(u16::MAX), text, role);
     }
-    let rows: Vec<(String, Role)> = groups.into_iter().flat_map(|(_rank, lines)| lines).collect();
-    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let narrow = body.width < WIDTH;
-    let title = match narrow {
-        true => format!("Request {} of {}", view.card.id.short(), view.card.agent_name),
-        false => format!("Request {}", view.card.id.short()),
-    };
-    let note = match (closed, waiting) {
-        (Some(over), _) => over.to_owned(),
-        (None, Some(waiting)) if narrow => format!("{} left", left(waiting.left_ms(now_ms))),
-        (None, Some(waiting)) => format!("expires in {}", left(waiting.left_ms(now_ms))),
-        (None, None) => String::new(),
-    };
-    let note = match hidden {
-        0 => note,
-        hidden if narrow => format!("{hidden} hidden, {note}"),
-        hidden => format!("{hidden} rows hidden, {note}"),
-    };
-    let inside = paint.dialog(body, (WIDTH, height), &title, &note);
-    for (row, (text, role)) in rows.iter().enumerate() {
-        paint.text(inside, 0, u16::try_from(row).unwrap_or(u16::MAX), text, *role);
+}
+
+fn time_note(model: &Model, view: &CardView) -> String {
+    let Some(waiting) = model.server.waiting(&view.id) else { return "gone".to_owned() };
+    match waiting.closed(model.now_ms) {
+        Some(over) => over.to_owned(),
+        None => format!("expires in {}", left(waiting.left_ms(model.now_ms))),
     }
 }
 
 /// What speaks against a payment stands out, on the card and in its preview.
 pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
-    match line.split(' ').next().unwrap_or_default() {
+    match name_of(line) {
         "refused" => Some(Role::Alarm),
         "payee" if card.is_stranger() => Some(Role::Warn),
         "balance" if card.is_short() => Some(Role::Warn),
@@ -107,25 +168,34 @@ pub(super) fn warning(card: &Card, line: &str) -> Option<Role> {
     }
 }
 
-/// How well a row of the card can be missed; 0 cannot.
-fn dispensable(line: &str) -> u8 {
-    match line.split(' ').next().unwrap_or_default() {
-        "leaves" | "to" | "refused" | "held" | "today" => 0,
-        "payee" => 1,
-        "request" => 2,
+fn name_of(line: &str) -> &str {
+    line.split(' ').next().unwrap_or_default()
+}
+
+/// How well a row of the card can be missed. One that is not known here is needed.
+pub(super) fn rank(line: &str) -> u8 {
+    match name_of(line) {
+        "leaves" | "to" => 0,
         "balance" => 3,
         "from" => 4,
         "policy" => 5,
         "resource" => 6,
         "valid" => 7,
         "token" => 8,
-        "card" => 9,
-        _head => 5,
+        "card" => 10,
+        // Its head: the frame names it too.
+        name if name.len() == 8 && name.bytes().all(|b| b.is_ascii_hexdigit()) => 9,
+        _needed => NEEDED,
     }
 }
 
 /// Where the decision stands, and which keys count now.
-fn state(model: &Model, view: &CardView, closed: Option<&str>) -> Vec<(String, Role)> {
+fn state(
+    model: &Model,
+    view: &CardView,
+    closed: Option<&str>,
+    unseen: bool,
+) -> Vec<(String, Role)> {
     let mut lines = Vec::new();
     if let Some(over) = closed {
         lines.push((format!("Nothing can be decided any more: {over}."), Role::Warn));
@@ -154,8 +224,10 @@ fn state(model: &Model, view: &CardView, closed: Option<&str>) -> Vec<(String, R
         "y and n count in a moment   esc not now".to_owned()
     } else if view.card.obstacle.is_some() {
         "n deny   esc not now   (it cannot be approved)".to_owned()
+    } else if unseen {
+        "scroll down (j) first, then y   n deny   esc not now".to_owned()
     } else if view.card.type_amount {
-        "then y approves   n deny   esc not now   (Enter does nothing)".to_owned()
+        "then y (not Enter) approves   n deny   esc not now".to_owned()
     } else {
         "y approve   n deny   esc not now   (Enter does nothing)".to_owned()
     };

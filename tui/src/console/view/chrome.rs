@@ -109,10 +109,10 @@ pub(super) fn bar(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     if !matches!(&model.overlay, None | Some(Overlay::Told(Told { copies: true, .. }))) {
         keys.retain(|(_key, what)| *what != "copy");
     }
-    if !model.may_approve() {
+    if !model.may_approve() || !super::card_is_seen(model) {
         keys.retain(|(_key, what)| *what != "approve");
     }
-    if here == Context::Reading && super::last_scroll(model) == 0 {
+    if matches!(here, Context::Reading | Context::Card) && super::last_scroll(model) == 0 {
         keys.retain(|(_key, what)| *what != "scroll");
     }
     if matches!(model.overlay, Some(Overlay::Words(..))) {

@@ -1,0 +1,144 @@
+//! A card that does not fit: it scrolls, and nothing of it that matters is approved unseen.
+
+use bursar_core::answers::Answer;
+use crossterm::event::KeyCode;
+
+use super::{Stage, held};
+use crate::console::model::overlay::{GUARD_MS, Overlay};
+use crate::console::model::server::Topic;
+use crate::console::model::{ALONE_MS, Setup};
+use crate::console::update::Message;
+
+const SMALL: (u16, u16) = (60, 16);
+/// More rows than the screen has.
+const LONG: &str = "a network of a long name ";
+
+/// A card whose first row alone takes more than the screen, and its keys count.
+fn long_card() -> Stage {
+    let mut stage = Stage::full(SMALL);
+    learn(&mut stage, LONG, "00");
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    stage
+}
+
+fn learn(stage: &mut Stage, network: &str, digest: &str) {
+    let requests = vec![held(1, 700_000, |card| {
+        card.network_title = network.repeat(30);
+        card.digest = digest.repeat(32);
+    })];
+    let now = stage.now_ms;
+    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+    stage.wait(1);
+}
+
+fn yes_is_sent(stage: &mut Stage) -> bool {
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    stage.wait(ALONE_MS);
+    stage.took("approve").is_some()
+}
+
+#[test]
+fn a_long_card_is_approved_once_all_that_matters_was_on_the_screen() {
+    let mut stage = long_card();
+    assert!(stage.screen().contains("rows 1-9 of"), "{}", stage.screen());
+    assert!(!stage.screen().contains("y approve"), "{}", stage.screen());
+    assert!(!yes_is_sent(&mut stage));
+    assert!(stage.screen().contains("Scroll down to see all of it first."));
+    // Its end alone is not all of it.
+    stage.press(KeyCode::End);
+    assert!(stage.screen().contains("0000000"), "{}", stage.screen());
+    assert!(!yes_is_sent(&mut stage));
+    stage.press(KeyCode::Home);
+    for _ in 0..5 {
+        stage.press(KeyCode::PageDown);
+    }
+    stage.wait(GUARD_MS);
+    assert!(!stage.screen().contains("Scroll down"), "{}", stage.screen());
+    assert!(stage.screen().contains("y approve"), "{}", stage.screen());
+    assert!(yes_is_sent(&mut stage));
+}
+
+#[test]
+fn every_key_that_scrolls_does_so_and_stops_at_the_ends() {
+    let mut stage = long_card();
+    let top = stage.screen();
+    for (there, back) in [
+        (KeyCode::Down, KeyCode::Up),
+        (KeyCode::Char('j'), KeyCode::Char('k')),
+        (KeyCode::PageDown, KeyCode::PageUp),
+        (KeyCode::Char(' '), KeyCode::PageUp),
+        (KeyCode::End, KeyCode::Home),
+        (KeyCode::Char('G'), KeyCode::Char('g')),
+    ] {
+        stage.press(there);
+        stage.wait(GUARD_MS);
+        assert_ne!(stage.screen(), top, "{there:?}");
+        for _ in 0..99 {
+            stage.press(there);
+        }
+        stage.press(back);
+        stage.wait(GUARD_MS);
+        let near_the_end = stage.screen();
+        stage.press(there);
+        stage.wait(GUARD_MS);
+        assert_ne!(stage.screen(), near_the_end, "{back:?} counts at once");
+        for _ in 0..99 {
+            stage.press(back);
+        }
+        stage.wait(GUARD_MS);
+        assert_eq!(stage.screen().lines().nth(3), top.lines().nth(3), "{back:?}");
+    }
+}
+
+#[test]
+fn a_card_that_changed_or_was_broken_otherwise_is_scrolled_again() {
+    let read = |stage: &mut Stage| {
+        for _ in 0..9 {
+            stage.press(KeyCode::PageDown);
+        }
+    };
+    let mut stage = long_card();
+    read(&mut stage);
+    learn(&mut stage, LONG, "ff");
+    assert!(!yes_is_sent(&mut stage), "another card");
+    stage.press(KeyCode::Home);
+    read(&mut stage);
+    stage.take(Message::Resize(70, 16));
+    assert!(!yes_is_sent(&mut stage), "other rows");
+    // Where all of it fits nobody has to scroll.
+    stage.take(Message::Resize(200, 60));
+    assert!(!stage.screen().contains("rows 1-"));
+    assert!(yes_is_sent(&mut stage));
+}
+
+/// A letter of a word that was meant for something else scrolls, and the one after it is none that decides.
+#[test]
+fn a_key_that_scrolls_is_followed_by_a_quiet_moment() {
+    for (key, order) in [("y", "approve"), ("n", "deny")] {
+        let mut stage = Stage::full(SMALL);
+        stage.keys("a");
+        stage.wait(GUARD_MS);
+        stage.keys("j");
+        stage.wait(GUARD_MS - 1);
+        stage.keys(key);
+        stage.wait(ALONE_MS);
+        assert!(stage.took(order).is_none(), "{key}");
+    }
+}
+
+#[test]
+fn what_can_only_be_read_scrolls_too() {
+    let observing = Setup { observe: true, ..Setup::default() };
+    let mut stage = Stage::filled(observing, SMALL);
+    stage.keys("a");
+    stage.press(KeyCode::End);
+    assert!(stage.screen().contains("card  "), "{}", stage.screen());
+    let mut stage = Stage::full(SMALL);
+    stage.keys("jja");
+    stage.wait(47_000);
+    stage.press(KeyCode::End);
+    assert!(stage.screen().contains("any more: expired"), "{}", stage.screen());
+    assert!(matches!(&stage.model.overlay, Some(Overlay::Card(view)) if view.scroll > 0));
+}
