@@ -1,9 +1,15 @@
 //! Completion of the command line: commands and options from the grammar itself, names from what the
 //! engine told.
 
+use std::sync::LazyLock;
+
 use bursar_core::grammar::Order;
+use clap::Command;
 
 use super::model::server::Server;
+
+/// The grammar, made once: it is looked at with every key of a line.
+static TREE: LazyLock<Command> = LazyLock::new(Order::tree);
 
 /// A line with its last word completed as far as it is certain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,11 +24,9 @@ pub(crate) fn complete(line: &str, server: &Server) -> Completed {
         Some(space) => line.split_at(space.saturating_add(1)),
         None => ("", line),
     };
-    let mut node = Order::tree();
+    let mut node = &*TREE;
     for done in before.split_whitespace() {
-        if let Some(below) = node.find_subcommand(done) {
-            node = below.clone();
-        }
+        node = node.find_subcommand(done).unwrap_or(node);
     }
     let mut choices: Vec<String> = if word.starts_with('-') {
         let options = node.get_arguments().filter_map(|argument| argument.get_long());
@@ -45,17 +49,17 @@ pub(crate) fn complete(line: &str, server: &Server) -> Completed {
 
 /// How the command that is being written goes on, once it is one.
 pub(crate) fn usage(line: &str) -> Option<String> {
-    let mut node = Order::tree();
+    let mut node = &*TREE;
     let mut path = String::new();
     for word in line.split_whitespace() {
         let Some(below) = node.find_subcommand(word) else { break };
         path = format!("{path}{} ", below.get_name());
-        node = below.clone();
+        node = below;
     }
     if path.is_empty() || node.has_subcommands() {
         return None;
     }
-    let usage = node.render_usage().to_string();
+    let usage = node.clone().render_usage().to_string();
     let (_name, rest) = usage.split_once(node.get_name())?;
     Some(format!("{path}{}", rest.split_whitespace().collect::<Vec<_>>().join(" ")))
 }

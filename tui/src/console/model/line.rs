@@ -112,7 +112,8 @@ impl Line {
     }
 }
 
-/// The lines entered before, newest first. A line never carries a secret: those are asked for.
+/// The commands entered before, newest first. What is no command is not kept: it may be a secret that was
+/// pasted here by mistake. One with a URL in it, which may hold a key, is kept here and never on disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Past(pub(crate) VecDeque<String>);
 

@@ -218,6 +218,19 @@ fn two_keys_freeze_from_anywhere_and_one_does_not() {
     assert!(stage.took("freeze").is_some());
 }
 
+/// A hand that has just said yes, and sees that it should not have.
+#[test]
+fn freezing_is_never_too_early() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    stage.control('x');
+    stage.control('x');
+    assert!(stage.took("freeze").is_some());
+    assert!(approved(&mut stage).is_none(), "the yes did not come alone");
+}
+
 /// What a hand may do: a key, and the pause before it.
 fn strokes() -> impl Strategy<Value = Vec<(u64, KeyCode)>> {
     let keys = "aydnjkgGsruq:+?1256 .x";

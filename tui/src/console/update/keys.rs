@@ -36,10 +36,13 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     if key.kind == KeyEventKind::Release {
         return Vec::new();
     }
+    let stops = deed(Context::Panes, key) == Some(Deed::Freeze);
     if model.resting.take().is_some() {
-        // Two keys at once are no hand: neither counts.
+        // Two keys at once are no hand: neither counts. To stop is never too early, whatever came before.
         guard(model);
-        return Vec::new();
+        if !stops {
+            return Vec::new();
+        }
     }
     if model.last.as_ref().is_some_and(|note| note.at_ms.saturating_add(READ_MS) <= model.now_ms) {
         model.last = None;
