@@ -30,7 +30,7 @@ said 'the same request, approved at the new engine'
 
 # The agent asks again for what was held when it lost its wallet: the same request, signed once.
 agent /large
-see you 'HELD 1|AUTHORIZED|signed'
+see you '1 WAITING|AUTHORIZED|signed'
 kill -9 "$ENGINE"
 wait "$ENGINE" 2>/dev/null || true
 see you 'ENGINE GONE'

@@ -53,7 +53,7 @@ shown=$(screen you | sed -n '/\$ eval/,/bursar-demo pay/p' | sed -E 's/^│ *//;
 terminal agent 100 30
 run agent 'unset BURSAR_DATA_DIR'
 run agent "$shown"
-see you 'HELD 1'
+see you '1 WAITING'
 said 'the agent pays: 0.012 at once, 1.50 waits'
 
 press you a

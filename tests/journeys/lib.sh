@@ -139,7 +139,7 @@ waiting() {
   run you bursar
   see you 'Nothing waits for you'
   agent /large
-  see you 'HELD 1'
+  see you '1 WAITING'
 }
 # paid, unpaid: how that ended.
 paid() { wait "$AGENT" || fail 'the agent did not get what it paid for'; }

@@ -26,7 +26,7 @@ see you 'Nothing waits for you'
 is '#{alternate_on}' 1 || fail 'it draws on the normal screen'
 until_true 'no title' is '#{pane_title}' Bursar
 agent /large
-see you 'HELD 1'
+see you '1 WAITING'
 until_true 'the title does not count' is '#{pane_title}' 'Bursar (1 waiting)'
 until_true 'it does not ring' is '#{window_bell_flag}' 1
 said 'the title counts what waits, and it rings'

@@ -10,7 +10,7 @@ run you bursar
 see you 'Nothing waits for you'
 agent /large
 unpaid
-see you 'payment.refused'
+see you 'payment refused'
 press you 5
 see you 'per-request maximum'
 said 'the feed says why'
@@ -22,7 +22,7 @@ said 'and the receipt what it was'
 
 bursar_ policy edit careful --txn 5 --password-file "$WORK/password"
 agent /large
-see you 'HELD 1'
+see you '1 WAITING'
 bursar_ policy edit careful --txn 1
 press you 1
 press you a

@@ -13,7 +13,7 @@ run guest 'bursar --observe'
 for one in anna ben guest; do see "$one" 'Nothing waits for you'; done
 see guest 'OBSERVING'
 agent /large
-for one in anna ben guest; do see "$one" 'HELD 1'; done
+for one in anna ben guest; do see "$one" '1 WAITING'; done
 press anna a; press ben a; press guest a
 see anna 'y approve'; see ben 'y approve'
 see guest 'leaves +1.500000 USDC'

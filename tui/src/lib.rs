@@ -8,6 +8,7 @@ pub mod oneshot;
 pub mod secret_source;
 #[cfg(test)]
 mod test_engine;
+mod wording;
 
 /// The version that this side names in the handshake and in `--version`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

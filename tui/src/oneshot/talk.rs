@@ -105,10 +105,10 @@ impl<'a> Talk<'a> {
         let interactive = self.prompter.options.asking == Asking::Interactive;
         let message = match order {
             Order::Approve(approve) if interactive && !approve.yes && !self.decided => {
-                "Cancelled. The request stays held."
+                "Cancelled. The request goes on waiting."
             }
             Order::Approve(_) | Order::Deny(_) => {
-                "Cancelled. The request stays held, unless it was decided already: look with \
+                "Cancelled. The request goes on waiting, unless it was decided already: look with \
                  `bursar requests --all`."
             }
             Order::History(_) | Order::Receipt(_) => "Cancelled. No file was written.",

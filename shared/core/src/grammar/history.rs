@@ -59,6 +59,7 @@ pub enum HistoryLane {
 #[serde(rename_all = "lowercase")]
 pub enum HistoryStatus {
     /// Waits for the operator.
+    #[value(alias = "waiting")]
     Pending,
     /// Allowed, and not signed yet.
     Executing,

@@ -43,7 +43,7 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     let held = model.server.held(model.now_ms).count();
     if held > 0 {
-        pieces.push((format!("HELD {held}"), Role::Warn));
+        pieces.push((format!("{held} WAITING"), Role::Warn));
     }
     if model.setup.observe {
         pieces.push(("OBSERVING".into(), Role::Warn));

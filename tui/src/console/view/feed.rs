@@ -7,6 +7,7 @@ use super::paint::{Paint, left, right};
 use crate::console::model::rows::{entry_at, short};
 use crate::console::model::{Model, Pane};
 use crate::console::theme::Role;
+use crate::wording;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Activity;
@@ -55,7 +56,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let agent = row.agent.clone().or_else(|| row.agent_id.clone()).unwrap_or_default();
         vec![
             (day_and_minute(&row.at), Role::Quiet),
-            (row.kind.clone(), role),
+            (wording::kind(&row.kind), role),
             (agent, Role::Plain),
             (row.amount.clone().unwrap_or_default(), Role::Plain),
             (about, Role::Quiet),

@@ -126,7 +126,7 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         left("POLICY", 0),
         right("A DAY", 9),
         right("A PAYMENT", 9),
-        right("AUTO <", 9),
+        right("ASKS FROM", 9),
         right("AGENTS", 6),
     ];
     list(model, paint, area, Pane::Policies, (&columns, "There is no policy yet."), |place| {

@@ -64,8 +64,8 @@ async fn is_cancelled(mut engine: TestEngine) {
 /// Ctrl-C before the operator has said yes leaves the request; after it nobody knows yet.
 #[tokio::test]
 async fn ctrl_c_cancels_and_says_what_is_certain() {
-    let held = "The request stays held.";
-    let unsure = "stays held, unless it was decided already";
+    let held = "The request goes on waiting.";
+    let unsure = "goes on waiting, unless it was decided already";
     for (line, asking, certain) in [
         ("approve 0123abcd", Asking::Interactive, held),
         ("approve 0123abcd --yes", Asking::Interactive, unsure),
@@ -119,5 +119,5 @@ async fn ctrl_c_at_a_question_answers_nothing() {
     };
     let (exit, ()) = tokio::join!(run(link, order, &options, streams), script);
     assert_eq!(exit, 130);
-    assert!(String::from_utf8(err).unwrap().contains("The request stays held."));
+    assert!(String::from_utf8(err).unwrap().contains("The request goes on waiting."));
 }

@@ -3,6 +3,7 @@
 use bursar_core::answers::{ActivityAnswer, ActivityRow};
 
 use crate::oneshot::sheet::{Sheet, foreign};
+use crate::wording;
 
 const HEAD: [&str; 6] = ["ENTRY", "TIME (UTC)", "KIND", "AGENT", "AMOUNT", "WHAT"];
 
@@ -26,7 +27,7 @@ fn row(entry: &ActivityRow) -> [String; 6] {
     [
         seq.to_string(),
         at.clone(),
-        kind.clone(),
+        wording::kind(kind),
         agent.cloned().unwrap_or_default(),
         amount.clone().unwrap_or_default(),
         what,

@@ -20,7 +20,7 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
         (
             "today",
             format!(
-                "spent {}{limit} USD, {} held back by waiting requests",
+                "spent {}{limit} USD, {} waiting for your decision",
                 agent.spent_today, agent.reserved
             ),
         ),
@@ -60,7 +60,7 @@ pub(super) fn agents(to: &mut Sheet, agents: &[AgentAnswer]) {
             or_dash(&agent.daily_limit),
         ]
     };
-    let head = ["CODE", "AGENT", "STATUS", "AUTH", "POLICY", "FROM", "SPENT", "HELD", "LIMIT"];
+    let head = ["CODE", "AGENT", "STATUS", "AUTH", "POLICY", "FROM", "SPENT", "WAITING", "LIMIT"];
     to.table(head, &agents.iter().map(row).collect::<Vec<_>>());
     troubles(to, agents);
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::request::short;
 use crate::oneshot::sheet::{Sheet, foreign, word};
+use crate::wording;
 
 /// Whole addresses and hashes, on lines of their own: a shortened one can be forged.
 pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
@@ -32,7 +33,7 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
         (Some(amount), Some(symbol)) => (format!("{amount} {symbol}"), None),
         _unknown => (format!("{} units", request.amount_atomic), Some(&request.asset)),
     };
-    let agent = agent.as_ref().unwrap_or(agent_id);
+    let (agent, status) = (agent.as_ref().unwrap_or(agent_id), wording::status(status));
     to.line(&format!("{}  {created}  {status:<9}  {amount}  {agent}", short(id)));
     if let Some(token) = token {
         to.line(&format!("          of {token}"));

@@ -5,6 +5,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::text::countdown;
 
 use crate::oneshot::sheet::{Sheet, foreign};
+use crate::wording;
 
 /// Waiting requests with their whole card: nobody should have to decide on less. Others on one line.
 pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
@@ -36,6 +37,7 @@ fn line(to: &mut Sheet, id: &str, request: &RequestAnswer) {
     let RequestAnswer { lane, agent_id, status, amount, asset, payee, domain, created, .. } =
         request;
     let domain = domain.as_ref().map_or(String::new(), |domain| format!("  {}", foreign(domain)));
+    let status = wording::status(status);
     let expires = request
         .expires_in_seconds
         .map_or(String::new(), |seconds| format!(", expires in {}", countdown(seconds)));

@@ -1,0 +1,30 @@
+//! Words for people where programs have codes. A payment that is not made before the operator decides
+//! "waits", wherever it is read; on the wire it stays `pending`, and `payment.held` in the journal.
+
+/// Of a request's status.
+pub(crate) fn status(code: &str) -> &str {
+    match code {
+        "pending" => "waiting",
+        same => same,
+    }
+}
+
+/// Of a journal entry's kind, like `policy set`.
+pub(crate) fn kind(code: &str) -> String {
+    match code {
+        "payment.held" => "payment waits".to_owned(),
+        other => other.replace(['.', '_'], " "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_called_so_and_other_codes_are_read_as_words() {
+        assert_eq!((status("pending"), status("denied")), ("waiting", "denied"));
+        assert_eq!(kind("payment.held"), "payment waits");
+        assert_eq!(kind("agent.credential_replaced"), "agent credential replaced");
+    }
+}
