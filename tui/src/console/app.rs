@@ -266,7 +266,7 @@ impl App {
 
     fn draw(&mut self, screen: &mut Screen) -> io::Result<()> {
         self.drawn = Some(Instant::now());
-        let held = self.model.server.held(self.model.now_ms).count();
+        let held = self.model.waiting();
         let title =
             if held == 0 { "Bursar".to_owned() } else { format!("Bursar ({held} waiting)") };
         screen.title(title)?;

@@ -235,10 +235,13 @@ pub(crate) fn deed(context: Context, pressed: &KeyEvent) -> Option<Deed> {
     KEYS.iter().find(|row| row.context == context && row.keys.iter().any(fits)).map(|row| row.deed)
 }
 
-/// The bar for a context: each key with its short name.
-pub(crate) fn bar(context: Context, observe: bool) -> Vec<(&'static str, &'static str)> {
+/// The bar for a context: each key with its short name, if `offered`.
+pub(crate) fn bar(
+    context: Context,
+    offered: impl Fn(Deed) -> bool,
+) -> Vec<(&'static str, &'static str)> {
     let rows = KEYS.iter().filter(|row| row.context == context && !row.short.is_empty());
-    let rows = rows.filter(|row| !observe || row.deed.is_harmless());
+    let rows = rows.filter(|row| offered(row.deed));
     rows.filter_map(|row| Some((row.keys.first()?.name, row.short))).collect()
 }
 

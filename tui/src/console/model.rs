@@ -4,6 +4,7 @@
 mod calls;
 pub(crate) mod feed;
 pub(crate) mod line;
+pub(crate) mod opening;
 pub(crate) mod overlay;
 pub(crate) mod rows;
 pub(crate) mod server;
@@ -218,6 +219,14 @@ impl Model {
             next_call: 1,
             stale: BTreeSet::new(),
             asked_ms: BTreeMap::new(),
+        }
+    }
+
+    /// How many requests wait; none that is known of while no engine tells.
+    pub(crate) fn waiting(&self) -> usize {
+        match self.connection {
+            Connection::Up => self.server.held(self.now_ms).count(),
+            Connection::Connecting | Connection::Lost(_) => 0,
         }
     }
 

@@ -7,6 +7,7 @@ mod hostile;
 mod life;
 mod looks;
 mod scrolling;
+mod standing;
 mod trouble;
 
 use bursar_core::answers::*;

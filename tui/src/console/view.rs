@@ -1,6 +1,7 @@
 //! Draws the model. Knows no key's meaning and changes nothing.
 
 mod areas;
+mod bar;
 mod card;
 mod chrome;
 mod feed;
@@ -15,7 +16,7 @@ use ratatui::layout::{Position, Rect};
 
 use super::model::overlay::Overlay;
 use super::model::setup::is_open;
-use super::model::{LEAST, Model, Pane};
+use super::model::{Connection, LEAST, Model, Pane};
 use areas::Areas;
 pub(crate) use card::Sight;
 use paint::Paint;
@@ -32,6 +33,7 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) -> Option<Position> {
         if let Some(tabs) = areas.tabs {
             chrome::tabs(model, &mut paint, tabs);
         }
+        paint.old = matches!(model.connection, Connection::Lost(_));
         for (which, area) in &areas.panes {
             pane(model, &mut paint, *which, *area);
         }
@@ -39,7 +41,7 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) -> Option<Position> {
             queue::preview(model, &mut paint, preview);
         }
         overlay(model, &mut paint, areas.body);
-        chrome::bar(model, &mut paint, areas.bar);
+        bar::draw(model, &mut paint, areas.bar);
         chrome::bottom(model, &mut paint, areas.bottom);
     }
     paint.cursor

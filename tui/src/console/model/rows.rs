@@ -45,6 +45,14 @@ pub(crate) struct BalanceRow<'a> {
 }
 
 impl BalanceRow<'_> {
+    /// Why there is no amount, with the network's name.
+    pub(crate) fn unknown_reason(&self) -> Option<String> {
+        let known = self.held.is_some_and(|held| held.amount.is_some());
+        let own = || self.held.and_then(|held| held.amount_unknown_reason.as_ref());
+        let why = self.network.error.as_ref().or_else(own).filter(|_why| !known)?;
+        Some(format!("{}: {why}", self.network.name))
+    }
+
     fn key(&self) -> String {
         let token = self.held.map_or("", |held| held.token_address.as_deref().unwrap_or("native"));
         format!("{} {} {token}", self.address.address, self.network.chain_id)

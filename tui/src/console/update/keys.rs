@@ -5,7 +5,8 @@ use crossterm::event::{KeyEvent, KeyEventKind};
 use super::{card, overlays, run_line};
 use crate::console::keymap::{Context, Deed, deed};
 use crate::console::model::line::Line;
-use crate::console::model::overlay::{CardView, GUARD_MS, Overlay};
+use crate::console::model::opening::Opening;
+use crate::console::model::overlay::{GUARD_MS, Overlay};
 use crate::console::model::rows::entry_at;
 use crate::console::model::server::Topic;
 use crate::console::model::setup;
@@ -188,40 +189,17 @@ fn turn(model: &mut Model, by: usize) {
 
 /// Shows all there is to know of the selected row.
 fn open(model: &mut Model) {
-    let pane = model.focus;
-    let place = model.selected_row(pane);
-    let server = &model.server;
-    let order = match pane {
-        Pane::Approvals => {
-            let waiting = server.queue.get(place);
-            let card = waiting.and_then(|waiting| CardView::of(waiting, model.now_ms));
-            if let Some(card) = card {
-                model.select(pane, place);
-                model.overlay = Some(Overlay::Card(Box::new(card)));
+    match model.opening() {
+        Some(Opening::Card(card)) => {
+            model.select(model.focus, model.selected_row(model.focus));
+            model.overlay = Some(Overlay::Card(card));
+        }
+        Some(Opening::Line(line)) => {
+            if let Ok(order) = Order::parse_line(&line) {
+                run_line::run(model, order);
             }
-            return;
         }
-        Pane::Agents => {
-            let agent = server.agents.as_ref().and_then(|rows| rows.get(place));
-            agent.map(|agent| format!("agent show {}", agent.agent_id))
-        }
-        Pane::Policies => {
-            let policy = server.policies.as_ref().and_then(|rows| rows.get(place));
-            policy.map(|policy| format!("policy show \"{}\"", policy.name))
-        }
-        Pane::Activity => {
-            let row = entry_at(server, place).and_then(|seq| server.feed.get(seq));
-            let request = row.and_then(|row| row.request.as_ref());
-            request.map(|id| format!("receipt {id}"))
-        }
-        Pane::Sent => {
-            let row = server.sent.as_ref().and_then(|rows| rows.get(place));
-            row.map(|row| format!("receipt {}", row.id))
-        }
-        Pane::Balances => None,
-    };
-    if let Some(Ok(order)) = order.map(|line| Order::parse_line(&line)) {
-        run_line::run(model, order);
+        None => {}
     }
 }
 

@@ -104,7 +104,7 @@ fn card_rows(view: &CardView, width: usize, is_over: bool) -> Vec<Row> {
             true => Role::Quiet,
             false => warning(&view.card, &text).unwrap_or(plain),
         };
-        let rank = if warning(&view.card, &text).is_some() { WARNS } else { rank(&text) };
+        let rank = rank(&view.card, &text);
         for (piece, text) in wrapped(&text, width, INDENT).into_iter().enumerate() {
             rows.push(Row { key: (line, piece), text, role, rank });
         }
@@ -152,6 +152,9 @@ pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: 
 
 fn time_note(model: &Model, view: &CardView) -> String {
     let Some(waiting) = model.server.waiting(&view.id) else { return "gone".to_owned() };
+    if matches!(model.connection, Connection::Lost(_)) {
+        return "old".to_owned();
+    }
     match waiting.closed(model.now_ms) {
         Some(over) => over.to_owned(),
         None => format!("expires in {}", left(waiting.left_ms(model.now_ms))),
@@ -173,8 +176,9 @@ fn name_of(line: &str) -> &str {
 }
 
 /// How well a row of the card can be missed. One that is not known here is needed.
-pub(super) fn rank(line: &str) -> u8 {
+pub(super) fn rank(card: &Card, line: &str) -> u8 {
     match name_of(line) {
+        _warns if warning(card, line).is_some() => WARNS,
         "leaves" | "to" => 0,
         "balance" => 3,
         "from" => 4,

@@ -1,18 +1,15 @@
-//! Head, tabs, bar and bottom line, and the notice of a screen that is too small.
+//! Head, tabs and bottom line, and the notice of a screen that is too small.
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use ratatui::layout::Rect;
+use unicode_width::UnicodeWidthStr;
 
 use super::overlays;
 use super::paint::Paint;
-use crate::console::complete;
-use crate::console::keymap::{self, Context};
-use crate::console::model::overlay::{Overlay, Told};
-use crate::console::model::setup;
+use crate::console::model::overlay::Overlay;
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
-use crate::console::update::context;
 
 /// Nothing here counts seconds: an idle console writes nothing.
 pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
@@ -41,7 +38,7 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             }
         }
     }
-    let held = model.server.held(model.now_ms).count();
+    let held = model.waiting();
     if held > 0 {
         pieces.push((format!("{held} WAITING"), Role::Warn));
     }
@@ -56,6 +53,13 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         });
     }
     pieces.retain(|(text, _role)| !text.is_empty());
+    let engine = if model.setup.owner { "engine: inside" } else { "engine: attached" };
+    let taken: usize = pieces.iter().map(|(text, _role)| text.width().saturating_add(2)).sum();
+    if model.connection == Connection::Up
+        && taken.saturating_add(engine.width()) <= usize::from(area.width)
+    {
+        pieces.push((engine.to_owned(), Role::Quiet));
+    }
     let spaced: Vec<(String, Role)> =
         pieces.into_iter().map(|(text, role)| (format!("{text}  "), role)).collect();
     let pieces: Vec<(&str, Role)> =
@@ -73,70 +77,26 @@ fn lost(fault: &Fault) -> String {
 }
 
 pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
-    let held = model.server.held(model.now_ms).count();
+    let held = model.waiting();
     let count = |pane| match pane {
         Pane::Approvals if held > 0 => format!("({held})"),
         _other => String::new(),
     };
     let whole = |pane: Pane| format!(" {} {}{} ", pane.number(), pane.title(), count(pane));
+    let chosen = |pane: Pane| format!("[{} {}{}]", pane.number(), pane.title(), count(pane));
     // Numbers are enough where the names have no room.
     let fits = Pane::ALL.map(whole).concat().chars().count() <= usize::from(area.width);
     let mut column = 0;
     for pane in Pane::ALL {
         let here = pane == model.focus;
-        let text = match fits || here {
-            true => whole(pane),
-            false => format!(" {}{} ", pane.number(), count(pane)),
+        let text = match (here, fits) {
+            (true, _) => chosen(pane),
+            (false, true) => whole(pane),
+            (false, false) => format!(" {}{} ", pane.number(), count(pane)),
         };
         let role = if here { Role::Selected } else { Role::Plain };
         column = paint.text(area, column, 0, &text, role).saturating_add(column);
     }
-}
-
-pub(super) fn bar(model: &Model, paint: &mut Paint<'_>, area: Rect) {
-    let here = context(model);
-    let line = model.line.as_ref().filter(|_line| here == Context::Line);
-    if line.is_some() && model.choices.len() > 1 {
-        paint.text(area, 0, 0, &model.choices.join("  "), Role::Strong);
-        return;
-    }
-    let usage = line.and_then(|line| complete::usage(&line.text())).unwrap_or_default();
-    let only_look = model.setup.observe || !model.may_decide() || !model.is_armed();
-    let mut keys = keymap::bar(here, only_look);
-    if !model.may_decide() {
-        keys.iter_mut().filter(|(_key, what)| *what == "not now").for_each(|key| key.1 = "close");
-    }
-    if !matches!(&model.overlay, None | Some(Overlay::Told(Told { copies: true, .. }))) {
-        keys.retain(|(_key, what)| *what != "copy");
-    }
-    if !model.may_approve() || !super::card_is_seen(model) {
-        keys.retain(|(_key, what)| *what != "approve");
-    }
-    if matches!(here, Context::Reading | Context::Card) && super::last_scroll(model) == 0 {
-        keys.retain(|(_key, what)| *what != "scroll");
-    }
-    if matches!(model.overlay, Some(Overlay::Words(..))) {
-        keys.iter_mut().filter(|(_key, what)| *what == "cancel").for_each(|key| {
-            key.1 = "back to the words";
-        });
-    }
-    if here == Context::Panes && setup::try_line(model).is_some() {
-        keys.insert(0, ("y", "copy the line"));
-    } else if here == Context::Panes && setup::is_open(model) && !model.setup.observe {
-        keys.insert(0, ("n", "next step"));
-    } else if here == Context::Panes && model.server.is_locked() && !model.setup.observe {
-        keys.insert(0, ("u", "open the wallet"));
-    }
-    let usage = if usage.is_empty() { usage } else { format!("{usage}   ") };
-    let usage = std::iter::once((usage, Role::Plain));
-    let spaced: Vec<(String, Role)> = usage
-        .chain(keys.into_iter().flat_map(|(key, what)| {
-            [(key.to_owned(), Role::Strong), (format!(" {what}   "), Role::Quiet)]
-        }))
-        .collect();
-    let pieces: Vec<(&str, Role)> =
-        spaced.iter().map(|(text, role)| (text.as_str(), *role)).collect();
-    paint.pieces(area, 0, &pieces);
 }
 
 /// The command line while one is written, else what the last action came to.
@@ -167,7 +127,7 @@ pub(super) fn too_small(model: &Model, paint: &mut Paint<'_>, area: Rect, least:
     }
     let needed = format!("needs {} x {}", least.0, least.1);
     let actual = format!("has {} x {}", area.width, area.height);
-    let held = model.server.held(model.now_ms).count();
+    let held = model.waiting();
     paint.text(area, 0, 0, "BURSAR", Role::Strong);
     let rows = [needed, actual, format!("{held} waiting"), ": runs a command".to_owned()];
     for (row, text) in rows.iter().enumerate() {

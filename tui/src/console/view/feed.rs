@@ -19,7 +19,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         (newest, false) => format!("{newest} entries"),
         (newest, true) => format!("{newest} entries, g follows"),
     };
-    let inside = paint.frame(area, focused, "5 Activity", &note);
+    let inside = paint.pane(area, focused, "5 Activity", &note);
     let count = model.row_count(Pane::Activity);
     if count == 0 {
         paint.text(inside, 1, 0, "Nothing has happened yet.", Role::Quiet);
@@ -27,14 +27,16 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     let selected = focused.then(|| model.selected_row(Pane::Activity));
     let wide = inside.width >= 110;
-    let columns = [
-        left("UTC", 11),
-        left("WHAT", if wide { 20 } else { 18 }),
-        left("AGENT", if wide { 14 } else { 10 }),
-        right("AMOUNT", if wide { 18 } else { 14 }),
-        left("", 0),
-        left("", if wide { 8 } else { 1 }),
+    let mut columns = vec![
+        left("UTC", 11).rank(2),
+        left("WHAT", if wide { 20 } else { 14 }),
+        left("AGENT", if wide { 14 } else { 10 }).rank(1),
+        right("AMOUNT", if wide { 18 } else { 13 }),
+        left("ABOUT", 16).open().rank(3),
     ];
+    if wide {
+        columns.push(left("ID", 8).rank(4));
+    }
     paint.table(inside, &columns, (count, selected), |place| {
         let row = entry_at(&model.server, place).and_then(|seq| model.server.feed.get(seq));
         // Being read.
@@ -52,7 +54,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             (Some(one), None) | (None, Some(one)) => one.clone(),
             (None, None) => String::new(),
         };
-        let id = row.request.as_deref().filter(|_id| wide).map(short).unwrap_or_default();
+        let id = row.request.as_deref().map(short).unwrap_or_default();
         let agent = row.agent.clone().or_else(|| row.agent_id.clone()).unwrap_or_default();
         vec![
             (day_and_minute(&row.at), Role::Quiet),

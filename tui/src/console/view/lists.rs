@@ -24,13 +24,15 @@ fn list(
     let focused = model.focus == pane;
     let count = model.row_count(pane);
     let failed = topic(pane).and_then(|topic| model.server.failed.get(&topic));
+    // Without an engine everything is old, and there is nobody to ask.
+    let failed = failed.filter(|_why| !paint.old);
     let note = match (count, failed) {
         (0, _) => String::new(),
         (count, None) => count.to_string(),
         (count, Some(_why)) => format!("{count}, old !  r reads anew"),
     };
     let title = format!("{} {}", pane.number(), pane.title());
-    let inside = paint.frame(area, focused, &title, &note);
+    let inside = paint.pane(area, focused, &title, &note);
     if count == 0 {
         let (text, role) = match failed {
             Some(why) => (format!("{why} r tries again."), Role::Warn),
@@ -54,7 +56,31 @@ fn list(
         return;
     }
     let selected = focused.then(|| model.selected_row(pane));
+    let inside = if pane == Pane::Balances { unknown(model, paint, inside) } else { inside };
     paint.table(inside, columns, (count, selected), row);
+}
+
+/// The reason of the selected amount that could not be read, or of the first one, stands below the table, of
+/// which is left what is answered.
+fn unknown(model: &Model, paint: &mut Paint<'_>, inside: Rect) -> Rect {
+    let known = rows::balances(&model.server);
+    let selected = known.get(model.selected_row(Pane::Balances));
+    let here = selected.filter(|_row| model.focus == Pane::Balances);
+    let reasons = here.into_iter().chain(&known).filter_map(rows::BalanceRow::unknown_reason);
+    let Some(why) = reasons.into_iter().next() else { return inside };
+    let again = if paint.old { "" } else { " r asks again." };
+    let room = usize::from(inside.width.saturating_sub(2));
+    let lines = wrapped(&format!("! {why}{again}"), room, 2);
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    // Rows are worth more than their reasons where there is no room for both.
+    if height.saturating_add(3) > inside.height {
+        return inside;
+    }
+    let table = Rect { height: inside.height.saturating_sub(height), ..inside };
+    for (row, line) in (table.height..).zip(&lines) {
+        paint.text(inside, 1, row, line, if paint.old { Role::Quiet } else { Role::Warn });
+    }
+    table
 }
 
 /// What a pane of rows is read by.
@@ -72,7 +98,12 @@ pub(super) fn balances(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let known = rows::balances(&model.server);
     let empty =
         if model.server.balances.is_none() { "not known yet" } else { "There is no address yet." };
-    let columns = [left("ADDRESS", 10), left("NETWORK", 0), left("TOKEN", 7), right("AMOUNT", 14)];
+    let columns = [
+        left("ADDRESS", 10).rank(2),
+        left("NETWORK", 8).open().rank(1),
+        left("TOKEN", 7),
+        right("AMOUNT", 14),
+    ];
     list(model, paint, area, Pane::Balances, (&columns, empty), |place| {
         let Some(row) = known.get(place) else { return Vec::new() };
         let place =
@@ -94,7 +125,8 @@ pub(super) fn balances(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
-    let columns = [left("AGENT", 0), left("CODE", 6), left("STATUS", 14), right("TODAY", 13)];
+    let columns =
+        [left("AGENT", 8).open(), left("CODE", 6).rank(1), left("STATUS", 10), right("TODAY", 10)];
     list(model, paint, area, Pane::Agents, (&columns, "No agent is registered."), |place| {
         let agents = model.server.agents.as_ref();
         let Some(agent) = agents.and_then(|agents| agents.get(place)) else { return Vec::new() };
@@ -123,11 +155,11 @@ pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 
 pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let columns = [
-        left("POLICY", 0),
+        left("POLICY", 8).open(),
         right("A DAY", 9),
-        right("A PAYMENT", 9),
+        right("A PAYMENT", 9).rank(2),
         right("ASKS FROM", 9),
-        right("AGENTS", 6),
+        right("AGENTS", 6).rank(3),
     ];
     list(model, paint, area, Pane::Policies, (&columns, "There is no policy yet."), |place| {
         let policies = model.server.policies.as_ref();
@@ -146,8 +178,13 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
-    let columns =
-        [left("UTC", 11), left("ID", 8), left("WHAT", 0), right("AMOUNT", 16), left("STATUS", 9)];
+    let columns = [
+        left("UTC", 11).rank(2),
+        left("ID", 8).rank(3),
+        left("TO", 16).open().rank(1),
+        right("AMOUNT", 14),
+        left("STATUS", 8),
+    ];
     list(model, paint, area, Pane::Sent, (&columns, "Nothing was paid yet."), |place| {
         let sent = model.server.sent.as_ref();
         let Some(row) = sent.and_then(|rows| rows.get(place)) else { return Vec::new() };

@@ -1,41 +1,29 @@
 //! The brush. The one place that writes to a frame: whatever it is given, no character gets there that
 //! could act on a terminal, and nothing leaves its area.
 
+mod table;
+
 use bursar_core::text::visible;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::console::theme::{Role, Theme};
+pub(super) use table::{Column, left, right};
 
 #[derive(Debug)]
 pub(super) struct Paint<'a> {
     buffer: &'a mut Buffer,
     pub(super) theme: Theme,
+    /// What is drawn was heard from an engine that is gone.
+    pub(super) old: bool,
     /// Where the next character typed would go.
     pub(super) cursor: Option<Position>,
 }
 
-/// One column of a table.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Column {
-    pub(super) name: &'static str,
-    /// Cells it takes; 0 shares what the others leave.
-    pub(super) width: u16,
-    pub(super) right: bool,
-}
-
-pub(super) const fn left(name: &'static str, width: u16) -> Column {
-    Column { name, width, right: false }
-}
-
-pub(super) const fn right(name: &'static str, width: u16) -> Column {
-    Column { name, width, right: true }
-}
-
 impl<'a> Paint<'a> {
     pub(super) fn new(buffer: &'a mut Buffer, theme: Theme) -> Self {
-        Self { buffer, theme, cursor: None }
+        Self { buffer, theme, old: false, cursor: None }
     }
 
     /// Writes `text` from the left edge of row `row` of `area`, cut to fit. Answers the cells it took.
@@ -83,6 +71,16 @@ impl<'a> Paint<'a> {
     pub(super) fn place_cursor(&mut self, area: Rect, column: u16, row: u16) {
         let x = area.x.saturating_add(column.min(area.width.saturating_sub(1)));
         self.cursor = Some(Position { x, y: area.y.saturating_add(row) });
+    }
+
+    /// The frame of a pane. The one that has the keys is marked by more than its colour.
+    pub(super) fn pane(&mut self, area: Rect, focused: bool, title: &str, note: &str) -> Rect {
+        let title = if focused { format!("> {title}") } else { title.to_owned() };
+        match (self.old, note) {
+            (false, note) => self.frame(area, focused, &title, note),
+            (true, "") => self.frame(area, focused, &title, "old"),
+            (true, note) => self.frame(area, focused, &title, &format!("{note}, old")),
+        }
     }
 
     /// A frame around an area, with a title at its left and one at its right. Answers what is inside.
@@ -164,49 +162,6 @@ impl<'a> Paint<'a> {
         }
     }
 
-    /// A table with a head; the selected row stays in sight. `row` gives the cells of a row.
-    pub(super) fn table(
-        &mut self,
-        area: Rect,
-        columns: &[Column],
-        (count, selected): (usize, Option<usize>),
-        mut row: impl FnMut(usize) -> Vec<(String, Role)>,
-    ) {
-        let widths = widths(area.width, columns);
-        self.cells(area, 0, columns, &widths, columns.iter().map(|c| (c.name, Role::Quiet)));
-        let room = usize::from(area.height.saturating_sub(1));
-        let first = selected.unwrap_or(0).saturating_sub(room / 2).min(count.saturating_sub(room));
-        for place in (first..count).take(room) {
-            let line = u16::try_from(place.saturating_sub(first)).unwrap_or(0).saturating_add(1);
-            let cells = row(place);
-            let cells = cells.iter().map(|(text, role)| (text.as_str(), *role));
-            self.cells(area, line, columns, &widths, cells);
-            if selected == Some(place) {
-                self.highlight(area, line);
-            }
-        }
-    }
-
-    fn cells<'t>(
-        &mut self,
-        area: Rect,
-        line: u16,
-        columns: &[Column],
-        widths: &[u16],
-        cells: impl Iterator<Item = (&'t str, Role)>,
-    ) {
-        let mut at = 0u16;
-        for ((column, width), (text, role)) in columns.iter().zip(widths).zip(cells) {
-            let cell = Rect { x: area.x.saturating_add(at), width: *width, ..area };
-            if column.right {
-                self.right_text(cell, line, text, role);
-            } else {
-                self.text(cell, 0, line, text, role);
-            }
-            at = at.saturating_add(*width).saturating_add(1);
-        }
-    }
-
     /// Text that is ours and plain already.
     fn line(&mut self, area: Rect, row: u16, text: &str, role: Role) {
         let area = area.intersection(self.buffer.area);
@@ -246,16 +201,6 @@ impl<'a> Paint<'a> {
     }
 }
 
-/// Columns without a width of their own share what is left.
-fn widths(room: u16, columns: &[Column]) -> Vec<u16> {
-    let gaps = u16::try_from(columns.len().saturating_sub(1)).unwrap_or(0);
-    let fixed: u16 = columns.iter().map(|column| column.width).sum();
-    let open = columns.iter().filter(|column| column.width == 0).count();
-    let open = u16::try_from(open).unwrap_or(1).max(1);
-    let share = room.saturating_sub(gaps).saturating_sub(fixed) / open;
-    columns.iter().map(|column| if column.width == 0 { share } else { column.width }).collect()
-}
-
 /// Breaks text at spaces, or where it must; what follows the first line is indented.
 pub(super) fn wrapped(text: &str, room: usize, indent: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -292,12 +237,5 @@ mod tests {
             ["x".repeat(14), format!("  {}", "x".repeat(12)), "  xxxx".into()]
         );
         assert_eq!(wrapped("", 10, 2), [""]);
-    }
-
-    #[test]
-    fn open_columns_share_the_rest() {
-        let columns = [left("A", 10), left("B", 0), right("C", 5)];
-        assert_eq!(widths(40, &columns), [10, 23, 5]);
-        assert_eq!(widths(5, &columns), [10, 0, 5]);
     }
 }

@@ -3,11 +3,11 @@
 use bursar_core::card::Card;
 use ratatui::layout::Rect;
 
-use super::card::{INDENT, left, warning};
+use super::card::{INDENT, left, rank, warning};
 use super::paint::{Column, Paint, left as column, right, wrapped};
 use crate::console::model::rows::short;
 use crate::console::model::server::{Topic, Waiting};
-use crate::console::model::{Model, Pane};
+use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
 
 /// From so much time on it is said that there is little.
@@ -17,33 +17,27 @@ const NOW_MS: u64 = 60_000;
 const CELL_MS: u64 = 90_000;
 
 const COLUMNS: &[Column] = &[
-    column("ID", 8),
-    column("AGENT", 14),
-    column("WHAT", 0),
-    right("AMOUNT", 18),
-    column("", 10),
+    column("ID", 8).rank(3),
+    column("AGENT", 14).rank(1),
+    column("WHAT", 16).open().rank(2),
+    right("AMOUNT", 14),
+    column("", 10).rank(4),
     right("TIME LEFT", 9),
 ];
-/// Where there is little room: no bar.
-const NARROW: &[Column] = &[
-    column("ID", 8),
-    column("AGENT", 10),
-    column("WHAT", 0),
-    right("AMOUNT", 16),
-    right("TIME LEFT", 9),
-];
+/// Longest name of an agent where there is little room.
+const SHORT_AGENT: u16 = 10;
 
 pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let focused = model.focus == Pane::Approvals;
     let held = model.server.held(model.now_ms).count();
-    let failed = model.server.failed.get(&Topic::Requests);
+    let failed = model.server.failed.contains_key(&Topic::Requests) && !paint.old;
     let note = match (held, failed, model.server.cut) {
-        (0, None, _) => String::new(),
-        (held, Some(_why), _) => format!("{held} waiting, old !  r reads anew"),
-        (held, None, true) => format!("{held} waiting, and more that do not fit here"),
-        (held, None, false) => format!("{held} waiting"),
+        (0, false, _) => String::new(),
+        (held, true, _) => format!("{held} waiting, old !  r reads anew"),
+        (held, false, true) => format!("{held} waiting, and more that do not fit here"),
+        (held, false, false) => format!("{held} waiting"),
     };
-    let inside = paint.frame(area, focused, "1 Approvals", &note);
+    let inside = paint.pane(area, focused, "1 Approvals", &note);
     let queue = &model.server.queue;
     if queue.is_empty() {
         let room = usize::from(inside.width.saturating_sub(2));
@@ -56,14 +50,15 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         }
         return;
     }
-    let narrow = inside.width < 80;
-    let selected = Some(model.selected_row(Pane::Approvals));
-    let columns = if narrow { NARROW } else { COLUMNS };
-    paint_rows(model, paint, inside, columns, (queue.len(), selected), narrow);
+    let selected = model.selected_row(Pane::Approvals);
+    paint_rows(model, paint, inside, (queue.len(), Some(selected)));
 }
 
-/// Why nobody asks, where there is a reason.
+/// What keeps requests from coming, if something does: only where nothing does, that nothing waits is good news.
 fn standing(model: &Model) -> Vec<(String, Role)> {
+    if let Connection::Lost(_) = &model.connection {
+        return vec![("Without an engine nobody knows what waits.".to_owned(), Role::Warn)];
+    }
     let Some(status) = &model.server.status else { return Vec::new() };
     let mut lines = Vec::new();
     if let Some(why) = &status.untrusted {
@@ -79,43 +74,44 @@ fn standing(model: &Model) -> Vec<(String, Role)> {
     if !status.server.running {
         lines.push(("No agent is heard: `:server start`.".to_owned(), Role::Warn));
     }
-    lines.push(("Nothing waits for you.".to_owned(), Role::Quiet));
+    if let Some(why) = model.server.failed.get(&Topic::Requests) {
+        lines.push((format!("What waits is not known: {why} r asks again."), Role::Warn));
+    }
+    if lines.is_empty() {
+        lines.push(("Nothing waits for you.".to_owned(), Role::Quiet));
+    }
     lines
 }
 
-fn paint_rows(
-    model: &Model,
-    paint: &mut Paint<'_>,
-    inside: Rect,
-    columns: &[Column],
-    rows: (usize, Option<usize>),
-    narrow: bool,
-) {
-    let theme = paint.theme;
-    paint.table(inside, columns, rows, |place| {
+fn paint_rows(model: &Model, paint: &mut Paint<'_>, inside: Rect, rows: (usize, Option<usize>)) {
+    let (theme, old) = (paint.theme, paint.old);
+    let mut columns = COLUMNS.to_vec();
+    if inside.width < 80
+        && let Some(agent) = columns.get_mut(1)
+    {
+        *agent = column("AGENT", SHORT_AGENT).rank(1);
+    }
+    paint.table(inside, &columns, rows, |place| {
         let Some(waiting) = model.server.queue.get(place) else { return Vec::new() };
         let request = &waiting.request;
-        let (time, role) = time(waiting, model.now_ms);
+        let (time, role) = match old && waiting.closed(model.now_ms).is_none() {
+            true => ("not known".to_owned(), Role::Quiet),
+            false => time(waiting, model.now_ms),
+        };
         let over = waiting.closed(model.now_ms).is_some();
         let plain = if over { Role::Quiet } else { Role::Plain };
-        let name = request.card.as_ref().map_or(&request.agent_id, |_card| &request.agent_id);
-        let agent = request
-            .card
-            .as_ref()
-            .map_or_else(|| name.clone(), |card| card.agent_name.as_str().to_owned());
+        let card = request.card.as_ref();
+        let agent = card.map_or(request.agent_id.as_str(), |card| card.agent_name.as_str());
         let what = request.domain.clone().unwrap_or_else(|| request.payee.clone());
-        let mut cells = vec![
+        let tenths = waiting.left_ms(model.now_ms).div_ceil(CELL_MS);
+        vec![
             (short(&request.id), plain),
-            (agent, plain),
+            (agent.to_owned(), plain),
             (what, plain),
             (request.amount.clone(), if over { Role::Quiet } else { Role::Strong }),
-        ];
-        if !narrow {
-            let tenths = waiting.left_ms(model.now_ms).div_ceil(CELL_MS);
-            cells.push((if over { String::new() } else { theme.bar(tenths) }, role));
-        }
-        cells.push((time, role));
-        cells
+            (if over || old { String::new() } else { theme.bar(tenths) }, role),
+            (time, role),
+        ]
     });
 }
 
@@ -134,53 +130,42 @@ fn time(waiting: &Waiting, now_ms: u64) -> (String, Role) {
     }
 }
 
-/// The first rows of the selected card.
+/// The selected card, or as much of it as there is room for.
 pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let waiting = model.server.queue.get(model.selected_row(Pane::Approvals));
     let card = waiting.and_then(|waiting| waiting.request.card.as_ref());
     let Some(card) = card else {
-        paint.frame(area, false, "Card", "");
+        paint.pane(area, false, "Card", "");
         return;
     };
+    let room = usize::from(area.width.saturating_sub(4));
+    let height = usize::from(area.height.saturating_sub(2));
+    let (rows, is_whole) = fitting(card, room, height);
+    let note = match is_whole || paint.old {
+        true => card.policy.as_str().to_owned(),
+        false => format!("{}, enter shows all", card.policy),
+    };
     let title = format!("{} from {}", card.id.short(), card.agent_name);
-    let inside = paint.frame(area, false, &title, card.policy.as_str());
-    let wanted = ["leaves", "to ", "payee", "request", "held", "today", "balance", "refused"];
-    let room = usize::from(inside.width.saturating_sub(2));
-    let all = card.lines();
-    let whole: Vec<String> = all
-        .iter()
-        .filter(|line| !line.starts_with("expires "))
-        .flat_map(|line| wrapped(line, room, INDENT))
-        .collect();
-    if whole.len() <= usize::from(inside.height) {
-        let mut role = Role::Plain;
-        for (row, line) in whole.iter().enumerate() {
-            if !line.starts_with(' ') {
-                role = role_of(card, line);
-            }
-            paint.text(inside, 1, u16::try_from(row).unwrap_or(u16::MAX), line, role);
-        }
-        return;
+    let inside = paint.pane(area, false, &title, &note);
+    for (row, (text, role)) in rows.iter().enumerate() {
+        let role = if paint.old { Role::Quiet } else { *role };
+        paint.text(inside, 1, u16::try_from(row).unwrap_or(u16::MAX), text, role);
     }
-    let lines = all.iter().filter(|line| wanted.iter().any(|name| line.starts_with(name)));
-    let mut lines: Vec<&String> = lines.collect();
-    // What stands against it is the last row that may be missing.
-    if usize::from(inside.height) < lines.len()
-        && let Some(refused) = lines.iter().position(|line| line.starts_with("refused"))
-    {
-        let line = lines.remove(refused);
-        lines.insert(0, line);
+}
+
+/// Rows of a card, those that a decision needs most first where not all of them fit; and whether they do.
+fn fitting(card: &Card, room: usize, height: usize) -> (Vec<(String, Role)>, bool) {
+    let lines = card.lines().into_iter().filter(|line| !line.starts_with("expires "));
+    let mut rows: Vec<(u8, String, Role)> = Vec::new();
+    for line in lines {
+        let (rank, role) = (rank(card, &line), role_of(card, &line));
+        rows.extend(wrapped(&line, room, INDENT).into_iter().map(|row| (rank, row, role)));
     }
-    let role = |line: &str| role_of(card, line);
-    // Then go those that a decision needs least, unless they warn.
-    for least in ["balance", "payee", "request"] {
-        if usize::from(inside.height) < lines.len() {
-            lines.retain(|line| !line.starts_with(least) || role(line) == Role::Warn);
-        }
+    let is_whole = rows.len() <= height;
+    if !is_whole {
+        rows.sort_by_key(|(rank, _row, _role)| *rank);
     }
-    for (row, line) in lines.into_iter().enumerate() {
-        paint.text(inside, 1, u16::try_from(row).unwrap_or(u16::MAX), line, role(line));
-    }
+    (rows.into_iter().take(height).map(|(_rank, row, role)| (row, role)).collect(), is_whole)
 }
 
 fn role_of(card: &Card, line: &str) -> Role {

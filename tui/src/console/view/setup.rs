@@ -11,7 +11,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let steps = steps(model);
     let done = steps.iter().filter(|step| step.done).count();
     let note = format!("{done} of {} done", steps.len());
-    let inside = paint.frame(area, model.focus == Pane::Approvals, "1 First steps", &note);
+    let inside = paint.pane(area, model.focus == Pane::Approvals, "1 First steps", &note);
     let room = usize::from(inside.width.saturating_sub(6));
     let next = steps.iter().position(|step| !step.done);
     let in_a_shell = try_line(model).is_some();

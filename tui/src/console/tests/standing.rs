@@ -1,0 +1,175 @@
+//! What is shown where something is amiss: problems first, old figures as old ones, unknown ones with their
+//! reason, and no key that would do nothing.
+
+use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use crossterm::event::KeyCode;
+
+use super::{Stage, feed};
+use crate::console::model::Setup;
+use crate::console::model::server::Topic;
+use crate::console::theme::{Palette, Theme};
+use crate::console::update::Message;
+use crate::oneshot::tests::fixtures;
+
+const SIZE: (u16, u16) = (80, 24);
+
+fn bar(stage: &Stage) -> String {
+    let screen = stage.screen();
+    screen.split('\n').rev().nth(1).unwrap().to_owned()
+}
+
+fn gone(stage: &mut Stage) {
+    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+}
+
+#[test]
+fn without_an_engine_nothing_looks_live_and_nothing_is_offered_that_needs_one() {
+    for size in [(80, 24), (120, 40), (200, 60)] {
+        let mut stage = Stage::full(size);
+        gone(&mut stage);
+        for key in "123456".chars() {
+            stage.keys(&key.to_string());
+            let screen = stage.screen();
+            let title = screen.lines().find(|line| line.contains(&format!("> {key} "))).unwrap();
+            assert!(title.contains("old"), "{title}");
+            assert!(!bar(&stage).contains("open") && !bar(&stage).contains("command"), "{screen}");
+            assert!(!screen.contains("WAITING") && !screen.contains("r asks again"), "{screen}");
+        }
+        stage.keys("1");
+        let screen = stage.screen();
+        assert!(screen.contains("not known") && !screen.contains("12:34"), "{screen}");
+        stage.press(KeyCode::Enter);
+        stage.wait(1_000);
+        assert!(!bar(&stage).contains("approve") && !bar(&stage).contains("deny"));
+        assert!(!stage.screen().contains("12:3"), "{}", stage.screen());
+        // It is back: what it says is true.
+        stage.press(KeyCode::Esc);
+        stage.take(Message::Connected);
+        assert!(bar(&stage).contains("enter open") && !stage.screen().contains(", old"));
+    }
+}
+
+#[test]
+fn that_nothing_waits_is_said_only_where_nothing_is_amiss() {
+    let mut stage = Stage::full(SIZE);
+    stage.model.server.queue.clear();
+    assert!(stage.screen().contains("Nothing waits for you."));
+    let well = stage.model.server.status.clone().unwrap();
+    for (change, word) in [
+        (|status| status.wallet.locked = true, "The wallet is locked"),
+        (|status| status.frozen = true, "Every agent is frozen"),
+        (|status| status.server.running = false, "No agent is heard"),
+        (|status| status.untrusted = Some("It does not fit.".into()), "It does not fit."),
+    ] as [(fn(&mut bursar_core::answers::StatusAnswer), &str); 4]
+    {
+        let mut status = well.clone();
+        change(&mut status);
+        stage.model.server.status = Some(status);
+        let screen = stage.screen();
+        assert!(screen.contains(word) && !screen.contains("Nothing waits"), "{screen}");
+    }
+    stage.model.server.status = Some(well);
+    gone(&mut stage);
+    assert!(stage.screen().contains("nobody knows what waits"), "{}", stage.screen());
+}
+
+#[test]
+fn opening_is_offered_where_there_is_something_to_open() {
+    let mut stage = Stage::full(SIZE);
+    for key in "123456".chars() {
+        stage.keys(&key.to_string());
+        assert!(bar(&stage).contains("enter open"), "{key}: {}", stage.screen());
+    }
+    // An entry of no request.
+    let mut entries = feed(41, 1);
+    entries[0].request = None;
+    stage.model.server.happened(entries, stage.now_ms);
+    stage.keys("5");
+    assert!(!bar(&stage).contains("enter open"), "{}", stage.screen());
+    let server = &mut stage.model.server;
+    server.queue.clear();
+    (server.agents, server.policies, server.sent) = (None, None, None);
+    server.balances = None;
+    for key in "12346".chars() {
+        stage.keys(&key.to_string());
+        assert!(!bar(&stage).contains("enter open"), "{key}: {}", stage.screen());
+    }
+}
+
+#[test]
+fn what_an_address_holds_is_opened_with_its_reasons() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("2");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("balances").unwrap();
+    stage.answer(id, Ok(Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }));
+    assert!(stage.screen().contains("gave no usable balance"), "{}", stage.screen());
+}
+
+/// The row that is looked at has the first word.
+#[test]
+fn an_unknown_amount_says_why() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("2");
+    assert!(stage.screen().contains("! Base: The token does not say how many decimals it has."));
+    stage.press(KeyCode::End);
+    assert!(
+        stage.screen().contains("! Ethereum: No endpoint of the network gave a usable answer.")
+    );
+    assert!(stage.screen().contains("r asks again."));
+    let known = fixtures::holdings("EVIL");
+    let networks = vec![known.networks[0].clone()];
+    let mut known = bursar_core::answers::HoldingsAnswer { networks, ..known };
+    known.networks[0].balances.truncate(2);
+    let answer = Answer::Balances { addresses: vec![known] };
+    stage.model.server.learn(Topic::Balances, answer, stage.now_ms);
+    assert!(!stage.screen().contains("asks again"), "{}", stage.screen());
+}
+
+/// Amounts and states are whole at every size that is drawn, and every column has a name.
+#[test]
+fn amounts_and_states_are_never_cut() {
+    for size in [(60, 16), (80, 24), (100, 30), (120, 40), (200, 60)] {
+        let mut stage = Stage::full(size);
+        let amount = "123456789.000000 USDC";
+        stage.model.server.queue[0].request.amount = amount.into();
+        let mut rows = stage.model.server.sent.clone().unwrap();
+        rows[0].amount = Some("123456789.000000".into());
+        rows[0].status = "submitted".into();
+        stage.model.server.sent = Some(rows);
+        let mut entries = feed(41, 1);
+        entries[0].amount = Some(amount.into());
+        entries[0].kind = "settlement.reported".into();
+        stage.model.server.happened(entries, stage.now_ms);
+        for (keys, state) in [("1", "12:34"), ("6", "submitted"), ("5", "settlement reported")] {
+            stage.keys(keys);
+            let screen = stage.screen();
+            let here = screen.lines().find(|line| line.contains(amount) && line.contains(state));
+            assert!(here.is_some(), "{keys} at {size:?}:\n{screen}");
+            assert!(screen.contains("AMOUNT"), "{screen}");
+        }
+    }
+}
+
+#[test]
+fn the_pane_that_has_the_keys_is_marked_without_any_colour() {
+    let theme = Theme { palette: Palette::Mono, ascii: true };
+    for size in [(60, 16), (120, 40)] {
+        let setup = Setup { theme, ..Setup::default() };
+        let mut stage = Stage::filled(setup, size);
+        for (key, title) in [("1", "> 1 Approvals"), ("4", "> 4 Policies"), ("6", "> 6 Sent")] {
+            stage.keys(key);
+            assert_eq!(stage.screen().matches("- > ").count(), 1, "{}", stage.screen());
+            assert!(stage.screen().contains(title), "{}", stage.screen());
+        }
+    }
+}
+
+#[test]
+fn it_says_whose_engine_it_is() {
+    assert!(Stage::full(SIZE).screen().contains("engine: attached"));
+    let owner = Setup { owner: true, ..Setup::default() };
+    assert!(Stage::filled(owner, SIZE).screen().contains("engine: inside"));
+}

@@ -1,0 +1,73 @@
+//! The bar: the keys that do something now.
+
+use ratatui::layout::Rect;
+
+use super::paint::Paint;
+use crate::console::complete;
+use crate::console::keymap::{self, Context, Deed};
+use crate::console::model::overlay::{Overlay, Told};
+use crate::console::model::setup;
+use crate::console::model::{Connection, Model};
+use crate::console::theme::Role;
+use crate::console::update::context;
+
+pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let here = context(model);
+    let line = model.line.as_ref().filter(|_line| here == Context::Line);
+    if line.is_some() && model.choices.len() > 1 {
+        paint.text(area, 0, 0, &model.choices.join("  "), Role::Strong);
+        return;
+    }
+    let usage = line.and_then(|line| complete::usage(&line.text())).unwrap_or_default();
+    let usage = if usage.is_empty() { usage } else { format!("{usage}   ") };
+    let mut keys = keymap::bar(here, |deed| does_something(model, here, deed));
+    if !model.may_decide() {
+        rename(&mut keys, "not now", "close");
+    }
+    if matches!(model.overlay, Some(Overlay::Words(..))) {
+        rename(&mut keys, "cancel", "back to the words");
+    }
+    if here == Context::Panes && !model.setup.observe && is_up(model) {
+        if setup::try_line(model).is_some() {
+            keys.insert(0, ("y", "copy the line"));
+        } else if setup::is_open(model) {
+            keys.insert(0, ("n", "next step"));
+        } else if model.server.is_locked() {
+            keys.insert(0, ("u", "open the wallet"));
+        }
+    }
+    let spaced: Vec<(String, Role)> = std::iter::once((usage, Role::Plain))
+        .chain(keys.into_iter().flat_map(|(key, what)| {
+            [(key.to_owned(), Role::Strong), (format!(" {what}   "), Role::Quiet)]
+        }))
+        .collect();
+    let pieces: Vec<(&str, Role)> =
+        spaced.iter().map(|(text, role)| (text.as_str(), *role)).collect();
+    paint.pieces(area, 0, &pieces);
+}
+
+fn is_up(model: &Model) -> bool {
+    model.connection == Connection::Up
+}
+
+fn rename(keys: &mut [(&'static str, &'static str)], from: &str, to: &'static str) {
+    keys.iter_mut().filter(|(_key, what)| *what == from).for_each(|key| key.1 = to);
+}
+
+/// What a key would not do is not offered.
+fn does_something(model: &Model, here: Context, deed: Deed) -> bool {
+    let only_look = model.setup.observe || !model.may_decide() || !model.is_armed();
+    if only_look && !deed.is_harmless() {
+        return false;
+    }
+    match (here, deed) {
+        (Context::Panes, Deed::Open) => is_up(model) && model.opening().is_some(),
+        (Context::Panes, Deed::Command) => is_up(model),
+        (Context::Card, Deed::Yes) => model.may_approve() && super::card_is_seen(model),
+        (Context::Card | Context::Reading, Deed::Down) => super::last_scroll(model) > 0,
+        (Context::Reading, Deed::Copy) => {
+            matches!(&model.overlay, Some(Overlay::Told(Told { copies: true, .. })))
+        }
+        _always => true,
+    }
+}

@@ -1,0 +1,156 @@
+//! Tables: named columns in the room there is. What matters most is whole, what matters least goes first.
+
+use ratatui::layout::Rect;
+use unicode_width::UnicodeWidthStr;
+
+use super::Paint;
+use crate::console::theme::Role;
+
+/// One column of a table.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::console::view) struct Column {
+    name: &'static str,
+    /// Cells it takes.
+    width: u16,
+    /// It shares what the others leave, and goes where it would get less than its width.
+    open: bool,
+    right: bool,
+    /// How well it can be missed. 0 cannot, and is as wide as what stands in it.
+    rank: u8,
+}
+
+pub(in crate::console::view) const fn left(name: &'static str, width: u16) -> Column {
+    Column { name, width, open: false, right: false, rank: 0 }
+}
+
+pub(in crate::console::view) const fn right(name: &'static str, width: u16) -> Column {
+    Column { name, width, open: false, right: true, rank: 0 }
+}
+
+impl Column {
+    /// The higher, the sooner it goes.
+    pub(in crate::console::view) const fn rank(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
+    pub(in crate::console::view) const fn open(self) -> Self {
+        Self { open: true, ..self }
+    }
+}
+
+type Cells = Vec<(String, Role)>;
+
+impl Paint<'_> {
+    /// A table with a head; the selected row stays in sight. `row` gives the cells of a row.
+    pub(in crate::console::view) fn table(
+        &mut self,
+        area: Rect,
+        columns: &[Column],
+        (count, selected): (usize, Option<usize>),
+        row: impl FnMut(usize) -> Cells,
+    ) {
+        let room = usize::from(area.height.saturating_sub(1));
+        let first = selected.unwrap_or(0).saturating_sub(room / 2).min(count.saturating_sub(room));
+        let rows: Vec<Cells> = (first..count).take(room).map(row).collect();
+        let widest = |place: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(place));
+            let widths = cells.map(|(text, _role)| self.safe(text).width());
+            u16::try_from(widths.max().unwrap_or(0)).unwrap_or(u16::MAX)
+        };
+        let widest: Vec<u16> = (0..columns.len()).map(widest).collect();
+        let widths = widths(area.width, columns, &widest);
+        let head = columns.iter().map(|column| (column.name, Role::Quiet));
+        self.cells(area, 0, columns, &widths, head);
+        for (line, cells) in (1u16..).zip(&rows) {
+            let old = self.old;
+            let cells = cells.iter().map(|(text, role)| {
+                // What may no longer be true does not shine.
+                (text.as_str(), if old { Role::Quiet } else { *role })
+            });
+            self.cells(area, line, columns, &widths, cells);
+            if selected == Some(first.saturating_add(usize::from(line)).saturating_sub(1)) {
+                self.highlight(area, line);
+            }
+        }
+    }
+
+    fn cells<'t>(
+        &mut self,
+        area: Rect,
+        line: u16,
+        columns: &[Column],
+        widths: &[Option<u16>],
+        cells: impl Iterator<Item = (&'t str, Role)>,
+    ) {
+        let mut at = 0u16;
+        for ((column, width), (text, role)) in columns.iter().zip(widths).zip(cells) {
+            let Some(width) = width else { continue };
+            let room = area.width.saturating_sub(at);
+            let x = area.x.saturating_add(at);
+            let cell = Rect { x, width: (*width).min(room), ..area };
+            if column.right {
+                self.right_text(cell, line, text, role);
+            } else {
+                self.text(cell, 0, line, text, role);
+            }
+            at = at.saturating_add(*width).saturating_add(1);
+        }
+    }
+}
+
+/// How wide each column is; `None` for one that has no room.
+fn widths(room: u16, columns: &[Column], widest: &[u16]) -> Vec<Option<u16>> {
+    let wanted = |(column, widest): (&Column, &u16)| match (column.rank, column.open) {
+        (0, false) => column.width.max(*widest),
+        _may_be_cut => column.width,
+    };
+    let mut widths: Vec<Option<u16>> = columns.iter().zip(widest).map(wanted).map(Some).collect();
+    let used = |widths: &[Option<u16>]| {
+        let kept = widths.iter().flatten();
+        kept.fold(0u16, |sum, width| sum.saturating_add(*width).saturating_add(1)).saturating_sub(1)
+    };
+    while used(&widths) > room {
+        let kept = columns.iter().enumerate().filter(|(place, column)| {
+            column.rank > 0 && widths.get(*place).is_some_and(Option::is_some)
+        });
+        let Some((place, _least)) = kept.max_by_key(|(_place, column)| column.rank) else { break };
+        if let Some(width) = widths.get_mut(place) {
+            *width = None;
+        }
+    }
+    let spare = room.saturating_sub(used(&widths));
+    let open = columns.iter().zip(&mut widths).filter(|(column, _width)| column.open);
+    let mut open: Vec<&mut u16> = open.filter_map(|(_column, width)| width.as_mut()).collect();
+    let share = spare.checked_div(u16::try_from(open.len()).unwrap_or(1)).unwrap_or(0);
+    open.iter_mut().for_each(|width| **width = width.saturating_add(share));
+    widths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COLUMNS: [Column; 4] = [
+        left("TIME", 5).rank(2),
+        left("WHAT", 10).open().rank(1),
+        right("AMOUNT", 6),
+        left("STATE", 5),
+    ];
+
+    #[test]
+    fn open_columns_share_the_rest() {
+        let columns = [left("A", 10), left("B", 8).open().rank(1), right("C", 5)];
+        assert_eq!(widths(40, &columns, &[0, 0, 0]), [Some(10), Some(23), Some(5)]);
+    }
+
+    #[test]
+    fn what_matters_is_whole_and_what_matters_least_goes_first() {
+        let widest = [9, 50, 12, 8];
+        let of = |room| widths(room, &COLUMNS, &widest);
+        assert_eq!(of(60), [Some(5), Some(32), Some(12), Some(8)]);
+        assert_eq!(of(38), [Some(5), Some(10), Some(12), Some(8)]);
+        assert_eq!(of(37), [None, Some(15), Some(12), Some(8)]);
+        assert_eq!(of(31), [None, None, Some(12), Some(8)]);
+        assert_eq!(of(3), [None, None, Some(12), Some(8)], "the last ones stay and are cut");
+    }
+}
