@@ -11,6 +11,7 @@ mod notice;
 mod offscreen;
 mod screen;
 mod theme;
+mod typed;
 mod update;
 mod view;
 

@@ -47,6 +47,11 @@ pub(crate) fn complete(line: &str, server: &Server) -> Completed {
     Completed { line: format!("{before}{grown}"), choices }
 }
 
+/// Whether a command begins with this word.
+pub(crate) fn is_command(word: &str) -> bool {
+    TREE.find_subcommand(word).is_some()
+}
+
 /// How the command that is being written goes on, once it is one.
 pub(crate) fn usage(line: &str) -> Option<String> {
     let mut node = &*TREE;

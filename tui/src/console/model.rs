@@ -159,6 +159,8 @@ pub(crate) struct Model {
     pub(crate) resting: Option<(Deed, u64)>,
     /// What the word at the end of the command line may become.
     pub(crate) choices: Vec<String>,
+    /// The seed whose words were shown here and are not known to stand on paper.
+    pub(crate) unchecked_seed: Option<String>,
     /// The first page of the feed has come, so that the journal can be watched from its head.
     pub(crate) feed_known: bool,
     pub(crate) watch_from_ms: u64,
@@ -207,6 +209,7 @@ impl Model {
             orders: BTreeMap::new(),
             resting: None,
             choices: Vec::new(),
+            unchecked_seed: None,
             feed_known: false,
             watch_from_ms: 0,
             line: None,

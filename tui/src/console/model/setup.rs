@@ -32,6 +32,25 @@ pub(crate) fn is_open(model: &Model) -> bool {
     steps(model).last().is_some_and(|last| !last.done)
 }
 
+/// A seed that nobody wrote down is lost with this machine, so the step is done once its words were checked.
+fn seed(model: &Model, exists: bool) -> Step {
+    let title = "A seed phrase, written down on paper";
+    match &model.unchecked_seed {
+        None => Step {
+            done: exists,
+            title,
+            line: "seed create".to_owned(),
+            about: "Shown here; later `seed words` shows it for the password.",
+        },
+        Some(code) => Step {
+            done: false,
+            title,
+            line: format!("seed words {code}"),
+            about: "Shows the words again, for the password, and asks for three of them.",
+        },
+    }
+}
+
 /// All of them, in order. Empty until the engine has told what there is.
 pub(crate) fn steps(model: &Model) -> Vec<Step> {
     let server = &model.server;
@@ -52,12 +71,7 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
             line: "wallet create main".to_owned(),
             about: "The name is yours to choose; the password is asked for, twice.",
         },
-        Step {
-            done: wallet.seeds > 0,
-            title: "A seed phrase, written down on paper",
-            line: "seed create".to_owned(),
-            about: "Shown here; later `seed words` shows it for the password.",
-        },
+        seed(model, wallet.seeds > 0),
         Step {
             done: wallet.addresses > 0,
             title: "An address that your agent pays from",
@@ -78,9 +92,9 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
         },
         Step {
             done: works,
-            title: "The agent's commission: policy and address",
+            title: "Work for the agent: its policy and the address it pays from",
             line: format!("agent commission {agent} {policy} {label}"),
-            about: "From then on it may pay.",
+            about: "To commission an agent is to give it both. From then on it may pay.",
         },
         Step {
             done: status.server.running,

@@ -108,12 +108,17 @@ fn shown(size: (u16, u16)) -> Stage {
     stage.keys("n");
     stage.press(KeyCode::Enter);
     let (id, _) = stage.took("seed.create").unwrap();
+    phrase(&mut stage, id);
+    stage
+}
+
+/// The engine hands out the words that a command asked for.
+fn phrase(stage: &mut Stage, id: u64) {
     let secret = Secret(Zeroizing::new(fixtures::PHRASE.as_bytes().to_vec()));
     stage.take(Message::Frame(Received::Secret { id, secret }));
     let result = Ok(Answer::Seed(fixtures::seed()));
     let reply = Box::new(Reply { result, warnings: Vec::new(), secret: Some(SecretField::Phrase) });
     stage.frame(ToClient::Done { id, reply });
-    stage
 }
 
 #[test]
@@ -146,6 +151,35 @@ fn words_of_a_new_seed_are_asked_for_and_leave_the_screen() {
         assert!(stage.screen().contains("Checked"));
         assert!(!format!("{:?}", stage.model).contains("sausage"));
     }
+}
+
+/// The seed that was made, as the engine tells from then on.
+fn made(stage: &mut Stage) {
+    stage.model.server.status.as_mut().unwrap().wallet.seeds = 1;
+}
+
+#[test]
+fn a_seed_counts_as_written_down_once_its_words_were_checked() {
+    let mut stage = shown((120, 40));
+    made(&mut stage);
+    assert!(stage.screen().contains("[>] A seed phrase"), "{}", stage.screen());
+    stage.press(KeyCode::Esc);
+    assert!(stage.screen().contains("[>] A seed phrase"), "{}", stage.screen());
+    // The step leads back to the words, and to their check.
+    stage.keys("n");
+    assert_eq!(stage.model.line.as_ref().unwrap().text(), "seed words S001");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("seed.words").unwrap();
+    phrase(&mut stage, id);
+    stage.press(KeyCode::Enter);
+    let words: Vec<&str> = fixtures::PHRASE.split(' ').collect();
+    while let Some(Overlay::Words(_, check)) = &stage.model.overlay {
+        let word = words[check.number() - 1];
+        stage.keys(word);
+        stage.press(KeyCode::Enter);
+    }
+    assert!(stage.screen().contains("Checked") && stage.screen().contains("[x] A seed phrase"));
+    assert!(stage.screen().contains("[>] An address"), "{}", stage.screen());
 }
 
 #[test]
@@ -201,11 +235,7 @@ fn words_that_are_shown_again_are_not_copied() {
     stage.keys(":seed words S001");
     stage.press(KeyCode::Enter);
     let (id, _) = stage.took("seed.words").unwrap();
-    let secret = Secret(Zeroizing::new(fixtures::PHRASE.as_bytes().to_vec()));
-    stage.take(Message::Frame(Received::Secret { id, secret }));
-    let result = Ok(Answer::Seed(fixtures::seed()));
-    let reply = Box::new(Reply { result, warnings: Vec::new(), secret: Some(SecretField::Phrase) });
-    stage.frame(ToClient::Done { id, reply });
+    phrase(&mut stage, id);
     assert!(stage.screen().contains("sausage"));
     stage.keys("y");
     assert!(!stage.intents.iter().any(|one| one.starts_with("Copy")));

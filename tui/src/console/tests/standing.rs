@@ -173,3 +173,16 @@ fn it_says_whose_engine_it_is() {
     let owner = Setup { owner: true, ..Setup::default() };
     assert!(Stage::filled(owner, SIZE).screen().contains("engine: inside"));
 }
+
+/// In its line a command is typed without the program's name.
+#[test]
+fn commands_are_shown_as_they_are_typed_here() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys(":thaw");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("thaw").unwrap();
+    stage.answer(id, Err(Fault::new(Code::WalletLocked)));
+    assert!(stage.screen().contains("run `:wallet open`."), "{}", stage.screen());
+    gone(&mut stage);
+    assert!(stage.screen().contains("`bursar engine` starts one"), "that is for a shell");
+}

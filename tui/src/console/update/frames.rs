@@ -14,6 +14,7 @@ use crate::console::model::rows::short;
 use crate::console::model::server::{Topic, touched};
 use crate::console::model::words::Words;
 use crate::console::model::{Intent, Model, Pane, Purpose, WATCH_AGAIN_MS};
+use crate::console::typed;
 use crate::link::Received;
 use crate::oneshot;
 
@@ -27,7 +28,7 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
             model.secrets.insert(id, secret);
             return Vec::new();
         }
-        Received::Message(message) => message,
+        Received::Message(message) => typed::frame(message),
     };
     match message {
         ToClient::Progress { text, .. } => model.note(text),
@@ -102,10 +103,10 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
                 model.overlay = None;
             }
             model.last = None;
-            let is_new_seed = order == "seed.create" && reply.secret == Some(SecretField::Phrase);
-            let words =
-                secret.as_ref().filter(|_secret| is_new_seed).and_then(|it| Words::of(&it.0));
             let is_phrase = reply.secret == Some(SecretField::Phrase);
+            let is_asked_for = is_phrase && is_to_be_checked(model, order, &reply.result);
+            let words =
+                secret.as_ref().filter(|_secret| is_asked_for).and_then(|it| Words::of(&it.0));
             let text = match &reply.result {
                 Ok(answer) => oneshot::told(order, answer, &reply.warnings, reply.secret, secret),
                 Err(fault) => Zeroizing::new(format!("{}\n{}", fault.code.text(), fault.message)),
@@ -119,6 +120,15 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
             tell(model, told, reply.result.as_ref().err());
         }
     }
+}
+
+/// The words of a new seed are asked for, and so are those of one that was left unchecked.
+fn is_to_be_checked(model: &mut Model, order: &str, result: &Result<Answer, Fault>) -> bool {
+    let Ok(Answer::Seed(seed)) = result else { return false };
+    if order == "seed.create" {
+        model.unchecked_seed = Some(seed.id.clone());
+    }
+    model.unchecked_seed.as_ref() == Some(&seed.id)
 }
 
 /// Whether the answer that was typed was a slip: what follows it is meant for the same field.

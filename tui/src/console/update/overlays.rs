@@ -105,6 +105,7 @@ fn in_word(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent>
         }
         Some(Deed::Enter) => {
             if check.enter() == Checked::All {
+                model.unchecked_seed = None;
                 model.note("Checked: your paper has the words.");
                 return vec![Intent::Redraw];
             }
@@ -194,7 +195,7 @@ fn copy(model: &mut Model) -> Vec<Intent> {
 /// After words of a seed were shown nothing of the frame is to stay behind.
 fn close(model: &mut Model) -> Vec<Intent> {
     if matches!(&model.overlay, Some(Overlay::Told(told)) if told.words.is_some()) {
-        model.note("Unchecked. `seed words` shows them again, for the password.");
+        model.note("Unchecked. `seed words` shows them again, for the password, and asks.");
     }
     model.overlay = None;
     vec![Intent::Redraw]

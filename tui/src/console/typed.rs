@@ -1,0 +1,108 @@
+//! Commands as they are typed in a console. An engine's sentences name them as for a shell, `bursar thaw`;
+//! here a colon does what the program's name does there. What only a shell can do keeps it.
+
+use bursar_core::answers::{Answer, BalanceAnswer, NetworkHoldingsAnswer, Reply};
+use bursar_core::wire::{Prompt, ToClient};
+
+use super::complete;
+
+/// How a command begins in a sentence.
+const IN_A_SHELL: &str = "`bursar ";
+const HERE: &str = "`:";
+/// A command of the grammar that a console leaves to shells: it writes a file.
+const OF_SHELLS: &str = "history export";
+
+/// A frame whose sentences are for a console's operator.
+pub(super) fn frame(frame: ToClient) -> ToClient {
+    match frame {
+        ToClient::Progress { id, text } => ToClient::Progress { id, text: sentence(&text) },
+        ToClient::Prompt { id, prompt } => ToClient::Prompt { id, prompt: asked(prompt) },
+        ToClient::Done { id, reply } => ToClient::Done { id, reply: Box::new(replied(*reply)) },
+        same @ (ToClient::Hello { .. }
+        | ToClient::Refused { .. }
+        | ToClient::Welcome
+        | ToClient::Part { .. }
+        | ToClient::Entries { .. }) => same,
+    }
+}
+
+fn asked(prompt: Prompt) -> Prompt {
+    let all = |lines: Vec<String>| lines.iter().map(|line| sentence(line)).collect();
+    match prompt {
+        Prompt::Confirm { lines, question } => {
+            Prompt::Confirm { lines: all(lines), question: sentence(&question) }
+        }
+        Prompt::TypeName { lines, name } => Prompt::TypeName { lines: all(lines), name },
+        same @ (Prompt::Secret { .. } | Prompt::TypeAmount { .. }) => same,
+    }
+}
+
+fn replied(mut reply: Reply) -> Reply {
+    for warning in &mut reply.warnings {
+        warning.message = sentence(&warning.message);
+    }
+    match &mut reply.result {
+        Err(fault) => fault.message = sentence(&fault.message),
+        Ok(Answer::Status(status)) => within(&mut status.untrusted),
+        Ok(Answer::Agents { agents }) => {
+            agents.iter_mut().for_each(|agent| within(&mut agent.problem));
+        }
+        Ok(Answer::Requests { requests }) => {
+            let cards = requests.iter_mut().filter_map(|request| request.card.as_mut());
+            cards.for_each(|card| within(&mut card.obstacle));
+        }
+        Ok(Answer::Balances { addresses }) => {
+            let networks = addresses.iter_mut().flat_map(|address| &mut address.networks);
+            networks.for_each(unread);
+        }
+        Ok(_without_sentences) => {}
+    }
+    reply
+}
+
+fn unread(network: &mut NetworkHoldingsAnswer) {
+    within(&mut network.error);
+    within(&mut network.incomplete);
+    let reason = |held: &mut BalanceAnswer| within(&mut held.amount_unknown_reason);
+    network.balances.iter_mut().for_each(reason);
+}
+
+fn within(text: &mut Option<String>) {
+    if let Some(text) = text {
+        *text = sentence(text);
+    }
+}
+
+fn sentence(text: &str) -> String {
+    let mut pieces = text.split(IN_A_SHELL);
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let word = piece.split(|c: char| !c.is_ascii_lowercase()).next().unwrap_or_default();
+        let is_ours = complete::is_command(word) && !piece.starts_with(OF_SHELLS);
+        out.push_str(if is_ours { HERE } else { IN_A_SHELL });
+        out.push_str(piece);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_it_is_typed_here() {
+        for (said, shown) in [
+            ("It is locked: run `bursar wallet open`.", "It is locked: run `:wallet open`."),
+            ("`bursar audit verify`, then `bursar thaw`.", "`:audit verify`, then `:thaw`."),
+            // Those are for a shell.
+            ("start `bursar engine`.", "start `bursar engine`."),
+            ("`bursar history export <file>`", "`bursar history export <file>`"),
+            // No command is named here.
+            ("the agent bursar status", "the agent bursar status"),
+            ("`bursar nonsense`", "`bursar nonsense`"),
+            ("", ""),
+        ] {
+            assert_eq!(sentence(said), shown);
+        }
+    }
+}
