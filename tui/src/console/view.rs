@@ -5,6 +5,7 @@ mod bar;
 mod card;
 mod chrome;
 mod feed;
+mod help;
 mod lists;
 mod overlays;
 mod paint;
@@ -93,7 +94,7 @@ fn overlay(model: &Model, paint: &mut Paint<'_>, body: Rect) {
         Some(Overlay::Ask(question)) => overlays::question(model, question, paint, body),
         Some(Overlay::Words(_shown, check)) => overlays::word_check(check, paint, body),
         Some(Overlay::Told(told)) => overlays::told(told, paint, body),
-        Some(Overlay::Help { scroll }) => overlays::help(model, *scroll, paint, body),
+        Some(Overlay::Help { scroll }) => help::draw(model, *scroll, paint, body),
         Some(Overlay::Leave { .. }) => overlays::leave(model, paint, body),
         None => {}
     }

@@ -92,9 +92,9 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
         },
         Step {
             done: works,
-            title: "Work for the agent: its policy and the address it pays from",
+            title: "Work for the agent: a policy and an address",
             line: format!("agent commission {agent} {policy} {label}"),
-            about: "To commission an agent is to give it both. From then on it may pay.",
+            about: "To commission an agent is to give it both: from then on it may pay.",
         },
         Step {
             done: status.server.running,

@@ -6,7 +6,7 @@ use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
 use zeroize::Zeroizing;
 
-use super::looks::{SIZES, looks};
+use super::looks::{ALL_SIZES, looks};
 use super::{Stage, feed};
 use crate::console::model::Setup;
 use crate::console::model::overlay::Overlay;
@@ -54,7 +54,7 @@ fn after(done: usize, size: (u16, u16)) -> Stage {
 
 #[test]
 fn every_step_is_shown_with_its_command() {
-    for size in SIZES {
+    for size in ALL_SIZES {
         for done in 0..8 {
             let stage = after(done, size);
             looks(&format!("first_steps_{done}"), &stage);
@@ -123,7 +123,7 @@ fn phrase(stage: &mut Stage, id: u64) {
 
 #[test]
 fn words_of_a_new_seed_are_asked_for_and_leave_the_screen() {
-    for size in SIZES {
+    for size in ALL_SIZES {
         let mut stage = shown(size);
         looks("seed_words", &stage);
         // Every program may read a clipboard.
@@ -137,7 +137,10 @@ fn words_of_a_new_seed_are_asked_for_and_leave_the_screen() {
         looks("seed_check_wrong", &stage);
         // Back to the words, and on.
         stage.press(KeyCode::Esc);
-        assert!(stage.screen().contains("sausage"));
+        for _page in 0..3 {
+            stage.press(KeyCode::PageDown);
+        }
+        assert!(stage.screen().contains("sausage"), "{}", stage.screen());
         stage.press(KeyCode::Enter);
         let words: Vec<&str> = fixtures::PHRASE.split(' ').collect();
         let mut asked = Vec::new();
@@ -195,7 +198,7 @@ fn whoever_leaves_the_words_unchecked_is_told_how_to_see_them_again() {
 
 #[test]
 fn the_block_of_a_new_agent_is_copied_whole() {
-    for size in SIZES {
+    for size in ALL_SIZES {
         let mut stage = after(4, size);
         stage.keys("n");
         stage.press(KeyCode::Enter);

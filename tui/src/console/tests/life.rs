@@ -263,7 +263,7 @@ fn scrolling_ends_where_the_text_does() {
             stage.press(KeyCode::Down);
         }
         let end = stage.screen();
-        assert!(end.contains("Leave the line"), "{end}");
+        assert!(end.contains("To give an agent its policy"), "{end}");
         stage.press(KeyCode::Up);
         assert_ne!(stage.screen(), end);
         for _ in 0..20 {

@@ -16,6 +16,8 @@ use crate::console::update::Message;
 use crate::oneshot::tests::fixtures;
 
 pub(super) const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+/// With the smallest on which anything is laid out: what lies over the panes must be readable there too.
+pub(super) const ALL_SIZES: [(u16, u16); 4] = [(60, 16), (80, 24), (120, 40), (200, 60)];
 
 pub(super) fn looks(name: &str, stage: &Stage) {
     let mut settings = insta::Settings::clone_current();
@@ -50,7 +52,7 @@ fn panes() {
 
 #[test]
 fn cards() {
-    for size in SIZES {
+    for size in ALL_SIZES {
         for (keys, name) in [("a", "card"), ("ja", "card_typed"), ("jja", "card_refused")] {
             let mut stage = Stage::full(size);
             stage.keys(keys);
@@ -66,8 +68,9 @@ fn cards() {
         stage.wait(47_000);
         looks("card_expired", &stage);
     }
-    for (keys, name) in [("a", "card"), ("ja", "card_typed"), ("jja", "card_refused")] {
+    for (keys, name) in [("G", "card_end"), ("j", "card_scrolled")] {
         let mut stage = Stage::full((60, 16));
+        stage.keys("ja");
         stage.keys(keys);
         stage.wait(GUARD_MS);
         looks(name, &stage);
@@ -107,7 +110,7 @@ fn a_stranger_and_an_empty_purse_are_marked_and_stay_on_the_smallest_screen() {
 
 #[test]
 fn dialogs() {
-    for size in SIZES {
+    for size in ALL_SIZES {
         let mut stage = Stage::full(size);
         stage.keys("u");
         let (id, _) = stage.took("wallet.open").unwrap();

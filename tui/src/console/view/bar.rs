@@ -64,7 +64,9 @@ fn does_something(model: &Model, here: Context, deed: Deed) -> bool {
         (Context::Panes, Deed::Open) => is_up(model) && model.opening().is_some(),
         (Context::Panes, Deed::Command) => is_up(model),
         (Context::Card, Deed::Yes) => model.may_approve() && super::card_is_seen(model),
-        (Context::Card | Context::Reading, Deed::Down) => super::last_scroll(model) > 0,
+        (Context::Card | Context::Reading | Context::Words, Deed::Down) => {
+            super::last_scroll(model) > 0
+        }
         (Context::Reading, Deed::Copy) => {
             matches!(&model.overlay, Some(Overlay::Told(Told { copies: true, .. })))
         }

@@ -1,10 +1,10 @@
-//! Questions, answers to read, and help.
+//! Questions, answers to read, and the question whether to leave.
 
 use bursar_core::wire::{Prompt, SecretPrompt};
 use ratatui::layout::Rect;
 
+use super::help;
 use super::paint::{Paint, wrapped};
-use crate::console::keymap::{Context, KEYS};
 use crate::console::model::Model;
 use crate::console::model::overlay::{Overlay, Question, Told};
 use crate::console::model::words::WordCheck;
@@ -82,7 +82,7 @@ pub(super) fn word_check(check: &WordCheck, paint: &mut Paint<'_>, body: Rect) {
     let (right, all) = check.progress();
     let inside = paint.dialog(body, (WIDTH, 6), "seed create", &format!("{right} of {all} right"));
     let rows = [
-        ("From your paper, please: it is all that is left if this machine is lost.", Role::Plain),
+        ("From your paper, please: it alone brings the money back.", Role::Plain),
         (check.fault.as_deref().unwrap_or_default(), Role::Alarm),
     ];
     for (row, (text, role)) in rows.into_iter().enumerate() {
@@ -113,7 +113,9 @@ pub(super) fn last_scroll(model: &Model, body: Rect) -> usize {
             let (rows, shown) = told_rows(told, body);
             (rows.len(), shown)
         }
-        Some(Overlay::Help { .. }) => (help_rows(model, body).len(), body.height.saturating_sub(2)),
+        Some(Overlay::Help { .. }) => {
+            (help::rows(model, body).len(), body.height.saturating_sub(2))
+        }
         _nothing_to_scroll => (0, 0),
     };
     rows.saturating_sub(usize::from(shown))
@@ -161,41 +163,6 @@ pub(super) fn asked_plainly(question: &Question, paint: &mut Paint<'_>, area: Re
     paint.place_cursor(area, 2, row);
 }
 
-const KEYS_WIDTH: u16 = 24;
-const HELP_WIDTH: u16 = 100;
-
-/// From the table of keys: each with what it does, and headings.
-fn help_rows(model: &Model, body: Rect) -> Vec<(String, String)> {
-    let room = usize::from(HELP_WIDTH.min(body.width).saturating_sub(KEYS_WIDTH).saturating_sub(4));
-    let mut rows: Vec<(String, String)> = Vec::new();
-    for context in Context::ALL {
-        rows.push((context.title().to_owned(), String::new()));
-        for row in KEYS.iter().filter(|row| row.context == context) {
-            if model.setup.observe && !row.deed.is_harmless() {
-                continue;
-            }
-            let keys: Vec<&str> = row.keys.iter().map(|key| key.name).collect();
-            let mut keys = format!("  {}", keys.join("  "));
-            for about in wrapped(row.about, room, 0) {
-                rows.push((std::mem::take(&mut keys), about));
-            }
-        }
-    }
-    rows
-}
-
-pub(super) fn help(model: &Model, scroll: usize, paint: &mut Paint<'_>, body: Rect) {
-    let rows = help_rows(model, body);
-    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside = paint.dialog(body, (HELP_WIDTH, height), "Keys", "up and down scroll, esc closes");
-    let scroll = scroll.min(rows.len().saturating_sub(usize::from(inside.height)));
-    for (row, (keys, about)) in rows.iter().skip(scroll).enumerate() {
-        let row = u16::try_from(row).unwrap_or(u16::MAX);
-        paint.text(inside, 0, row, keys, Role::Strong);
-        paint.text(inside, KEYS_WIDTH, row, about, Role::Plain);
-    }
-}
-
 pub(super) fn leave(model: &Model, paint: &mut Paint<'_>, body: Rect) {
     let held = model.server.held(model.now_ms).count();
     let waiting = match held {
@@ -203,16 +170,15 @@ pub(super) fn leave(model: &Model, paint: &mut Paint<'_>, body: Rect) {
         1 => "One request waits; its time runs on.".to_owned(),
         more => format!("{more} requests wait; their time runs on."),
     };
-    let rows = [
-        "This console is the engine: leaving it stops the engine, and agents are",
-        "refused until it runs again. `bursar engine` runs it without a console.",
-        &waiting,
-        "",
-        "y stop and leave   n stay",
-    ];
-    let inside = paint.dialog(body, (WIDTH, 7), "Leave?", "");
-    for (row, text) in rows.iter().enumerate() {
-        let row = u16::try_from(row).unwrap_or(u16::MAX);
-        paint.text(inside, 0, row, text, if row == 4 { Role::Strong } else { Role::Plain });
+    let room = usize::from(WIDTH.min(body.width).saturating_sub(4));
+    let stops = "This console is the engine: leaving it stops the engine, and agents are refused until it runs \
+                 again. `bursar engine` runs it without a console.";
+    let lines = [stops, &waiting, "", "y stop and leave   n stay"];
+    let rows: Vec<String> = lines.iter().flat_map(|line| wrapped(line, room, 0)).collect();
+    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX);
+    let inside = paint.dialog(body, (WIDTH, height.saturating_add(2)), "Leave?", "");
+    for (row, text) in (0..).zip(&rows) {
+        let role = if row + 1 == height { Role::Strong } else { Role::Plain };
+        paint.text(inside, 0, row, text, role);
     }
 }

@@ -15,7 +15,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let room = usize::from(inside.width.saturating_sub(6));
     let next = steps.iter().position(|step| !step.done);
     let in_a_shell = try_line(model).is_some();
-    let mut row = 0u16;
+    let mut rows: Vec<(u16, String, Role)> = Vec::new();
+    let mut here = 0usize;
     for (place, step) in steps.iter().enumerate() {
         let Step { done, title, line, about } = step;
         let (mark, role) = match (*done, next == Some(place)) {
@@ -23,18 +24,13 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             (false, true) => (">", Role::Strong),
             (false, false) => (" ", Role::Plain),
         };
-        paint.text(inside, 1, row, &format!("[{mark}] {title}"), role);
-        row = row.saturating_add(1);
+        rows.push((1, format!("[{mark}] {title}"), role));
         if next == Some(place) {
             let prompt = if in_a_shell { "$ " } else { ":" };
-            for part in wrapped(&format!("{prompt}{line}"), room, 2) {
-                paint.text(inside, 5, row, &part, Role::Focus);
-                row = row.saturating_add(1);
-            }
-            for part in wrapped(about, room, 0) {
-                paint.text(inside, 5, row, &part, Role::Quiet);
-                row = row.saturating_add(1);
-            }
+            let line = wrapped(&format!("{prompt}{line}"), room, 2);
+            rows.extend(line.into_iter().map(|part| (5, part, Role::Focus)));
+            rows.extend(wrapped(about, room, 0).into_iter().map(|part| (5, part, Role::Quiet)));
+            here = rows.len();
         }
     }
     let hint = match (model.setup.observe, in_a_shell) {
@@ -44,8 +40,13 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         }
         (false, false) => "n writes the next command for you: change it, then Enter",
     };
-    for part in wrapped(hint, room, 0) {
-        row = row.saturating_add(1);
-        paint.text(inside, 1, row, &part, Role::Plain);
+    rows.push((1, String::new(), Role::Plain));
+    rows.extend(wrapped(hint, room, 0).into_iter().map(|part| (1, part, Role::Plain)));
+    // The next step is in sight, and what was done goes first; with the last one the hint is, too.
+    let last = next.is_none_or(|next| next.saturating_add(1) == steps.len());
+    let end = if last { rows.len() } else { here.saturating_add(2) };
+    let skipped = end.saturating_sub(usize::from(inside.height));
+    for (row, (column, text, role)) in (0..).zip(rows.iter().skip(skipped)) {
+        paint.text(inside, *column, row, text, *role);
     }
 }

@@ -1,0 +1,76 @@
+//! Help: whose engine this is, the keys from their table, and the words that need one.
+
+use ratatui::layout::Rect;
+
+use super::paint::{Paint, wrapped};
+use crate::console::keymap::{Context, KEYS};
+use crate::console::model::Model;
+use crate::console::theme::Role;
+
+const NAME_WIDTH: u16 = 24;
+const WIDTH: u16 = 100;
+
+/// Words on cards and in commands that are not everyday ones.
+const WORDS: [(&str, &str); 6] = [
+    (
+        "waits",
+        "A payment that is not made before you decide. Once its time is up it is not made at all",
+    ),
+    ("leaves", "On a card: what goes out if you approve, and on which network"),
+    ("held", "On a card: why this payment waits for you and was not made by itself"),
+    (
+        "card",
+        "On a card, its last row: the fingerprint of what it says. Your approval is for that alone",
+    ),
+    ("asks from", "Of a policy: payments of so much or more wait for you, smaller ones do not"),
+    ("commission", "To give an agent its policy and the address that it pays from"),
+];
+
+/// Each with what it means, and headings.
+pub(super) fn rows(model: &Model, body: Rect) -> Vec<(String, String)> {
+    let room = usize::from(WIDTH.min(body.width).saturating_sub(NAME_WIDTH).saturating_sub(4));
+    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut entry = |name: String, about: &str| {
+        let mut name = name;
+        for about in wrapped(about, room, 0) {
+            rows.push((std::mem::take(&mut name), about));
+        }
+    };
+    entry("Engine".to_owned(), engine(model));
+    for context in Context::ALL {
+        entry(context.title().to_owned(), "");
+        for row in KEYS.iter().filter(|row| row.context == context) {
+            if model.setup.observe && !row.deed.is_harmless() {
+                continue;
+            }
+            let keys: Vec<&str> = row.keys.iter().map(|key| key.name).collect();
+            entry(format!("  {}", keys.join("  ")), row.about);
+        }
+    }
+    entry("Words".to_owned(), "");
+    for (word, about) in WORDS {
+        entry(format!("  {word}"), about);
+    }
+    rows
+}
+
+fn engine(model: &Model) -> &'static str {
+    match model.setup.owner {
+        true => {
+            "inside: this console is the engine. To leave it stops the engine, for agents and other consoles too"
+        }
+        false => "attached: the engine is a process of its own, and goes on when you leave",
+    }
+}
+
+pub(super) fn draw(model: &Model, scroll: usize, paint: &mut Paint<'_>, body: Rect) {
+    let rows = rows(model, body);
+    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let inside = paint.dialog(body, (WIDTH, height), "Help", "up and down scroll, esc closes");
+    let scroll = scroll.min(rows.len().saturating_sub(usize::from(inside.height)));
+    for (row, (name, about)) in rows.iter().skip(scroll).enumerate() {
+        let row = u16::try_from(row).unwrap_or(u16::MAX);
+        paint.text(inside, 0, row, name, Role::Strong);
+        paint.text(inside, NAME_WIDTH, row, about, Role::Plain);
+    }
+}
