@@ -45,6 +45,16 @@ pub(crate) async fn run(global: &Global, screen: &Screen) -> u8 {
 async fn attach_or_become(global: &Global, screen: &Screen) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
+    let log = crate::process::log_of_console(folder.path());
+    crate::process::allow_open_files();
+    let exit = with_folder(global, screen, folder).await;
+    if let Some(log) = log {
+        say(&log);
+    }
+    exit
+}
+
+async fn with_folder(global: &Global, screen: &Screen, folder: DataFolder) -> Result<u8, Fault> {
     let setup = Setup {
         owner: false,
         observe: screen.observe,

@@ -37,8 +37,6 @@ fn main() -> ExitCode {
             }
         }
         Ok(Cli { global, screen, command: None }) if console::is_possible(&global) => {
-            process::log_to_stderr("off");
-            process::allow_open_files();
             in_runtime("console", &global, console::run(&global, &screen))
         }
         Ok(Cli { global, command: None, .. }) => usage::nothing_asked(&global),

@@ -1,7 +1,17 @@
 //! What holds for the whole process before anything else happens in it.
 
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::sync::Arc;
+
 use bursar_engine::redact::Redacting;
 use tracing_subscriber::EnvFilter;
+
+/// What chooses log lines.
+const CHOICE: &str = "BURSAR_LOG";
+/// In the data folder: the log lines of a console.
+const CONSOLE_LOG: &str = "console.log";
 
 /// New files and folders are the user's alone, and no core dump or debugger of the same user gets at the
 /// keys by default. Each is a precaution: where the platform refuses one, the rest still holds.
@@ -52,8 +62,42 @@ pub(crate) fn close_to_others() {}
 
 /// Log lines go to standard error, without anything that must not be read there: `BURSAR_LOG` chooses them, else `default` does.
 pub(crate) fn log_to_stderr(default: &str) {
-    let filter =
-        EnvFilter::try_from_env("BURSAR_LOG").unwrap_or_else(|_unset| EnvFilter::new(default));
+    let filter = EnvFilter::try_from_env(CHOICE).unwrap_or_else(|_unset| EnvFilter::new(default));
     let writer = || Redacting(std::io::stderr());
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).init();
+}
+
+/// The log of a console, of which nothing may reach the terminal that it draws on: it goes to a file in the
+/// data folder, unless standard error is led elsewhere. Answers what is to be said of it once the terminal is
+/// given back; nothing, unless somebody asked for a log.
+pub(crate) fn log_of_console(folder: &Path) -> Option<String> {
+    std::env::var_os(CHOICE).filter(|choice| !choice.is_empty())?;
+    if !io::stderr().is_terminal() {
+        log_to_stderr("off");
+        return None;
+    }
+    let path = folder.join(CONSOLE_LOG);
+    Some(match log_to_file(&path) {
+        Ok(()) => format!("Log lines are in {}.", path.display()),
+        Err(error) => format!("There is no log: {} cannot be written: {error}.", path.display()),
+    })
+}
+
+fn log_to_file(path: &Path) -> io::Result<()> {
+    let file: Arc<File> = Arc::new(open_for_its_owner(path)?);
+    let filter = EnvFilter::try_from_env(CHOICE).unwrap_or_else(|_wrong| EnvFilter::new("off"));
+    let writer = move || Redacting(Arc::clone(&file));
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(writer).init();
+    Ok(())
+}
+
+#[cfg(unix)]
+fn open_for_its_owner(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+#[cfg(not(unix))]
+fn open_for_its_owner(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
 }

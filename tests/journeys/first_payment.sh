@@ -23,7 +23,7 @@ said 'a wallet'
 
 next 'seed create'
 see you 'Write these words down'
-words=$(screen you | grep -oE '[0-9]+  [a-z]+' | sort -n | awk '{print $2}')
+words=$(screen you | grep '^│ │' | grep -oE '[0-9]+  [a-z]+' | sort -n | awk '{print $2}')
 [ "$(wc -w <<<"$words")" -eq 12 ] || fail 'twelve words'
 press you Enter
 for _word in 1 2 3; do

@@ -96,6 +96,20 @@ see you 'the engine goes on'
 given_back
 said 'plain where it was asked to be'
 
+# A log that was asked for is not written over the screen: not even that of an engine inside.
+run you "BURSAR_LOG=trace bursar --data $WORK/other"
+see you 'First steps'
+press you 5
+see you '> 5 Activity'
+never you 'TRACE|DEBUG|INFO'
+press you q; see you 'y stop and leave'
+until_true 'the question is not armed' eval 'press you y; command sleep 0.1; shows you "The engine has stopped"'
+see you 'Log lines are in .*console.log'
+[ -s "$WORK/other/console.log" ] || fail 'the log is empty'
+[ "$(stat -c %a "$WORK/other/console.log")" = 600 ] || fail 'others may read the log'
+given_back
+said 'the log goes to a file'
+
 # A terminal that goes away ends its console and no engine.
 run you bursar
 see you 'FROZEN'

@@ -4,6 +4,7 @@
 mod app;
 mod canvas;
 mod complete;
+mod events;
 mod history;
 mod keymap;
 mod model;

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use crossterm::event::{Event, EventStream};
-use futures::{FutureExt, StreamExt};
+use crossterm::event::Event;
+use futures::FutureExt;
 
+use super::events::Events;
 use super::history::History;
 use super::model::{Connection, Intent, Model, Setup};
 use super::screen::Screen;
@@ -110,7 +111,7 @@ impl App {
         connector: &mut C,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let mut events = EventStream::new();
+        let mut events = Events::of_the_terminal()?;
         let mut stop = std::pin::pin!(stop);
         if self.take(Message::Connected, screen).await? {
             return Ok(());
@@ -121,7 +122,7 @@ impl App {
                 self.draw(screen)?;
             }
             let wake = self.wake(!due);
-            // cancel-safe: the event stream and the link keep what they have not handed out.
+            // cancel-safe: the events and the link keep what they have not handed out.
             let next = tokio::select! {
                 event = events.next() => Next::Terminal(event),
                 frame = receive(&mut self.kept, &mut self.link) => Next::Frame(frame),

@@ -1,0 +1,81 @@
+//! What the terminal says, read in a thread of its own: one that hangs, or whose input another program took,
+//! holds up that thread and nothing else, so a signal still ends the program.
+
+use std::io;
+use std::thread;
+
+use crossterm::event::{Event, EventStream};
+use futures::StreamExt;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// Events on their way. More wait in the terminal.
+const WAITING: usize = 64;
+
+pub(super) struct Events(Receiver<io::Result<Event>>);
+
+impl Events {
+    /// Reads until it is dropped.
+    pub(super) fn of_the_terminal() -> io::Result<Self> {
+        Self::read_by(|to| {
+            // What cannot be read ends the channel, and with it the console.
+            if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() {
+                runtime.block_on(pass_on(EventStream::new(), to));
+            }
+        })
+    }
+
+    fn read_by(
+        reader: impl FnOnce(Sender<io::Result<Event>>) + Send + 'static,
+    ) -> io::Result<Self> {
+        let (to, from) = channel(WAITING);
+        // Nobody waits for its end: it may hang.
+        thread::Builder::new().name("terminal".to_owned()).spawn(move || reader(to))?;
+        Ok(Self(from))
+    }
+
+    /// `None` once the terminal is gone. Cancel-safe: what was not handed out comes next time.
+    pub(super) async fn next(&mut self) -> Option<io::Result<Event>> {
+        self.0.recv().await
+    }
+}
+
+async fn pass_on(mut events: EventStream, to: Sender<io::Result<Event>>) {
+    loop {
+        // cancel-safe: the stream keeps what it has not handed out, and then it is dropped.
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = to.closed() => return,
+        };
+        let Some(event) = event else { return };
+        if to.send(event).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// On the one thread of this runtime, where nothing else could run if the reader stood there.
+    #[tokio::test]
+    async fn a_terminal_that_hangs_holds_nothing_up() {
+        let (end, ended) = mpsc::channel::<()>();
+        let mut events = Events::read_by(move |to| {
+            let _sent = to.blocking_send(Ok(Event::FocusGained));
+            let _hangs = ended.recv();
+        })
+        .unwrap();
+        assert!(matches!(events.next().await, Some(Ok(Event::FocusGained))));
+        let signal = tokio::time::sleep(Duration::from_millis(1));
+        tokio::select! {
+            _event = events.next() => panic!("it hangs"),
+            () = signal => {}
+        }
+        drop(end);
+        assert!(events.next().await.is_none(), "the terminal is gone");
+    }
+}
