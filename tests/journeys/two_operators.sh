@@ -30,7 +30,7 @@ id=$(bursar requests --all --json | grep -oE '"id":"[0-9a-f-]{36}"' | head -1 | 
 code=0
 bursar approve "$id" --yes --json > "$WORK/late.log" 2>&1 || code=$?
 [ "$code" -eq 10 ] || fail "a late approval ended with $code"
-grep -q was denied by a console "$WORK/late.log" || fail 'a late approval was not told so'
+grep -q 'was denied by a console' "$WORK/late.log" || fail 'a late approval was not told so'
 signed 0
 said 'the first one decided, the others are told'
 
@@ -43,5 +43,20 @@ see ben 'password'
 type_ ben "$PASSWORD"; press ben Enter
 for one in anna ben guest; do gone "$one" 'FROZEN'; done
 said 'frozen from a shell, thawed in a console'
+consoles() { bursar status --json | grep -q "\"consoles\":$1\b"; }
+until_true 'not three consoles are counted' consoles 3
 for one in anna ben guest; do press "$one" q; see "$one" 'the engine goes on'; done
+until_true 'consoles that left are counted' consoles 0
+
+# A console that is the engine says who loses it.
+kill "$ENGINE"; wait "$ENGINE" || true
+run anna bursar
+see anna 'engine: inside'
+run ben bursar
+see ben 'engine: attached'
+press anna q
+see anna 'Another console is attached'
+press anna n
+gone anna 'stop and leave'
+said 'who else is there is told before leaving'
 done_ 'two operators'

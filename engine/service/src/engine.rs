@@ -86,6 +86,8 @@ pub(crate) struct Shared {
     /// Changes of the wallet file and of what the journal says of it, one at a time.
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
     pub(crate) stopping: CancellationToken,
+    /// Each attached console holds one.
+    pub(crate) consoles: Arc<()>,
 }
 
 /// A running engine. [`Engine::stop`] writes what waits; dropping it without is a crash, which is safe.
@@ -148,6 +150,7 @@ impl Engine {
             server: tokio::sync::Mutex::new(None),
             wallet_changes: tokio::sync::Mutex::new(()),
             stopping: CancellationToken::new(),
+            consoles: Arc::new(()),
         });
         if mode == Mode::Full {
             shared.tasks.spawn(keep_time(Arc::clone(&shared)));

@@ -325,6 +325,9 @@ pub struct StatusAnswer {
     pub agents: usize,
     /// Requests that wait for a decision.
     pub requests: usize,
+    /// Consoles of other processes that are attached to the engine.
+    #[serde(default)]
+    pub consoles: usize,
     pub frozen: bool,
     /// Entries of the journal.
     pub journal: u64,

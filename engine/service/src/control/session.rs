@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bursar_core::answers::Reply;
-use bursar_core::client::Client;
+use bursar_core::client::{Client, Program};
 use bursar_core::grammar::Order;
 use bursar_core::limits::{FAREWELL_MS, FRAME_BYTES, HANDSHAKE_MS};
 use bursar_core::wire::{Frame, ToClient, ToEngine};
@@ -92,6 +92,7 @@ pub(super) async fn serve_connected(
         met = meeting => met.map_err(|_elapsed| SessionError::TooSlow)??,
         () = engine.stopping.cancelled() => return Ok(()),
     };
+    let _counted = (program == Program::Console).then(|| Arc::clone(&engine.consoles));
     serve(engine, channel, Client::Attached { program, pid }).await
 }
 

@@ -116,6 +116,7 @@ pub(super) async fn status(engine: &Arc<Shared>) -> Result<Done, Fault> {
         server: describe::server(engine).await,
         agents: view.state.agents.len(),
         requests: view.state.held.len(),
+        consoles: Arc::strong_count(&engine.consoles).saturating_sub(1),
         frozen: view.state.frozen.is_some(),
         journal: view.head.seq,
         head: hash_hex(&view.head.hash),

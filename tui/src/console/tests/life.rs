@@ -136,6 +136,17 @@ fn leaving_an_engine_of_ones_own_is_asked_and_another_one_goes_on() {
     let mut stage = Stage::filled(Setup { owner: true, ..Setup::default() }, SIZE);
     stage.keys("q");
     assert!(stage.screen().contains("3 requests wait"));
+    assert!(!stage.screen().contains("attached to it"), "{}", stage.screen());
+    stage.wait(GUARD_MS);
+    let (id, _) = stage.took("status").expect("who else is there");
+    for (consoles, told) in [(1, "Another console is attached"), (2, "2 other consoles")] {
+        let status = bursar_core::answers::StatusAnswer { consoles, ..fixtures::status() };
+        stage.model.server.learn(Topic::Status, Answer::Status(status.clone()), stage.now_ms);
+        assert!(stage.screen().contains(told), "{}", stage.screen());
+        stage.answer(id, Ok(Answer::Status(status)));
+    }
+    stage.press(KeyCode::Esc);
+    stage.keys("q");
     stage.keys("y");
     assert_ne!(stage.intents.last().unwrap(), "Quit");
     stage.wait(GUARD_MS);

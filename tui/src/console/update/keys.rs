@@ -243,6 +243,8 @@ pub(super) fn leave(model: &mut Model) -> Vec<Intent> {
     if !model.setup.owner {
         return vec![Intent::Quit];
     }
+    // How many other consoles are attached is not told when it changes.
+    model.mark_stale(&[Topic::Status]);
     model.overlay = Some(Overlay::Leave { armed_at_ms: model.now_ms.saturating_add(GUARD_MS) });
     Vec::new()
 }

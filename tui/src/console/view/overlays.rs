@@ -173,7 +173,16 @@ pub(super) fn leave(model: &Model, paint: &mut Paint<'_>, body: Rect) {
     let room = usize::from(WIDTH.min(body.width).saturating_sub(4));
     let stops = "This console is the engine: leaving it stops the engine, and agents are refused until it runs \
                  again. `bursar engine` runs it without a console.";
-    let lines = [stops, &waiting, "", "y stop and leave   n stay"];
+    let consoles = model.server.status.as_ref().map_or(0, |status| status.consoles);
+    let others = match consoles {
+        0 => String::new(),
+        1 => "Another console is attached to it and loses its engine.".to_owned(),
+        more => format!("{more} other consoles are attached to it and lose their engine."),
+    };
+    let mut lines = vec![stops, &others, &waiting, "", "y stop and leave   n stay"];
+    if others.is_empty() {
+        lines.remove(1);
+    }
     let rows: Vec<String> = lines.iter().flat_map(|line| wrapped(line, room, 0)).collect();
     let height = u16::try_from(rows.len()).unwrap_or(u16::MAX);
     let inside = paint.dialog(body, (WIDTH, height.saturating_add(2)), "Leave?", "");

@@ -278,6 +278,7 @@ pub(crate) fn status() -> StatusAnswer {
         server: server(),
         agents: 3,
         requests: 2,
+        consoles: 0,
         frozen: false,
         journal: 1042,
         head: HEAD.into(),
