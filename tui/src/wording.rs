@@ -17,6 +17,16 @@ pub(crate) fn kind(code: &str) -> String {
     }
 }
 
+/// Of a rehearsal: what a policy would do.
+pub(crate) fn verdict(code: &str) -> &str {
+    match code {
+        "act" => "paid without asking",
+        "hold" => "waits for you",
+        "refuse" => "refused",
+        same => same,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,6 +34,7 @@ mod tests {
     #[test]
     fn what_waits_is_called_so_and_other_codes_are_read_as_words() {
         assert_eq!((status("pending"), status("denied")), ("waiting", "denied"));
+        assert_eq!((verdict("hold"), verdict("refuse")), ("waits for you", "refused"));
         assert_eq!(kind("payment.held"), "payment waits");
         assert_eq!(kind("agent.credential_replaced"), "agent credential replaced");
     }

@@ -122,7 +122,7 @@ settings! {
     ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5"
         "From this amount on, an approval asks you to type the amount.";
     ConsoleNotify "console.notify" File Notices "all"
-        "What a console does when a request is held and when its last minute begins: ring the terminal's bell and \
+        "What a console does when a request waits for you and when its last minute begins: ring the terminal's bell and \
          have it show a notice, ring alone, or nothing.";
 }
 

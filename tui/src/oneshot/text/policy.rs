@@ -5,6 +5,7 @@ use bursar_core::answers::{
 };
 
 use crate::oneshot::sheet::{Sheet, count, foreign, word};
+use crate::wording;
 
 pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     let used = match policy.agents {
@@ -114,7 +115,7 @@ pub(super) fn rehearsal(to: &mut Sheet, told: &RehearsalAnswer) {
     to.rows(&[
         ("payment", format!("{} USD to {domain} on {}", told.amount, told.network)),
         ("policy", told.policy.clone()),
-        ("verdict", format!("{}{code}", told.verdict)),
+        ("verdict", format!("{}{code}", wording::verdict(&told.verdict))),
         ("why", told.reason.clone()),
     ]);
     to.next("Change the policy with", &format!("bursar policy edit {}", word(&told.policy)));
