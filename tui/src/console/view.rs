@@ -42,8 +42,11 @@ pub(crate) fn draw(model: &Model, buffer: &mut Buffer) -> Option<Position> {
             queue::preview(model, &mut paint, preview);
         }
         overlay(model, &mut paint, areas.body);
-        bar::draw(model, &mut paint, areas.bar);
-        chrome::bottom(model, &mut paint, areas.bottom);
+        let both = areas.bar.union(areas.bottom);
+        if !chrome::long_note(model, &mut paint, both) {
+            bar::draw(model, &mut paint, areas.bar);
+            chrome::bottom(model, &mut paint, areas.bottom);
+        }
     }
     paint.cursor
 }

@@ -9,8 +9,8 @@ use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
 
 use super::{Stage, feed};
-use crate::console::model::Setup;
 use crate::console::model::overlay::GUARD_MS;
+use crate::console::model::{ALONE_MS, Setup};
 use crate::console::theme::{Palette, Theme};
 use crate::console::update::Message;
 use crate::oneshot::tests::fixtures;
@@ -195,6 +195,14 @@ fn small_plain_and_lost() {
     stage.frame(ToClient::Prompt { id, prompt });
     stage.keys("secret");
     looks("password", &stage);
+    let mut stage = Stage::full((60, 16));
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    stage.wait(ALONE_MS);
+    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+    stage.press(KeyCode::Esc);
+    looks("notice", &stage);
     for (name, palette, ascii) in [("mono", Palette::Mono, false), ("ascii", Palette::Ansi, true)] {
         let setup = Setup { theme: Theme { palette, ascii }, ..Setup::default() };
         looks(name, &Stage::filled(setup.clone(), (80, 24)));

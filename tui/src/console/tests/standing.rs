@@ -167,6 +167,19 @@ fn the_pane_that_has_the_keys_is_marked_without_any_colour() {
     }
 }
 
+/// Such a note may say what became of money.
+#[test]
+fn a_long_note_is_read_whole_and_hides_no_key_of_a_dialog() {
+    let mut stage = Stage::full((60, 16));
+    let end = "that.";
+    stage.model.complain(format!(
+        "Something long happened that takes more than a line, or so it seems: {end}"
+    ));
+    assert!(stage.screen().contains(end), "{}", stage.screen());
+    stage.keys("?");
+    assert!(bar(&stage).contains("esc close"), "{}", stage.screen());
+}
+
 #[test]
 fn it_says_whose_engine_it_is() {
     assert!(Stage::full(SIZE).screen().contains("engine: attached"));

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
 use super::overlays;
-use super::paint::Paint;
+use super::paint::{Paint, wrapped};
 use crate::console::model::overlay::Overlay;
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
@@ -114,6 +114,23 @@ pub(super) fn bottom(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let role = if note.failed { Role::Alarm } else { Role::Plain };
         paint.text(area, 0, 0, &note.text, role);
     }
+}
+
+/// A note that is longer than the bottom line takes the bar's place too, until it was read; not under a dialog,
+/// whose keys stand in the bar. Answers whether it did.
+pub(super) fn long_note(model: &Model, paint: &mut Paint<'_>, both: Rect) -> bool {
+    let is_free = model.line.is_none() && model.overlay.is_none();
+    let Some(note) = model.last.as_ref().filter(|_note| is_free) else { return false };
+    let rows = wrapped(&note.text, usize::from(both.width), 0);
+    let [first, rest @ ..] = rows.as_slice() else { return false };
+    if rest.is_empty() {
+        return false;
+    }
+    let role = if note.failed { Role::Alarm } else { Role::Plain };
+    paint.text(both, 0, 0, first, role);
+    // What fits nowhere is seen to be missing.
+    paint.text(both, 0, 1, &rest.join(" "), role);
+    true
 }
 
 /// The command line works at any size, with its questions for secrets and its answers.
