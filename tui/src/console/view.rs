@@ -19,7 +19,7 @@ use super::model::overlay::Overlay;
 use super::model::setup::is_open;
 use super::model::{Connection, LEAST, Model, Pane};
 use areas::Areas;
-pub(crate) use card::Sight;
+pub(crate) use card::{Sight, Unseen};
 use paint::Paint;
 
 /// Draws on an empty buffer; answers where the cursor stands, if anywhere.
@@ -69,10 +69,11 @@ pub(crate) fn card_sight(model: &Model) -> Option<Sight> {
     (!model.is_too_small()).then(|| card::sight(model, view, body(model)))
 }
 
-/// Whether all that a decision needs was on the screen since the open card last changed.
-pub(crate) fn card_is_seen(model: &Model) -> bool {
-    let Some(Overlay::Card(view)) = &model.overlay else { return true };
-    card::is_seen(model, view, body(model))
+/// Where what a decision needs of the open card is, as long as not all of it was on the screen since it last
+/// changed.
+pub(crate) fn card_unseen(model: &Model) -> Option<Unseen> {
+    let Some(Overlay::Card(view)) = &model.overlay else { return None };
+    card::next_unseen(model, view, body(model))
 }
 
 fn body(model: &Model) -> Rect {

@@ -102,7 +102,9 @@ impl CardView {
         // What the agent has spent and what its address holds move by themselves, and are no other card.
         self.card = card.clone();
         if !same || !same_warnings {
+            // To be read anew, from its beginning.
             self.seen.clear();
+            self.scroll = 0;
         }
         if !same_terms {
             self.typed.clear();

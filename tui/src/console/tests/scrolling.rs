@@ -50,6 +50,7 @@ fn a_long_card_is_approved_once_all_that_matters_was_on_the_screen() {
     stage.press(KeyCode::End);
     assert!(stage.screen().contains("0000000"), "{}", stage.screen());
     assert!(!yes_is_sent(&mut stage));
+    assert!(stage.screen().contains("Scroll up to see all of it first."));
     stage.press(KeyCode::Home);
     for _ in 0..5 {
         stage.press(KeyCode::PageDown);
@@ -102,8 +103,8 @@ fn a_card_that_changed_or_was_broken_otherwise_is_scrolled_again() {
     let mut stage = long_card();
     read(&mut stage);
     learn(&mut stage, LONG, "ff");
+    assert!(stage.screen().contains("rows 1-"), "from its beginning: {}", stage.screen());
     assert!(!yes_is_sent(&mut stage), "another card");
-    stage.press(KeyCode::Home);
     read(&mut stage);
     stage.take(Message::Resize(70, 16));
     assert!(!yes_is_sent(&mut stage), "other rows");

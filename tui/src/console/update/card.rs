@@ -11,21 +11,23 @@ use crossterm::event::{KeyCode, KeyEvent};
 use crate::console::keymap::Deed;
 use crate::console::model::overlay::{CardView, GUARD_MS, Overlay};
 use crate::console::model::{Intent, Model, Purpose};
-use crate::console::view;
+use crate::console::view::{self, Unseen};
 
 /// What to do where not all of a card was on the screen yet.
-const SCROLL_FIRST: &str = "Scroll down to see all of it first.";
+const SCROLL_DOWN: &str = "Scroll down to see all of it first.";
+const SCROLL_UP: &str = "Scroll up to see all of it first.";
 
 /// Notes which rows of the open card are on the screen.
 pub(super) fn see(model: &mut Model) {
     let Some(sight) = view::card_sight(model) else { return };
-    let Some(Overlay::Card(view)) = &mut model.overlay else { return };
-    view.see(sight.width, sight.rows.into_iter());
-    if view.fault.as_deref() == Some(SCROLL_FIRST) && view::card_is_seen(model) {
-        // It was done.
-        if let Some(Overlay::Card(view)) = &mut model.overlay {
-            view.fault = None;
-        }
+    if let Some(Overlay::Card(view)) = &mut model.overlay {
+        view.see(sight.width, sight.rows.into_iter());
+    }
+    let is_done = view::card_unseen(model).is_none();
+    if let Some(Overlay::Card(view)) = &mut model.overlay
+        && is_done
+    {
+        view.fault.take_if(|fault| matches!(fault.as_str(), SCROLL_DOWN | SCROLL_UP));
     }
 }
 
@@ -106,12 +108,13 @@ pub(super) fn decide(model: &mut Model, deed: Deed) {
 
 fn approve(model: &mut Model) {
     let locked = model.server.is_locked();
-    let seen = view::card_is_seen(model);
+    let unseen = view::card_unseen(model);
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
-    let allowed = match (locked, seen) {
+    let allowed = match (locked, unseen) {
         (true, _) => Err("The wallet is locked: esc, then u opens it.".to_owned()),
-        (_, false) => Err(SCROLL_FIRST.to_owned()),
-        (false, true) => may_be_approved(view),
+        (_, Some(Unseen::Below)) => Err(SCROLL_DOWN.to_owned()),
+        (_, Some(Unseen::Above)) => Err(SCROLL_UP.to_owned()),
+        (false, None) => may_be_approved(view),
     };
     if let Err(why) = allowed {
         view.fault = Some(why);

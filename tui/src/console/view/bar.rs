@@ -63,7 +63,7 @@ fn does_something(model: &Model, here: Context, deed: Deed) -> bool {
     match (here, deed) {
         (Context::Panes, Deed::Open) => is_up(model) && model.opening().is_some(),
         (Context::Panes, Deed::Command) => is_up(model),
-        (Context::Card, Deed::Yes) => model.may_approve() && super::card_is_seen(model),
+        (Context::Card, Deed::Yes) => model.may_approve() && super::card_unseen(model).is_none(),
         (Context::Card | Context::Reading | Context::Words, Deed::Down) => {
             super::last_scroll(model) > 0
         }

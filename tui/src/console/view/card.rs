@@ -31,6 +31,13 @@ pub(crate) struct Sight {
     pub(crate) width: usize,
 }
 
+/// Where the next row is that a decision needs and that was not on the screen yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unseen {
+    Above,
+    Below,
+}
+
 struct Row {
     key: RowKey,
     text: String,
@@ -52,6 +59,7 @@ struct Layout {
     /// Rows of the card that are shown at a time.
     space: usize,
     width: usize,
+    unseen: Option<Unseen>,
 }
 
 impl Layout {
@@ -75,7 +83,7 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
         };
         lines.iter().flat_map(broken).collect()
     };
-    let unseen = rows.iter().any(|row| row.matters() && !view.has_seen(width, &row.key));
+    let unseen = unseen(view, width, &rows);
     let mut state = fits(&state(model, view, closed, unseen));
     let room = usize::from(body.height.saturating_sub(2));
     if rows.len().saturating_add(state.len()) < room {
@@ -86,7 +94,15 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
     if rows.len() > space {
         rows.sort_by_key(|row| row.rank);
     }
-    Layout { rows, state, space, width }
+    Layout { rows, state, space, width, unseen }
+}
+
+fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<Unseen> {
+    // Where not all of them fit they stand in the order of their ranks.
+    let missing = |row: &&Row| row.matters() && !view.has_seen(width, &row.key);
+    let next = rows.iter().filter(missing).min_by_key(|row| row.rank)?;
+    let before = rows.iter().filter(|row| (row.rank, row.key) < (next.rank, next.key)).count();
+    Some(if before < view.scroll { Unseen::Above } else { Unseen::Below })
 }
 
 fn card_rows(view: &CardView, width: usize, is_over: bool) -> Vec<Row> {
@@ -121,10 +137,9 @@ pub(super) fn sight(model: &Model, view: &CardView, body: Rect) -> Sight {
     }
 }
 
-/// Whether every row that a decision needs was on the screen.
-pub(super) fn is_seen(model: &Model, view: &CardView, body: Rect) -> bool {
-    let Layout { rows, width, .. } = layout(model, view, body);
-    rows.iter().filter(|row| row.matters()).all(|row| view.has_seen(width, &row.key))
+/// Whether a row that a decision needs was not on the screen yet.
+pub(super) fn next_unseen(model: &Model, view: &CardView, body: Rect) -> Option<Unseen> {
+    layout(model, view, body).unseen
 }
 
 pub(super) fn draw(model: &Model, view: &CardView, paint: &mut Paint<'_>, body: Rect) {
@@ -198,7 +213,7 @@ fn state(
     model: &Model,
     view: &CardView,
     closed: Option<&str>,
-    unseen: bool,
+    unseen: Option<Unseen>,
 ) -> Vec<(String, Role)> {
     let mut lines = Vec::new();
     if let Some(over) = closed {
@@ -228,8 +243,10 @@ fn state(
         "y and n count in a moment   esc not now".to_owned()
     } else if view.card.obstacle.is_some() {
         "n deny   esc not now   (it cannot be approved)".to_owned()
-    } else if unseen {
+    } else if unseen == Some(Unseen::Below) {
         "scroll down (j) first, then y   n deny   esc not now".to_owned()
+    } else if unseen == Some(Unseen::Above) {
+        "scroll up (k) first, then y   n deny   esc not now".to_owned()
     } else if view.card.type_amount {
         "then y (not Enter) approves   n deny   esc not now".to_owned()
     } else {
