@@ -51,6 +51,11 @@ fn the_engine_is_killed_under_an_open_card() {
 }
 
 #[test]
+fn on_the_smallest_screen_a_card_is_scrolled_before_it_is_approved() {
+    journey("small_screen.sh");
+}
+
+#[test]
 fn a_refusal_says_why() {
     journey("refused.sh");
 }
