@@ -212,6 +212,8 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Reading [DOWN, ch('j', "j")], Deed::Down, "scroll", "One line down"),
     bind!(Reading[PAGE_UP], Deed::PageUp, "", "One page up"),
     bind!(Reading [PAGE_DOWN, ch(' ', "space")], Deed::PageDown, "", "One page down"),
+    bind!(Reading [HOME, ch('g', "g")], Deed::First, "", "The first line"),
+    bind!(Reading [END, ch('G', "G")], Deed::Last, "", "The last line"),
     bind!(Reading [ESC, ch('q', "q"), ENTER, ctrl('c', "^C")], Deed::Close, "close", "Back to the panes"),
     bind!(Reading[ch('y', "y")], Deed::Copy, "copy", "Copy the text through the terminal"),
     bind!(Words [DOWN, ch('j', "j")], Deed::Down, "scroll", "One line down"),

@@ -281,5 +281,9 @@ fn scrolling_ends_where_the_text_does() {
             stage.press(KeyCode::PageUp);
         }
         assert_eq!(stage.screen(), top);
+        stage.keys("G");
+        assert_eq!(stage.screen(), end);
+        stage.keys("g");
+        assert_eq!(stage.screen(), top);
     }
 }

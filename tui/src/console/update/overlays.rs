@@ -170,6 +170,8 @@ pub(super) fn reading(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
         Some(Deed::Down) => *scroll = scroll.saturating_add(1).min(last),
         Some(Deed::PageUp) => *scroll = scroll.saturating_sub(page),
         Some(Deed::PageDown) => *scroll = scroll.saturating_add(page).min(last),
+        Some(Deed::First) => *scroll = 0,
+        Some(Deed::Last) => *scroll = last,
         Some(Deed::Check) => return ask_words(model),
         Some(Deed::Copy) => return copy(model),
         Some(Deed::Close) => return close(model),

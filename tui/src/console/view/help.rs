@@ -66,7 +66,8 @@ fn engine(model: &Model) -> &'static str {
 pub(super) fn draw(model: &Model, scroll: usize, paint: &mut Paint<'_>, body: Rect) {
     let rows = rows(model, body);
     let height = u16::try_from(rows.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let inside = paint.dialog(body, (WIDTH, height), "Help", "up and down scroll, esc closes");
+    let inside =
+        paint.dialog(body, (WIDTH, height), "Help: keys, then words (G)", "j k scroll, esc closes");
     let scroll = scroll.min(rows.len().saturating_sub(usize::from(inside.height)));
     for (row, (name, about)) in rows.iter().skip(scroll).enumerate() {
         let row = u16::try_from(row).unwrap_or(u16::MAX);
