@@ -29,7 +29,7 @@ fn forge(store: &MemoryStore, event: &Event) {
     let mut store = store.clone();
     let head = store.head().unwrap();
     let seq = head.seq + 1;
-    let mut bytes = vec![1];
+    let mut bytes = vec![2];
     bytes.extend_from_slice(&seq.to_be_bytes());
     bytes.extend_from_slice(&1_767_225_600_000i64.to_be_bytes());
     bytes.extend_from_slice(&head.hash);
@@ -85,6 +85,8 @@ async fn a_forged_authorization_is_never_signed() {
     let agent = engine.hire("bot", "bearer").await;
     let (id, cheque) = forged_cheque(&engine.engine.core().view().state);
     let (signer, mut asked) = SlowSigner::person();
+    // From here on this engine writes nothing of its own.
+    engine.operator().must("wallet lock").await;
     forge(&store, &cheque);
     let setup = Setup {
         store: Some(Box::new(store.clone())),

@@ -54,7 +54,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             }
         }
         Event::AddressAdded(added) => add_address(state, added, at),
-        Event::PolicySet { name, version, policy } => {
+        Event::PolicySet { name, version, policy, .. } => {
             state.policy_versions = state.policy_versions.max(*version);
             let record =
                 PolicyRecord { name: name.clone(), version: *version, policy: (**policy).clone() };
@@ -79,7 +79,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
         Event::CredentialReplaced { agent, credential } => {
             with_agent(state, agent, |agent| agent.credential = credential.clone());
         }
-        Event::AgentCommissioned { agent, policy, label, start } => {
+        Event::AgentCommissioned { agent, policy, label, start, .. } => {
             with_agent(state, agent, |agent| {
                 let running = agent.commission.take().map(|given| given.payments);
                 let first = start.clone().map(|start| Window { start, spent: Usd::ZERO });
@@ -145,7 +145,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             request.status = Status::Refused { refusal: refusal.clone(), at };
             return Some(Touched::Request(Arc::new(request)));
         }
-        Event::SettingChanged(setting) => setting.apply(Arc::make_mut(&mut state.settings)),
+        Event::SettingChanged { to, .. } => to.apply(Arc::make_mut(&mut state.settings)),
         Event::SettlementReported { settlement, .. } => {
             return Some(Touched::Settlement(follow(state, Arc::new((**settlement).clone()))));
         }
@@ -163,6 +163,10 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
                 Arc::make_mut(wallet).addresses.remove(&label.key());
             }
         }
+        Event::WalletOpened => state.passwords_refused = 0,
+        Event::PasswordRefused { times } => state.passwords_refused = *times,
+        // For whoever reads the journal: whether the wallet is open is no state of it.
+        Event::WalletLocked | Event::PasswordChanged => {}
         Event::PaymentSigned { id, signature } => {
             let request = Arc::make_mut(state.authorized.get_mut(id)?);
             if let Status::Authorized { signature: slot, .. } = &mut request.status {

@@ -87,6 +87,12 @@ pub enum Action {
         enabled: bool,
     },
     Set(Setting),
+    /// For the record: the wallet was opened.
+    NoteOpened,
+    /// For the record: another password opens the wallet from now on.
+    NotePassword,
+    /// For the record: a wrong password was given.
+    NoteRefused,
     Freeze,
     /// The password was given again.
     Thaw,

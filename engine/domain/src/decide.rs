@@ -109,8 +109,21 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             let mut after = (*state.settings).clone();
             setting.apply(&mut after);
             let same = after == *state.settings;
-            let event = Event::SettingChanged(setting.clone());
+            let from = setting.standing(&state.settings);
+            let event = Event::SettingChanged { from, to: setting.clone() };
             Ok(Decision::done(if same { Vec::new() } else { vec![event] }))
+        }
+        // No seal covers what is added to a journal that does not fit the wallet.
+        Action::NoteOpened if command.unlocked && command.trusted => {
+            Ok(Decision::done(vec![Event::WalletOpened]))
+        }
+        Action::NotePassword if command.unlocked && command.trusted => {
+            Ok(Decision::done(vec![Event::PasswordChanged]))
+        }
+        Action::NoteOpened | Action::NotePassword => Ok(Decision::done(Vec::new())),
+        Action::NoteRefused => {
+            let times = state.passwords_refused.saturating_add(1);
+            Ok(Decision::done(vec![Event::PasswordRefused { times }]))
         }
         Action::Freeze => Ok(Decision::done(match state.frozen {
             Some(_already) => Vec::new(),

@@ -44,6 +44,8 @@ pub enum Event {
         name: Name,
         version: u64,
         policy: Box<Policy>,
+        /// As it was, where there was one: whoever reads this entry alone sees what it changed.
+        before: Option<Box<Policy>>,
     },
     PolicyDeleted {
         name: Name,
@@ -63,6 +65,8 @@ pub enum Event {
         policy: Name,
         label: Name,
         start: Option<WindowStart>,
+        /// What it worked with until then.
+        before: Option<Given>,
     },
     AgentSuspended {
         agent: AgentId,
@@ -113,7 +117,10 @@ pub enum Event {
         id: RequestId,
         refusal: Refusal,
     },
-    SettingChanged(Setting),
+    SettingChanged {
+        from: Setting,
+        to: Setting,
+    },
     /// An agent reported what became of its payment: the settlement as it stands since.
     SettlementReported {
         settlement: Box<Settlement>,
@@ -141,6 +148,22 @@ pub enum Event {
     AddressDeleted {
         label: Name,
     },
+    /// The right password was given, and the journal fits the wallet.
+    WalletOpened,
+    WalletLocked,
+    /// Nobody may have opened it with the old one since.
+    PasswordChanged,
+    /// Somebody gave a wrong password, for this many times since the wallet was opened last.
+    PasswordRefused {
+        times: u32,
+    },
+}
+
+/// The names of what an agent works with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    pub policy: Name,
+    pub label: Name,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

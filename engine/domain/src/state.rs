@@ -36,6 +36,8 @@ pub struct State {
     /// Networks that the edition has on.
     pub networks_on: Arc<BTreeSet<ChainId>>,
     pub frozen: Option<Utc>,
+    /// Wrong passwords since the wallet was opened last.
+    pub passwords_refused: u32,
     pub settings: Arc<Settings>,
     /// Requests that wait for the operator.
     pub held: Arc<BTreeMap<RequestId, Arc<Request>>>,
@@ -72,6 +74,7 @@ impl State {
             networks: Arc::clone(&self.networks),
             networks_on: Arc::clone(&self.networks_on),
             frozen: self.frozen,
+            passwords_refused: self.passwords_refused,
             settings: Arc::clone(&self.settings),
             held: Arc::clone(&self.held),
             authorized: BTreeMap::new(),

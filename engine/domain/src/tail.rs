@@ -17,8 +17,11 @@ use crate::state::State;
 pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
     match &entry.event {
         Event::WalletCreated { .. } => before.wallet.is_none(),
-        Event::PolicySet { name, policy, .. } => {
-            before.policy(name).is_some_and(|record| !policy.loosens(&record.policy))
+        // What it says was before must be what was: else it tells the operator of another change.
+        Event::PolicySet { name, policy, before: told, .. } => {
+            before.policy(name).is_some_and(|record| {
+                !policy.loosens(&record.policy) && told.as_deref() == Some(&record.policy)
+            })
         }
         Event::PolicyDeleted { .. }
         | Event::AgentSuspended { .. }
@@ -38,7 +41,13 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
                     && start.utc <= now.utc
             })
         }
-        Event::SettingChanged(setting) => !setting.loosens(&before.settings),
+        Event::SettingChanged { from, to } => {
+            !to.loosens(&before.settings) && *from == to.standing(&before.settings)
+        }
+        // Passwords are tried on a locked wallet. The others are sealed as they are written.
+        Event::PasswordRefused { times } => {
+            *times == before.passwords_refused.saturating_add(1)
+        }
         // Only about a transaction that an agent named while the wallet was open.
         Event::SettlementChecked { id, found } => {
             let ends = !matches!(found, Check::Pending { .. } | Check::Off);
@@ -65,6 +74,9 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
         | Event::AgentResumed { .. }
         | Event::NetworkSet { enabled: true, .. }
         | Event::Thawed
+        | Event::WalletOpened
+        | Event::WalletLocked
+        | Event::PasswordChanged
         | Event::JournalAccepted
         // Labels tell the operator where money is and goes.
         | Event::AddressRenamed { .. }

@@ -497,7 +497,15 @@ impl Core {
         Ok(())
     }
 
-    pub fn locked(&mut self) {
+    /// The keys are gone: what comes from now on is under no seal. The last that is under one says so.
+    pub fn locked(&mut self, moment: &Moment) {
+        if self.journal.is_sealing() && self.failed.is_none() {
+            let noted =
+                self.record(Event::WalletLocked, moment).and_then(|_none| self.commit(moment));
+            if let Err(damage) = noted {
+                self.fail(&damage);
+            }
+        }
         self.journal.stop_sealing();
     }
 

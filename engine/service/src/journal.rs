@@ -346,6 +346,10 @@ impl Journal {
         self.seal_key = Some(key);
     }
 
+    pub fn is_sealing(&self) -> bool {
+        self.seal_key.is_some()
+    }
+
     /// No more seals: the wallet is locked, or the journal is not trusted.
     pub fn stop_sealing(&mut self) {
         self.seal_key = None;

@@ -177,5 +177,6 @@ async fn prove_operator(engine: &Arc<Shared>, dialogue: &mut Dialogue) -> Result
     }
     let password = password(dialogue, SecretPrompt::Password).await?;
     let vault = Arc::clone(&engine.vault);
-    blocking(move || vault.verify_password(&password)).await?
+    let verified = blocking(move || vault.verify_password(&password)).await?;
+    wallet::note_refused(engine, verified).await
 }

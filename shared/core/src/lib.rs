@@ -4,6 +4,7 @@
 pub mod answers;
 pub mod canonical;
 pub mod card;
+pub mod change;
 pub mod client;
 pub mod codes;
 pub mod fault;

@@ -1,6 +1,8 @@
 //! What an agent may do: limits of the three lanes, networks and domains. Pure data with the one question
 //! that decides who may change it: does the new policy loosen the old one?
 
+mod changes;
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -129,53 +131,7 @@ impl Policy {
     /// Whether an agent could do anything under `self` that it could not do under `old`: such a change
     /// needs an unlocked wallet, tightening is always free.
     pub fn loosens(&self, old: &Policy) -> bool {
-        self.networks.reaches_beyond(&old.networks)
-            || self.payments.loosens(&old.payments)
-            || self.trading.loosens(&old.trading)
-            || self.lending.loosens(&old.lending)
-    }
-}
-
-impl PaymentPolicy {
-    fn loosens(&self, old: &Self) -> bool {
-        let hosts = || {
-            let kept = |new: &[_], old: &[_]| old.iter().all(|entry| new.contains(entry));
-            let unblocked = !kept(&self.hosts.blocked, &old.hosts.blocked);
-            let opened = !old.hosts.allowed.is_empty()
-                && (self.hosts.allowed.is_empty()
-                    || !kept(&old.hosts.allowed, &self.hosts.allowed));
-            unblocked || opened
-        };
-        (self.enabled && !old.enabled)
-            || self.daily > old.daily
-            || self.per_request > old.per_request
-            || self.auto_below > old.auto_below
-            || hosts()
-    }
-}
-
-impl TradingPolicy {
-    fn loosens(&self, old: &Self) -> bool {
-        (self.enabled && !old.enabled)
-            || self.daily > old.daily
-            || self.per_trade > old.per_trade
-            || self.auto_below > old.auto_below
-            || self.min_native < old.min_native
-            || self.max_slippage > old.max_slippage
-            || self.max_impact > old.max_impact
-    }
-}
-
-impl LendingPolicy {
-    fn loosens(&self, old: &Self) -> bool {
-        let share = |policy: &Self| policy.max_share.unwrap_or(Bps(u16::MAX));
-        (self.enabled && !old.enabled)
-            || self.max_deposit > old.max_deposit
-            || self.max_total > old.max_total
-            || share(self) > share(old)
-            || self.auto_below > old.auto_below
-            || self.operations_per_day > old.operations_per_day
-            || (!self.curated_only && old.curated_only)
+        self.changes(old).iter().any(|change| change.loosens)
     }
 }
 
@@ -248,5 +204,29 @@ mod tests {
             assert!(loose.loosens(&base()), "case {index} does not loosen");
             assert!(!tight.loosens(&base()), "case {index} does not tighten");
         }
+    }
+
+    #[test]
+    fn a_change_tells_field_old_and_new_value() {
+        let mut old = Policy::default();
+        old.payments.hosts.blocked = vec![entry("c.example")];
+        let mut new = old.clone();
+        new.payments.per_request = Usd::dollars(100);
+        new.payments.daily = Usd::dollars(50);
+        new.payments.hosts.blocked.push(entry("d.example"));
+        new.networks = AllowedNetworks::Only([ChainId(8453)].into());
+        let told: Vec<(String, bool)> =
+            new.changes(&old).iter().map(|change| (change.text(), change.loosens)).collect();
+        let text = |text: &str, loosens: bool| (text.to_owned(), loosens);
+        assert_eq!(
+            told,
+            [
+                text("networks all that are on -> Base", false),
+                text("max per day 100.00 -> 50.00 USD", false),
+                text("max per payment 10.00 -> 100.00 USD", true),
+                text("blocked domains c.example -> c.example, d.example", false),
+            ]
+        );
+        assert!(new.changes(&new).is_empty());
     }
 }

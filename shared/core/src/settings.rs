@@ -5,8 +5,10 @@ pub mod keys;
 
 use serde::{Deserialize, Serialize};
 
+use crate::change::{Change, switch};
 use crate::limits::{MAX_HOSTS, MAX_VALIDITY_S};
 use crate::money::Usd;
+use keys::Key;
 
 /// What the operator has set. The default is the strictest that works without any setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,6 +134,58 @@ impl Setting {
         }
     }
 
+    /// The same setting as it stands in `settings`.
+    pub fn standing(&self, settings: &Settings) -> Setting {
+        match self {
+            Setting::AllowLan(_) => Setting::AllowLan(settings.allow_lan),
+            Setting::RateLimitOff(_) => Setting::RateLimitOff(settings.rate_limit_off),
+            Setting::Hosts(_) => Setting::Hosts(settings.hosts.clone()),
+            Setting::LanBearer(_) => Setting::LanBearer(settings.lan_bearer),
+            Setting::MaxValidity(_) => Setting::MaxValidity(settings.max_validity_s),
+            Setting::ConfirmTypingAbove(_) => {
+                Setting::ConfirmTypingAbove(settings.confirm_typing_above)
+            }
+        }
+    }
+
+    /// What it changes of `from`, the same setting as it stood.
+    pub fn change(&self, from: &Setting) -> Change {
+        let (field, name) = match self {
+            // No key of `config`: the option of the command that changes it.
+            Setting::AllowLan(_) => ("server start --allow-lan", "server open to the network"),
+            Setting::RateLimitOff(_) => (Key::Rate.row().key, "rate limit"),
+            Setting::Hosts(_) => (Key::Hosts.row().key, Key::Hosts.row().key),
+            Setting::LanBearer(_) => (Key::LanBearer.row().key, Key::LanBearer.row().key),
+            Setting::MaxValidity(_) => (Key::MaxValidity.row().key, Key::MaxValidity.row().key),
+            Setting::ConfirmTypingAbove(_) => {
+                (Key::ConfirmTypingAbove.row().key, Key::ConfirmTypingAbove.row().key)
+            }
+        };
+        let mut before = Settings::default();
+        from.apply(&mut before);
+        Change {
+            field: field.to_owned(),
+            name: name.to_owned(),
+            from: from.value(),
+            to: self.value(),
+            unit: String::new(),
+            loosens: self.loosens(&before),
+        }
+    }
+
+    fn value(&self) -> String {
+        match self {
+            Setting::AllowLan(on) => switch(*on),
+            Setting::RateLimitOff(off) => switch(!off),
+            Setting::Hosts(hosts) if hosts.is_empty() => "none".to_owned(),
+            Setting::Hosts(hosts) => hosts.join(", "),
+            Setting::LanBearer(rule) => rule.text().to_owned(),
+            Setting::MaxValidity(seconds) => format!("{seconds} s"),
+            Setting::ConfirmTypingAbove(Some(amount)) => format!("{amount} USD"),
+            Setting::ConfirmTypingAbove(None) => "by the policy".to_owned(),
+        }
+    }
+
     /// Why the value cannot be meant, if so.
     pub fn fault(&self) -> Option<&'static str> {
         match self {
@@ -219,5 +273,25 @@ mod tests {
         assert!(Setting::Hosts(vec!["a".into(); 65]).fault().is_some());
         assert!(Setting::MaxValidity(29).fault().is_some());
         assert_eq!(Setting::MaxValidity(30).fault(), None);
+    }
+
+    #[test]
+    fn a_changed_setting_tells_both_values_and_whether_it_loosens() {
+        let now = Settings::default();
+        for (setting, text, loosens) in [
+            (Setting::MaxValidity(7200), "payments.max_validity 3600 s -> 7200 s", true),
+            (Setting::Hosts(vec!["a.lan".into()]), "server.hosts none -> a.lan", true),
+            (Setting::LanBearer(LanBearer::Refuse), "server.lan_bearer warn -> refuse", false),
+            (Setting::RateLimitOff(true), "rate limit on -> off", true),
+            (Setting::AllowLan(true), "server open to the network off -> on", true),
+            (
+                Setting::ConfirmTypingAbove(Some(Usd::dollars(5))),
+                "confirm_typing_above by the policy -> 5.00 USD",
+                true,
+            ),
+        ] {
+            let change = setting.change(&setting.standing(&now));
+            assert_eq!((change.text().as_str(), change.loosens), (text, loosens));
+        }
     }
 }

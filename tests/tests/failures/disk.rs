@@ -143,7 +143,8 @@ async fn a_failed_commit_ends_deciding_and_a_restart_knows_what_was_answered() {
 #[tokio::test]
 async fn a_failed_commit_names_the_journal_to_the_operator() {
     let lived = Lived::new().await;
-    let fault = Some("fail:journal.before_commit:2".to_owned());
+    // To open the wallet takes two: the seal, and the entry that tells of it.
+    let fault = Some("fail:journal.before_commit:3".to_owned());
     let start = Start { fault, unlock: true, ..Start::default() };
     let engine = EngineProcess::start(&lived.folder(), &start);
     let fault = engine.operator().await.refused("freeze").await;

@@ -18,7 +18,7 @@ fn append(store: &MemoryStore, event: &Event) {
     let mut store = store.clone();
     let head = store.head().unwrap();
     let seq = head.seq + 1;
-    let mut bytes = vec![1];
+    let mut bytes = vec![2];
     bytes.extend_from_slice(&seq.to_be_bytes());
     bytes.extend_from_slice(&1_767_225_600_000_i64.to_be_bytes());
     bytes.extend_from_slice(&head.hash);
@@ -60,7 +60,12 @@ async fn again(engine: TestEngine, store: &MemoryStore) -> TestEngine {
 #[tokio::test]
 async fn a_forged_setting_opens_nothing_before_or_after_unlock() {
     let (engine, store) = lived().await;
-    append(&store, &Event::SettingChanged(Setting::AllowLan(true)));
+    // From here on this engine writes nothing of its own.
+    engine.operator().must("wallet lock").await;
+    append(
+        &store,
+        &Event::SettingChanged { from: Setting::AllowLan(false), to: Setting::AllowLan(true) },
+    );
     let engine = again(engine, &store).await;
     let mut operator = engine.operator();
     assert!(!server(&mut operator).await.open_to_network, "nobody has judged it");

@@ -24,7 +24,7 @@ fn loosened(policy: &mut Policy) {
 /// The policy, as the entries have it.
 fn policy(forger: &mut Forger) -> (bursar_core::ids::Name, u64, Policy) {
     let set = forger.events().find_map(|event| match event {
-        Event::PolicySet { name, version, policy } => {
+        Event::PolicySet { name, version, policy, .. } => {
             Some((name.clone(), *version, (**policy).clone()))
         }
         _other => None,
@@ -110,7 +110,12 @@ async fn an_entry_after_the_last_seal_that_needed_an_open_wallet_is_untrusted() 
             policy: name("p"),
             label: name("pay"),
             start: Some(start),
+            before: None,
         },
+        Event::WalletOpened,
+        Event::WalletLocked,
+        Event::PasswordChanged,
+        Event::PasswordRefused { times: 7 },
     ] {
         std::fs::write(stage.journal(), &whole).unwrap();
         let mut forger = Forger::open(&stage.journal());
@@ -152,14 +157,34 @@ async fn a_policy_loosened_after_the_last_seal_is_untrusted() {
         .between(|stage| {
             let mut forger = Forger::open(&stage.journal());
             let (name, version, mut policy) = policy(&mut forger);
-            loosened(&mut policy);
             let version = version + 1;
-            forger.append(Event::PolicySet { name, version, policy: Box::new(policy) });
+            let before = Some(Box::new(policy.clone()));
+            loosened(&mut policy);
+            forger.append(Event::PolicySet { name, version, policy: Box::new(policy), before });
             forger.write_back();
         })
         .await;
     assert!(!warnings.is_empty(), "a limit a hundred times as high, unnoticed");
     stage.is_held_as_untrusted().await;
+}
+
+/// What an entry says it changed is what the operator reads.
+#[tokio::test]
+async fn a_tightening_after_the_last_seal_that_tells_of_another_change_is_untrusted() {
+    let mut stage = Stage::new().await;
+    let warnings = stage
+        .between(|stage| {
+            let mut forger = Forger::open(&stage.journal());
+            let (name, version, mut policy) = policy(&mut forger);
+            let mut before = policy.clone();
+            before.payments.daily = Usd::dollars(1);
+            policy.payments.auto_below = Usd::ZERO;
+            let (policy, before) = (Box::new(policy), Some(Box::new(before)));
+            forger.append(Event::PolicySet { name, version: version + 1, policy, before });
+            forger.write_back();
+        })
+        .await;
+    told_untrusted(&warnings, "came after the last seal and needed an open wallet");
 }
 
 #[tokio::test]

@@ -109,8 +109,9 @@ async fn a_head_noted_earlier_is_part_of_the_chain_and_not_of_a_shortened_one() 
     let mut stage = Stage::new().await;
     stage.close().await;
     let shorter = std::fs::read(stage.journal()).unwrap();
-    assert!(stage.open().await.is_empty());
+    stage.start().await;
     let (first_seq, first) = stage.head().await;
+    assert!(stage.open_wallet().await.is_empty());
     assert_eq!(stage.pay().await.0, 200);
     stage.operator().must("wallet lock").await;
     let (second_seq, second) = stage.head().await;

@@ -170,6 +170,7 @@ pub(super) fn feed(newest: u64, count: u64) -> Vec<ActivityRow> {
         amount: Some("1.500000 USDC".to_owned()),
         host: Some("api.example.com".to_owned()),
         detail: Some("above the threshold".to_owned()),
+        changes: Vec::new(),
     };
     (0..count).map(|back| row(newest - back)).collect()
 }

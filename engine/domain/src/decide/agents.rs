@@ -9,7 +9,7 @@ use super::{Decision, needs_open_wallet, payments};
 use crate::agents::{Agent, Credential};
 use crate::allowance::{Renewal, WindowStart};
 use crate::command::Command;
-use crate::event::Event;
+use crate::event::{Event, Given};
 use crate::refusal::Refusal;
 use crate::state::State;
 
@@ -83,6 +83,10 @@ pub(super) fn commission(
         policy: record.name.clone(),
         label: address.label.clone(),
         start,
+        before: agent
+            .commission
+            .as_ref()
+            .map(|given| Given { policy: given.policy.clone(), label: given.label.clone() }),
     }]))
 }
 

@@ -23,7 +23,7 @@ pub(super) fn create(
             format!("A policy is named {name} already: choose another name, or edit it."),
         ));
     }
-    Ok(Decision::done(vec![set(state, name, policy)]))
+    Ok(Decision::done(vec![set(state, name, policy, None)]))
 }
 
 pub(super) fn edit(
@@ -39,7 +39,7 @@ pub(super) fn edit(
     if *policy == record.policy {
         return Ok(Decision::done(Vec::new()));
     }
-    Ok(Decision::done(vec![set(state, &record.name, policy)]))
+    Ok(Decision::done(vec![set(state, &record.name, policy, Some(&record.policy))]))
 }
 
 pub(super) fn delete(state: &State, name: &Name) -> Result<Decision, Refusal> {
@@ -59,9 +59,10 @@ pub(super) fn delete(state: &State, name: &Name) -> Result<Decision, Refusal> {
     Ok(Decision::done(vec![Event::PolicyDeleted { name: record.name.clone() }]))
 }
 
-fn set(state: &State, name: &Name, policy: &Policy) -> Event {
+fn set(state: &State, name: &Name, policy: &Policy, before: Option<&Policy>) -> Event {
     let version = state.policy_versions.saturating_add(1);
-    Event::PolicySet { name: name.clone(), version, policy: Box::new(policy.clone()) }
+    let before = before.map(|before| Box::new(before.clone()));
+    Event::PolicySet { name: name.clone(), version, policy: Box::new(policy.clone()), before }
 }
 
 fn unknown(name: &Name) -> Refusal {

@@ -275,7 +275,8 @@ fn control(
             let _gone = answer.send(result);
         }
         Message::Locked(answer) => {
-            core.locked();
+            core.locked(&clock.now());
+            show(core, publish);
             let _gone = answer.send(Ok(()));
         }
     }

@@ -82,12 +82,13 @@ pub(crate) async fn open_with(
     if engine.vault.is_unlocked() {
         let vault = Arc::clone(&engine.vault);
         let given = normalized(&given);
-        blocking(move || vault.verify_password(&given)).await??;
-        return Ok(Vec::new());
+        let verified = blocking(move || vault.verify_password(&given)).await?;
+        return note_refused(engine, verified).await.map(|()| Vec::new());
     }
     let known = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     let (vault, given) = (Arc::clone(&engine.vault), normalized(&given));
-    let prepared = blocking(move || vault.prepare(&known, &given)).await??;
+    let prepared = blocking(move || vault.prepare(&known, &given)).await?;
+    let prepared = note_refused(engine, prepared).await?;
     let mut warnings = Vec::new();
     if let Some(why) = &prepared.fallback {
         warnings.push(Warning {
@@ -97,6 +98,10 @@ pub(crate) async fn open_with(
     }
     let opened = match engine.core.unlocked(prepared.seal_keys, prepared.note).await {
         Ok(sealed) => admit(engine, sealed).await,
+        Err(fault) => Err(fault),
+    };
+    let opened = match opened {
+        Ok(told) => act(engine, Action::NoteOpened).await.map(|_noted| told),
         Err(fault) => Err(fault),
     };
     match opened {
@@ -133,6 +138,17 @@ async fn admit(engine: &Arc<Shared>, sealed: Option<Head>) -> Result<Vec<Warning
         });
     }
     Ok(warnings)
+}
+
+/// Leaves a trace of a wrong password: whoever tries some is not to go unseen.
+pub(super) async fn note_refused<T>(engine: &Shared, tried: Result<T, Fault>) -> Result<T, Fault> {
+    if let Err(fault) = &tried
+        && fault.code == Code::WrongPassword
+        && let Err(untold) = act(engine, Action::NoteRefused).await
+    {
+        tracing::warn!(code = %untold.code, "a wrong password is not in the journal");
+    }
+    tried
 }
 
 /// Signs what was authorized and is unsigned, now that it may be.
@@ -184,7 +200,11 @@ async fn change_password(
     let vault = Arc::clone(&engine.vault);
     blocking(move || vault.change_password(&given)).await??;
     // From here on the new password is the one that opens: nothing may be told that denies it.
-    match seal(engine).await {
+    let sealed = match seal(engine).await {
+        Ok(()) => act(engine, Action::NotePassword).await.map(|_noted| ()),
+        Err(fault) => Err(fault),
+    };
+    match sealed {
         Ok(()) => Ok(Vec::new()),
         Err(fault) if fault.code == Code::JournalFailed => Err(Fault::because(
             fault.code,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::change::Change;
+
 /// Entries of the journal, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActivityAnswer {
@@ -30,4 +32,7 @@ pub struct ActivityRow {
     pub host: Option<String>,
     /// One phrase more: why it was held or refused, what was renamed. Text of strangers is in quotes.
     pub detail: Option<String>,
+    /// What was changed, with the old and the new values; `detail` says the same in one phrase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
 }

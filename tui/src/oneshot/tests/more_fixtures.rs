@@ -129,6 +129,7 @@ pub(crate) fn activity_rows() -> Vec<ActivityRow> {
         amount: None,
         host: None,
         detail: detail.map(str::to_owned),
+        changes: Vec::new(),
     };
     let asked = |row: ActivityRow| ActivityRow {
         request: Some(ID.into()),

@@ -1,11 +1,10 @@
-//! An entry of the journal in words that stay. Tells no secret, of a URL the host alone, and of a setting
-//! its name alone.
+//! An entry of the journal in words that stay. Tells no secret, and of a URL the host alone.
 
 use bursar_core::answers::ActivityRow;
-use bursar_core::ids::{AgentId, RequestId};
+use bursar_core::change::{self, Change};
+use bursar_core::ids::{AgentId, Name, RequestId};
 use bursar_core::limits::REPORT_TEXT_BYTES;
-use bursar_core::networks;
-use bursar_core::settings::Setting;
+use bursar_core::networks::{self, ChainId};
 use bursar_core::settings::keys::Key;
 use bursar_core::text;
 use bursar_domain::event::Asked;
@@ -46,6 +45,7 @@ impl Teller<'_> {
             amount: None,
             host: None,
             detail,
+            changes: changes(&entry.event),
         };
         match about {
             About::Wallet => {}
@@ -90,7 +90,7 @@ fn told(event: &Event) -> Told<'_> {
         }
         Event::AddressDeleted { label } => ("address.deleted", Wallet, some(label)),
         Event::PolicySet { name, version, .. } => {
-            ("policy.set", Wallet, Some(format!("{name} v{version}")))
+            ("policy.set", Wallet, Some(with_changes(format!("{name} v{version}"), event)))
         }
         Event::PolicyDeleted { name } => ("policy.deleted", Wallet, some(name)),
         // By the name that it had then: one that was deleted has none any more.
@@ -102,7 +102,9 @@ fn told(event: &Event) -> Told<'_> {
             ("agent.credential_replaced", Agent(agent), some(credential.mode().text()))
         }
         Event::AgentCommissioned { agent, policy, label, .. } => {
-            let detail = format!("policy {policy}, address {label}");
+            let now = format!("policy {policy}, address {label}");
+            let detail =
+                if changes(event).is_empty() { now } else { change::told(&changes(event)) };
             ("agent.commissioned", Agent(agent), Some(detail))
         }
         Event::AgentSuspended { agent } => ("agent.suspended", Agent(agent), None),
@@ -110,15 +112,22 @@ fn told(event: &Event) -> Told<'_> {
         Event::AgentDeleted { agent } => ("agent.deleted", Agent(agent), None),
         Event::AllowanceRenewed { agent, .. } => ("allowance.renewed", Agent(agent), None),
         Event::NetworkSet { chain, enabled } => {
-            let known = networks::by_chain(*chain);
-            let name = known.map_or_else(|| chain.to_string(), |known| known.title.to_owned());
-            let state = if *enabled { "enabled" } else { "disabled" };
-            ("network.set", Wallet, Some(format!("{name} {state}")))
+            ("network.set", Wallet, Some(network(*chain, *enabled).text()))
         }
         Event::Frozen => ("frozen", Wallet, None),
         Event::Thawed => ("thawed", Wallet, None),
         Event::JournalAccepted => ("journal.accepted", Wallet, None),
-        Event::SettingChanged(setting) => ("setting.changed", Wallet, some(key(setting))),
+        Event::SettingChanged { .. } => {
+            ("setting.changed", Wallet, Some(change::told(&changes(event))))
+        }
+        Event::WalletOpened => ("wallet.unlocked", Wallet, None),
+        Event::WalletLocked => ("wallet.locked", Wallet, None),
+        Event::PasswordChanged => ("wallet.password_changed", Wallet, None),
+        Event::PasswordRefused { times } => {
+            let plural = if *times == 1 { "" } else { "s" };
+            let detail = format!("{times} wrong password{plural} since it was unlocked last");
+            ("wallet.password_refused", Wallet, Some(detail))
+        }
         Event::PaymentAuthorized { asked, .. } => ("payment.authorized", Asked(asked), None),
         Event::PaymentHeld { asked, reason, .. } => {
             ("payment.held", Asked(asked), some(reason.sentence()))
@@ -153,16 +162,46 @@ fn some(text: impl ToString) -> Option<String> {
     Some(text.to_string())
 }
 
-/// The value stays untold.
-fn key(setting: &Setting) -> &'static str {
-    match setting {
-        // No key of `config`: the option of the command that changes it.
-        Setting::AllowLan(_) => "server start --allow-lan",
-        Setting::RateLimitOff(_) => Key::Rate.row().key,
-        Setting::Hosts(_) => Key::Hosts.row().key,
-        Setting::LanBearer(_) => Key::LanBearer.row().key,
-        Setting::MaxValidity(_) => Key::MaxValidity.row().key,
-        Setting::ConfirmTypingAbove(_) => Key::ConfirmTypingAbove.row().key,
+/// What the entry itself says that it changed: an earlier one would have to be looked for.
+fn changes(event: &Event) -> Vec<Change> {
+    match event {
+        Event::PolicySet { policy, before: Some(before), .. } => policy.changes(before),
+        Event::SettingChanged { from, to } => vec![to.change(from)],
+        Event::NetworkSet { chain, enabled } => vec![network(*chain, *enabled)],
+        Event::AgentCommissioned { policy, label, before: Some(before), .. } => {
+            let names = [("policy", &before.policy, policy), ("label", &before.label, label)];
+            let differ = names.iter().filter(|(_field, from, to)| from != to);
+            differ.map(|(field, from, to)| renamed(field, from, to)).collect()
+        }
+        _of_one_value => Vec::new(),
+    }
+}
+
+fn network(chain: ChainId, enabled: bool) -> Change {
+    let known = networks::by_chain(chain);
+    let word = |on: bool| if on { "enabled" } else { "disabled" }.to_owned();
+    Change {
+        field: Key::NetworkEnabled(chain).to_string(),
+        name: known.map_or_else(|| chain.to_string(), |known| known.title.to_owned()),
+        from: word(!enabled),
+        to: word(enabled),
+        unit: String::new(),
+        loosens: enabled,
+    }
+}
+
+/// Which of two policies or addresses lets an agent do more depends on what they are now.
+fn renamed(field: &str, from: &Name, to: &Name) -> Change {
+    let (from, to) = (from.as_str().to_owned(), to.as_str().to_owned());
+    let name = if field == "label" { "address" } else { field };
+    let (field, name) = (field.to_owned(), name.to_owned());
+    Change { field, name, from, to, unit: String::new(), loosens: true }
+}
+
+fn with_changes(what: String, event: &Event) -> String {
+    match changes(event) {
+        none if none.is_empty() => what,
+        some => format!("{what}: {}", change::told(&some)),
     }
 }
 
@@ -191,6 +230,7 @@ fn check(found: &Check) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bursar_core::settings::Setting;
 
     #[test]
     fn what_the_chain_said_and_what_the_operator_accepted_have_their_words() {
@@ -215,7 +255,8 @@ mod tests {
             assert!(matches!(about, About::Request(about) if about == id));
         }
         assert_eq!(told(&Event::JournalAccepted).0, "journal.accepted");
-        let lan = Event::SettingChanged(Setting::AllowLan(true));
-        assert_eq!(told(&lan).2.as_deref(), Some("server start --allow-lan"));
+        let (from, to) = (Setting::AllowLan(false), Setting::AllowLan(true));
+        let lan = Event::SettingChanged { from, to };
+        assert_eq!(told(&lan).2.as_deref(), Some("server open to the network off -> on"));
     }
 }

@@ -1,0 +1,87 @@
+//! What was changed, told field by field with the old and the new value.
+
+use serde::{Deserialize, Serialize};
+
+/// One field that was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Where answers have it, like `payments.per_request`, or the key of the setting.
+    pub field: String,
+    /// As people name it.
+    pub name: String,
+    pub from: String,
+    pub to: String,
+    /// What both values count, like `USD`; empty if they need no unit.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+    /// It may let somebody do more than before, or takes a protection away.
+    pub loosens: bool,
+}
+
+impl Change {
+    /// `max per payment 10.00 -> 100.00 USD`.
+    pub fn text(&self) -> String {
+        let Self { name, from, to, unit, .. } = self;
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        format!("{name} {from} -> {to}{unit}")
+    }
+}
+
+/// All of them on one line.
+pub fn told(changes: &[Change]) -> String {
+    changes.iter().map(Change::text).collect::<Vec<_>>().join("; ")
+}
+
+/// A switch in words.
+pub(crate) fn switch(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+/// Entries that are told of each list: a line of the journal is for reading, and its frame is bounded.
+const LISTED: usize = 8;
+
+/// An old and a new list. Short ones whole; of long ones what left and what came.
+pub(crate) fn lists(old: &[&str], new: &[&str], none: &str) -> (String, String) {
+    if old.len().max(new.len()) <= LISTED {
+        return (list(old, none), list(new, none));
+    }
+    let without = |all: &[&str], other: &[&str], word: &str| {
+        let gone: Vec<&str> = all.iter().filter(|one| !other.contains(one)).copied().collect();
+        let rest = gone.len().saturating_sub(LISTED);
+        let mut told = format!("{} entries", all.len());
+        if !gone.is_empty() {
+            let named: Vec<&str> = gone.into_iter().take(LISTED).collect();
+            told.push_str(&format!(" {word} {}", named.join(", ")));
+        }
+        if rest > 0 {
+            told.push_str(&format!(" and {rest} more"));
+        }
+        told
+    };
+    (without(old, new, "with"), without(new, old, "now with"))
+}
+
+fn list(entries: &[&str], none: &str) -> String {
+    if entries.is_empty() { none.to_owned() } else { entries.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_tell_what_left_and_what_came() {
+        let names: Vec<String> = (0..40).map(|n| format!("h{n}.example")).collect();
+        let old: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut new = old.clone();
+        new.remove(3);
+        new.push("new.example");
+        let (from, to) = lists(&old, &new, "none");
+        assert_eq!(from, "40 entries with h3.example");
+        assert_eq!(to, "40 entries now with new.example");
+        let (from, to) = lists(&old, &[], "none");
+        assert!(from.ends_with("h7.example and 32 more"), "{from}");
+        assert_eq!(to, "0 entries");
+        assert_eq!(lists(&["a"], &[], "none"), ("a".to_owned(), "none".to_owned()));
+    }
+}

@@ -1,0 +1,137 @@
+//! What tells one policy from another, field by field: the one table of fields, from which also follows
+//! whether a change loosens anything.
+
+use super::{AllowedNetworks, Policy};
+use crate::change::{Change, lists, switch};
+use crate::hosts::HostEntry;
+use crate::money::{Bps, Usd};
+use crate::networks;
+
+impl Policy {
+    /// What `self` changes of `old`, in the order in which answers have the fields.
+    pub fn changes(&self, old: &Policy) -> Vec<Change> {
+        let mut changes = Changes(Vec::new());
+        changes.networks(&old.networks, &self.networks);
+        changes.payments(old, self);
+        changes.trading(old, self);
+        changes.lending(old, self);
+        changes.0
+    }
+}
+
+/// A field's path in answers and its name for people.
+type Field = (&'static str, &'static str);
+
+struct Changes(Vec<Change>);
+
+impl Changes {
+    fn payments(&mut self, old: &Policy, new: &Policy) {
+        let (old, new) = (&old.payments, &new.payments);
+        self.switch(("payments.enabled", "payments"), old.enabled, new.enabled);
+        self.limit(("payments.daily", "max per day"), old.daily, new.daily);
+        self.limit(("payments.per_request", "max per payment"), old.per_request, new.per_request);
+        self.limit(("payments.auto_below", "unasked below"), old.auto_below, new.auto_below);
+        let (allowed, blocked) = (&new.hosts.allowed, &new.hosts.blocked);
+        let was = (&old.hosts.allowed, &old.hosts.blocked);
+        let kept = |new: &[HostEntry], old: &[HostEntry]| old.iter().all(|one| new.contains(one));
+        // An empty list of allowed domains allows all.
+        let opened = !was.0.is_empty() && (allowed.is_empty() || !kept(was.0, allowed));
+        let field = ("payments.allowed_domains", "allowed domains");
+        self.hosts(field, (was.0, allowed), "all", opened);
+        let field = ("payments.blocked_domains", "blocked domains");
+        self.hosts(field, (was.1, blocked), "none", !kept(blocked, was.1));
+    }
+
+    fn trading(&mut self, old: &Policy, new: &Policy) {
+        let (old, new) = (&old.trading, &new.trading);
+        self.switch(("trading.enabled", "trading"), old.enabled, new.enabled);
+        self.limit(("trading.daily", "max traded per day"), old.daily, new.daily);
+        self.limit(("trading.per_trade", "max per trade"), old.per_trade, new.per_trade);
+        let field = ("trading.auto_below", "trades unasked below");
+        self.limit(field, old.auto_below, new.auto_below);
+        let (from, to) = (old.min_native, new.min_native);
+        let texts = (from.as_coins(), to.as_coins());
+        self.field(("trading.min_eth", "stops below"), from != to, texts, "ETH", to < from);
+        let field = ("trading.max_slippage", "max slippage");
+        self.share(field, Some(old.max_slippage), Some(new.max_slippage));
+        let field = ("trading.max_impact", "max price impact");
+        self.share(field, Some(old.max_impact), Some(new.max_impact));
+    }
+
+    fn lending(&mut self, old: &Policy, new: &Policy) {
+        let (old, new) = (&old.lending, &new.lending);
+        self.switch(("lending.enabled", "lending"), old.enabled, new.enabled);
+        self.limit(("lending.max_deposit", "max per deposit"), old.max_deposit, new.max_deposit);
+        self.limit(("lending.max_total", "max lent in all"), old.max_total, new.max_total);
+        self.share(("lending.max_share", "max share lent"), old.max_share, new.max_share);
+        let field = ("lending.auto_below", "lending unasked below");
+        self.limit(field, old.auto_below, new.auto_below);
+        let (from, to) = (old.operations_per_day, new.operations_per_day);
+        let field = ("lending.operations_per_day", "lending operations per day");
+        self.field(field, from != to, (from.to_string(), to.to_string()), "", to > from);
+        let (from, to) = (old.curated_only, new.curated_only);
+        let texts = (switch(from), switch(to));
+        let field = ("lending.curated_only", "curated venues only");
+        self.field(field, from != to, texts, "", from && !to);
+    }
+
+    fn networks(&mut self, old: &AllowedNetworks, new: &AllowedNetworks) {
+        let text = |networks: &AllowedNetworks| match networks {
+            AllowedNetworks::AllEnabled => "all that are on".to_owned(),
+            AllowedNetworks::Only(chains) if chains.is_empty() => "none".to_owned(),
+            AllowedNetworks::Only(chains) => {
+                let name = |chain| {
+                    networks::by_chain(chain)
+                        .map_or_else(|| chain.to_string(), |row| row.title.to_owned())
+                };
+                chains.iter().map(|chain| name(*chain)).collect::<Vec<_>>().join(", ")
+            }
+        };
+        let texts = (text(old), text(new));
+        self.field(("networks", "networks"), old != new, texts, "", new.reaches_beyond(old));
+    }
+
+    fn hosts(
+        &mut self,
+        field: Field,
+        (old, new): (&[HostEntry], &[HostEntry]),
+        none: &str,
+        loosens: bool,
+    ) {
+        let (from, to) = (texts(old), texts(new));
+        self.field(field, old != new, lists(&from, &to, none), "", loosens);
+    }
+
+    fn switch(&mut self, field: Field, old: bool, new: bool) {
+        self.field(field, old != new, (switch(old), switch(new)), "", new && !old);
+    }
+
+    fn limit(&mut self, field: Field, old: Usd, new: Usd) {
+        self.field(field, old != new, (old.to_string(), new.to_string()), "USD", new > old);
+    }
+
+    /// Without one there is no such limit.
+    fn share(&mut self, field: Field, old: Option<Bps>, new: Option<Bps>) {
+        let text = |share: Option<Bps>| share.map_or("none".to_owned(), |share| share.to_string());
+        let most = |share: Option<Bps>| share.unwrap_or(Bps(u16::MAX));
+        self.field(field, old != new, (text(old), text(new)), "", most(new) > most(old));
+    }
+
+    fn field(
+        &mut self,
+        (field, name): Field,
+        differs: bool,
+        (from, to): (String, String),
+        unit: &str,
+        loosens: bool,
+    ) {
+        if differs {
+            let (field, name, unit) = (field.to_owned(), name.to_owned(), unit.to_owned());
+            self.0.push(Change { field, name, from, to, unit, loosens });
+        }
+    }
+}
+
+fn texts(entries: &[HostEntry]) -> Vec<&str> {
+    entries.iter().map(HostEntry::as_str).collect()
+}
