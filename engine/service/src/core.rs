@@ -536,6 +536,7 @@ fn damaged(error: &JournalError) -> Fault {
     Fault::because(Code::JournalDamaged, format!("{error}."))
 }
 
-fn fault(refusal: &Refusal) -> Fault {
+/// What a caller is told of a refusal.
+pub(crate) fn fault(refusal: &Refusal) -> Fault {
     Fault::because(refusal.code, refusal.sentence())
 }

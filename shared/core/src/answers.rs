@@ -10,6 +10,7 @@ mod settings;
 use serde::{Deserialize, Serialize};
 
 use crate::card::Card;
+use crate::change::Change;
 use crate::fault::Fault;
 use crate::policy::{AllowedNetworks, Policy};
 
@@ -147,6 +148,9 @@ pub struct PolicyAnswer {
     pub payments: PaymentPolicyAnswer,
     pub trading: TradingPolicyAnswer,
     pub lending: LendingPolicyAnswer,
+    /// What the command has just changed of it; empty if it was so already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<Change>>,
 }
 
 /// What `policy test` found.
@@ -241,6 +245,7 @@ impl PolicyAnswer {
                 operations_per_day: lending.operations_per_day,
                 curated_only: lending.curated_only,
             },
+            changes: None,
         }
     }
 }

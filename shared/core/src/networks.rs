@@ -266,5 +266,12 @@ pub fn by_name(name: &str) -> Option<&'static Network> {
     by_text(name).or_else(|| NETWORKS.iter().find(|row| row.title.eq_ignore_ascii_case(name)))
 }
 
+/// All of them, in the order in which one is chosen where nobody named any: the one on which most merchants
+/// ask to be paid comes first.
+pub fn usual_first() -> impl Iterator<Item = &'static Network> {
+    let usual = |row: &&Network| row.chain == ChainId(8453);
+    NETWORKS.iter().filter(usual).chain(NETWORKS.iter().filter(move |row| !usual(row)))
+}
+
 #[cfg(test)]
 mod tests;

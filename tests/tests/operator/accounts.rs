@@ -59,8 +59,9 @@ async fn a_deleted_agent_is_unknown_at_once_and_keeps_its_history() {
         let ask = hired.ask(engine.now_s(), &offer(2_000_000, 1), url);
         let (status, held) = engine.post("/sign", &ask).await;
         assert_eq!(status, 202, "{held}");
-        let refused = operator.refused(&format!("agent delete {auth}")).await;
-        assert_eq!(refused.code, Code::InUse);
+        let early = operator.outcome(&format!("agent delete {auth}")).await;
+        assert_eq!(early.reply.result.map_err(|fault| fault.code), Err(Code::InUse));
+        assert_eq!(early.prompts, [], "nobody types a name for what will be refused");
         operator.must(&format!("deny {}", held["request_id"].as_str().unwrap())).await;
         let deleted = operator.outcome(&format!("agent delete {auth}")).await;
         assert!(matches!(deleted.prompts[..], [Prompt::TypeName { .. }]), "{:?}", deleted.prompts);
@@ -191,8 +192,8 @@ async fn limits_that_undo_each_other_are_pointed_at() {
     ] {
         let reply = operator.outcome(line).await.reply;
         assert!(reply.result.is_ok(), "{line}");
-        let codes: Vec<_> = reply.warnings.iter().map(|warning| warning.code.as_str()).collect();
-        assert_eq!(codes, vec!["LIMIT_WITHOUT_EFFECT"; warnings], "{line}");
+        let doubts = reply.warnings.iter().filter(|warning| warning.code == "LIMIT_WITHOUT_EFFECT");
+        assert_eq!(doubts.count(), warnings, "{line}");
     }
 }
 

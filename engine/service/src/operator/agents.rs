@@ -7,13 +7,14 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{AgentOrder, AuthMode};
 use bursar_core::ids::{AgentId, Name};
-use bursar_domain::Action;
 use bursar_domain::agents::{Agent, Credential};
+use bursar_domain::{Action, Command, decide};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::{Done, act, describe, wallet};
 use crate::control::Dialogue;
+use crate::core;
 use crate::engine::{Shared, blocking};
 
 pub(super) async fn run(
@@ -100,13 +101,30 @@ async fn delete(
     confirm: Option<String>,
     dialogue: &mut Dialogue,
 ) -> Result<Done, Fault> {
+    // What would be refused anyway is refused before anybody types a name for it.
+    let deletion = Action::DeleteAgent { agent: agent.id.clone() };
+    let view = engine.core.view();
+    let asked = Command {
+        moment: engine.core.now(),
+        unlocked: engine.vault.is_unlocked(),
+        trusted: view.untrusted.is_none(),
+        action: deletion.clone(),
+    };
+    decide(&view.state, &asked).map_err(|refusal| core::fault(&refusal))?;
+    let works =
+        agent.commission.as_ref().map_or("It has no policy and no address.".to_owned(), |given| {
+            format!("It pays from {} under policy {}.", given.label, given.policy)
+        });
     let lines = vec![
         format!("agent {} ({})", agent.id, agent.name),
-        "Its credentials end at once. What it did stays in the history.".to_owned(),
+        works,
+        "No request of it waits. Its credentials end at once, for good.".to_owned(),
+        "What it did stays in the history; what was signed for it can still be redeemed until it lapses."
+            .to_owned(),
     ];
     super::type_name(dialogue, lines, agent.name.as_str(), confirm).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
-    act(engine, Action::DeleteAgent { agent: agent.id.clone() }).await?;
+    act(engine, deletion).await?;
     // Slips of the others went stale with it.
     wallet::reissue(engine).await;
     let (vault, id) = (Arc::clone(&engine.vault), agent.id.clone());

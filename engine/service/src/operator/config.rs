@@ -40,6 +40,7 @@ pub(super) async fn run(engine: &Arc<Shared>, order: ConfigOrder) -> Result<Done
 pub(super) async fn set(engine: &Arc<Shared>, key: Key, words: &[String]) -> Result<Done, Fault> {
     let given = values::Given::read(key, words);
     let given = given.map_err(|why| Fault::because(Code::BadInput, format!("{key}: {why}.")))?;
+    let (was, _missing) = Told::now(engine).value(key, false);
     match (key, &given) {
         (Key::Rate, values::Given::Number(0)) => {
             act(engine, Action::Set(Setting::RateLimitOff(true))).await?;
@@ -61,8 +62,12 @@ pub(super) async fn set(engine: &Arc<Shared>, key: Key, words: &[String]) -> Res
             }
         },
     }
-    let answer = Answer::Setting(Told::now(engine).setting(key, false));
-    Ok(Done { answer, warnings: warnings(engine, key).await, secret: None })
+    let answer = SettingAnswer { was: Some(was), ..Told::now(engine).setting(key, false) };
+    Ok(Done {
+        answer: Answer::Setting(answer),
+        warnings: warnings(engine, key).await,
+        secret: None,
+    })
 }
 
 async fn set_in_file(engine: &Arc<Shared>, key: Key, given: &values::Given) -> Result<(), Fault> {
@@ -145,6 +150,7 @@ impl Told {
             key: key.to_string(),
             value_unknown_reason: value.is_null().then(|| missing.to_owned()),
             value,
+            was: None,
             source: self.source(key).to_owned(),
             default: row.default.to_owned(),
             help: row.help.to_owned(),

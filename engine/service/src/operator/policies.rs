@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use bursar_core::answers::{Answer, RehearsalAnswer, Warning};
+use bursar_core::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
+use bursar_core::change::{self, Change};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::PolicyOrder;
 use bursar_core::hosts;
 use bursar_core::ids::Name;
 use bursar_core::money::Usd;
-use bursar_core::networks::{self, NETWORKS, Network};
+use bursar_core::networks::{self, Network};
 use bursar_core::policy::Policy;
 use bursar_domain::Action;
 use bursar_domain::agents::PolicyRecord;
@@ -34,15 +35,22 @@ pub(super) async fn run(engine: &Arc<Shared>, order: PolicyOrder) -> Result<Done
         }
         PolicyOrder::Create { name, options } => {
             let policy = Box::new(options.apply(&Policy::default()));
-            let warnings = doubts(&policy);
+            let mut warnings = doubts(&policy);
+            warnings.extend(idle(&policy.changes(&Policy::default())));
             act(engine, Action::CreatePolicy { name: name.clone(), policy }).await?;
             Ok(Done { warnings, ..show(engine, &name)? })
         }
         PolicyOrder::Edit { name, options } => {
-            let policy = Box::new(options.apply(&find(engine, &name)?.policy));
-            let warnings = doubts(&policy);
+            let before = find(engine, &name)?;
+            let policy = Box::new(options.apply(&before.policy));
+            let changes = policy.changes(&before.policy);
+            let mut warnings = doubts(&policy);
+            warnings.extend(idle(&changes));
             act(engine, Action::EditPolicy { name: name.clone(), policy }).await?;
-            Ok(Done { warnings, ..show(engine, &name)? })
+            let mut now = told(engine, &name)?;
+            warnings.extend(loosened(&changes, now.agents));
+            now.changes = Some(changes);
+            Ok(Done { answer: Answer::Policy(now), warnings, secret: None })
         }
         PolicyOrder::Delete { name } => {
             act(engine, Action::DeletePolicy { name: name.clone() }).await?;
@@ -68,6 +76,37 @@ fn doubts(policy: &Policy) -> Vec<Warning> {
     doubts
 }
 
+/// Who may do more from now on is told so: a slip of the finger looks like any other edit.
+fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
+    let looser: Vec<Change> = changes.iter().filter(|change| change.loosens).cloned().collect();
+    if looser.is_empty() {
+        return None;
+    }
+    let whom = match agents {
+        0 => "agents that get this policy".to_owned(),
+        1 => "its agent".to_owned(),
+        more => format!("its {more} agents"),
+    };
+    let message =
+        format!("This is looser than before, for {whom} at once: {}.", change::told(&looser));
+    Some(Warning { code: "LOOSENED".to_owned(), message })
+}
+
+/// Limits of lanes that this program does not have are kept for one that does.
+fn idle(changes: &[Change]) -> Option<Warning> {
+    let of_no_lane = |change: &&Change| {
+        change.field.starts_with("trading.") || change.field.starts_with("lending.")
+    };
+    let idle: Vec<Change> = changes.iter().filter(of_no_lane).cloned().collect();
+    if idle.is_empty() {
+        return None;
+    }
+    let told = change::told(&idle);
+    let message =
+        format!("This version neither trades nor lends, so nothing follows yet from {told}.");
+    Some(Warning { code: "NO_LANE_YET".to_owned(), message })
+}
+
 /// Asks the rules about a payment that nobody asked for.
 fn rehearse(
     engine: &Shared,
@@ -85,7 +124,7 @@ fn rehearse(
             let message = format!("{name} is not a network Bursar knows: see `network list`.");
             Fault::because(Code::NothingFound, message)
         })?,
-        None => NETWORKS.iter().find(allowed).ok_or(Fault::new(Code::NetworkDisabled))?,
+        None => networks::usual_first().find(allowed).ok_or(Fault::new(Code::NetworkDisabled))?,
     };
     let url = domain.as_ref().map(|domain| format!("https://{domain}/"));
     if url.as_deref().is_some_and(|url| hosts::host_of(url).is_err()) {
@@ -117,8 +156,12 @@ fn rehearse(
 }
 
 fn show(engine: &Shared, name: &Name) -> Result<Done, Fault> {
+    Ok(Answer::Policy(told(engine, name)?).into())
+}
+
+fn told(engine: &Shared, name: &Name) -> Result<PolicyAnswer, Fault> {
     let record = find(engine, name)?;
-    Ok(Answer::Policy(describe::policy(&engine.core.view().state, &record)).into())
+    Ok(describe::policy(&engine.core.view().state, &record))
 }
 
 fn find(engine: &Shared, name: &Name) -> Result<Arc<PolicyRecord>, Fault> {

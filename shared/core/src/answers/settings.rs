@@ -12,6 +12,9 @@ pub struct SettingAnswer {
     pub value: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value_unknown_reason: Option<String>,
+    /// What it was until the command that has just set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was: Option<Value>,
     /// `default`, `file`, `environment`, `argument` or `journal`.
     pub source: String,
     /// In words.

@@ -42,7 +42,7 @@ pub enum PolicyOrder {
         /// The domain that is paid.
         #[arg(long)]
         domain: Option<String>,
-        /// The network [default: the first that is on and that the policy allows].
+        /// The network [default: Base if it is on and the policy allows it, else the first such one].
         #[arg(long)]
         network: Option<String>,
     },
@@ -104,6 +104,10 @@ impl FromStr for HostList {
     }
 }
 
+/// Over the options of lanes that are stored and have no effect yet.
+const TRADING: &str = "Trading (kept for later: this version does not trade)";
+const LENDING: &str = "Lending (kept for later: this version does not lend)";
+
 /// The fields of a policy that a command sets. Amounts are dollars, 0 means none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(default)]
@@ -133,50 +137,50 @@ pub struct PolicyOptions {
     #[arg(long)]
     pub payments: bool,
     /// Allow swaps.
-    #[arg(long, conflicts_with = "no_trading")]
+    #[arg(long, conflicts_with = "no_trading", help_heading = TRADING)]
     pub trading: bool,
     #[arg(long, hide = true)]
     pub no_trading: bool,
     /// Most that may be swapped in a day [default: 500].
-    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = TRADING)]
     pub trade_daily: Option<Usd>,
     /// Most that one swap may be [default: 100].
-    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = TRADING)]
     pub trade_max: Option<Usd>,
     /// Swaps below it execute without asking [default: 0].
-    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = TRADING)]
     pub trade_auto: Option<Usd>,
     /// Swaps stop while the ETH balance is below it [default: 0.0001].
-    #[arg(long, value_name = "ETH", value_parser = Wei::parse_coins)]
+    #[arg(long, value_name = "ETH", value_parser = Wei::parse_coins, help_heading = TRADING)]
     pub min_eth: Option<Wei>,
     /// Largest drift of a fill from our quote [default: 3].
-    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, help_heading = TRADING)]
     pub max_slip: Option<Bps>,
     /// Largest price impact, fee included, before you are asked [default: 5].
-    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, help_heading = TRADING)]
     pub max_impact: Option<Bps>,
     /// Allow lending.
-    #[arg(long, conflicts_with = "no_lending")]
+    #[arg(long, conflicts_with = "no_lending", help_heading = LENDING)]
     pub lending: bool,
     #[arg(long, hide = true)]
     pub no_lending: bool,
     /// Most that one deposit may be [default: 100].
-    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
     pub lending_max: Option<Usd>,
     /// Most that may be lent at once [default: 500].
-    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
     pub lending_total: Option<Usd>,
     /// Lending below it executes without asking [default: 0].
-    #[arg(long, value_name = "USD", value_parser = Usd::parse)]
+    #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
     pub lending_auto: Option<Usd>,
     /// Most that may be lent, as a share of what is liquid and lent.
-    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, help_heading = LENDING)]
     pub lending_percent: Option<Bps>,
     /// Lending operations a day [default: 20].
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", help_heading = LENDING)]
     pub lending_ops: Option<u32>,
     /// Lend to venues outside the curated list too.
-    #[arg(long, conflicts_with = "restrict")]
+    #[arg(long, conflicts_with = "restrict", help_heading = LENDING)]
     pub no_restrict: bool,
     #[arg(long, hide = true)]
     pub restrict: bool,

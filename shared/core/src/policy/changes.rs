@@ -30,7 +30,7 @@ impl Changes {
         self.switch(("payments.enabled", "payments"), old.enabled, new.enabled);
         self.limit(("payments.daily", "max per day"), old.daily, new.daily);
         self.limit(("payments.per_request", "max per payment"), old.per_request, new.per_request);
-        self.limit(("payments.auto_below", "unasked below"), old.auto_below, new.auto_below);
+        self.limit(("payments.auto_below", "automatic below"), old.auto_below, new.auto_below);
         let (allowed, blocked) = (&new.hosts.allowed, &new.hosts.blocked);
         let was = (&old.hosts.allowed, &old.hosts.blocked);
         let kept = |new: &[HostEntry], old: &[HostEntry]| old.iter().all(|one| new.contains(one));
@@ -47,7 +47,7 @@ impl Changes {
         self.switch(("trading.enabled", "trading"), old.enabled, new.enabled);
         self.limit(("trading.daily", "max traded per day"), old.daily, new.daily);
         self.limit(("trading.per_trade", "max per trade"), old.per_trade, new.per_trade);
-        let field = ("trading.auto_below", "trades unasked below");
+        let field = ("trading.auto_below", "trades automatic below");
         self.limit(field, old.auto_below, new.auto_below);
         let (from, to) = (old.min_native, new.min_native);
         let texts = (from.as_coins(), to.as_coins());
@@ -64,7 +64,7 @@ impl Changes {
         self.limit(("lending.max_deposit", "max per deposit"), old.max_deposit, new.max_deposit);
         self.limit(("lending.max_total", "max lent in all"), old.max_total, new.max_total);
         self.share(("lending.max_share", "max share lent"), old.max_share, new.max_share);
-        let field = ("lending.auto_below", "lending unasked below");
+        let field = ("lending.auto_below", "lending automatic below");
         self.limit(field, old.auto_below, new.auto_below);
         let (from, to) = (old.operations_per_day, new.operations_per_day);
         let field = ("lending.operations_per_day", "lending operations per day");

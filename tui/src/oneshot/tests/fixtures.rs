@@ -18,6 +18,7 @@ pub(crate) fn notices(value: &str) -> SettingAnswer {
         key: "console.notify".into(),
         value: value.into(),
         value_unknown_reason: None,
+        was: None,
         source: "file".into(),
         default: "all".into(),
         help: String::new(),

@@ -76,6 +76,7 @@ pub(crate) fn setting(key: &str, value: serde_json::Value, source: &str) -> Sett
         key: key.into(),
         value_unknown_reason: value.is_null().then(|| "none is set".into()),
         value,
+        was: None,
         source: source.into(),
         default: row.default.into(),
         help: row.help.into(),

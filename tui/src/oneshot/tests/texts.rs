@@ -63,10 +63,16 @@ async fn policies() {
     wide.agents = 2;
     wide.payments.auto_below = "0.00".into();
     wide.payments.allowed_domains.clear();
-    wide.lending.max_share = Some("10%".into());
-    wide.lending.curated_only = false;
+    wide.trading.enabled = true;
     wide.networks.clear();
     shown("policy_wide", "policy show wide", Answer::Policy(wide.clone())).await;
+    let mut old = bursar_core::policy::Policy::default();
+    let new = old.clone();
+    old.payments.per_request = bursar_core::money::Usd::dollars(1);
+    let edited = PolicyAnswer { changes: Some(new.changes(&old)), ..policy() };
+    shown("policy_edited", "policy edit 'small spender' --txn 10", Answer::Policy(edited)).await;
+    let same = PolicyAnswer { changes: Some(vec![]), ..policy() };
+    shown("policy_unchanged", "policy edit 'small spender' --txn 10", Answer::Policy(same)).await;
     shown("policies_none", "policy list", Answer::Policies { policies: vec![] }).await;
     let policies = vec![policy(), PolicyAnswer { name: "wide".into(), ..wide }];
     shown("policies", "policy list", Answer::Policies { policies }).await;
@@ -123,7 +129,8 @@ async fn activity() {
 async fn settings_and_where_they_come_from() {
     let one = setting("server.listen", serde_json::json!("127.0.0.1:9402"), "default");
     shown("setting", "config get server.listen", Answer::Setting(one.clone())).await;
-    let changed = SettingAnswer { source: "file".into(), ..one };
+    let was = Some("127.0.0.1:9403".into());
+    let changed = SettingAnswer { was, source: "file".into(), ..one };
     let mut reply = ok(Answer::Setting(changed));
     let message = "The agent server keeps the value that it was started with.".to_owned();
     reply.warnings.push(Warning { code: "RESTART_SERVER".into(), message });

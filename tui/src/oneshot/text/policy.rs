@@ -1,8 +1,6 @@
-//! Policies: every field of one, the limits of many.
+//! Policies: all of one that has an effect, the limits of many.
 
-use bursar_core::answers::{
-    LendingPolicyAnswer, PolicyAnswer, RehearsalAnswer, TradingPolicyAnswer,
-};
+use bursar_core::answers::{PolicyAnswer, RehearsalAnswer};
 
 use crate::oneshot::sheet::{Sheet, count, foreign, word};
 use crate::wording;
@@ -14,14 +12,15 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     };
     let payments = &policy.payments;
     let all = if policy.all_enabled { "all that are on: " } else { "" };
-    let mut rows = vec![
+    let mut rows = changed(policy);
+    rows.extend([
         ("policy", format!("{}, version {}, {used}", policy.name, policy.version)),
         ("networks", format!("{all}{}", list(&policy.networks, "none"))),
         ("payments", switch(payments.enabled)),
         (
             "  limits",
             format!(
-                "{} USD a day, {} a request, {}",
+                "{} USD a day, {} a payment, {}",
                 payments.daily,
                 payments.per_request,
                 automatic(&payments.auto_below)
@@ -29,9 +28,9 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
         ),
         ("  domains", list(&payments.allowed_domains, "all that are not blocked")),
         ("  blocked", list(&payments.blocked_domains, "none")),
-    ];
-    rows.extend(trading(&policy.trading));
-    rows.extend(lending(&policy.lending));
+        ("trading", no_lane(policy.trading.enabled, "trades")),
+        ("lending", no_lane(policy.lending.enabled, "lends")),
+    ]);
     to.rows(&rows);
     if policy.agents == 0 {
         let command = format!("bursar agent commission <agent> {} <label>", word(&policy.name));
@@ -39,47 +38,18 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
     }
 }
 
-fn trading(trading: &TradingPolicyAnswer) -> [(&'static str, String); 3] {
-    [
-        ("trading", switch(trading.enabled)),
-        (
-            "  limits",
-            format!(
-                "{} USD a day, {} a swap, {}",
-                trading.daily,
-                trading.per_trade,
-                automatic(&trading.auto_below)
-            ),
-        ),
-        (
-            "  guards",
-            format!(
-                "at least {} ETH left, slippage up to {}, asks above {} price impact",
-                trading.min_eth, trading.max_slippage, trading.max_impact
-            ),
-        ),
-    ]
+/// Only after an edit.
+fn changed(policy: &PolicyAnswer) -> Vec<(&'static str, String)> {
+    match &policy.changes {
+        None => Vec::new(),
+        Some(none) if none.is_empty() => vec![("changed", "nothing: it was so already".to_owned())],
+        Some(changes) => changes.iter().map(|change| ("changed", change.text())).collect(),
+    }
 }
 
-fn lending(lending: &LendingPolicyAnswer) -> [(&'static str, String); 3] {
-    let share = match &lending.max_share {
-        Some(share) => format!(" (or {share}, if that is less)"),
-        None => String::new(),
-    };
-    let venues = if lending.curated_only { "curated venues only" } else { "any venue" };
-    [
-        ("lending", switch(lending.enabled)),
-        (
-            "  limits",
-            format!(
-                "{} USD a deposit, {} in all{share}, {}",
-                lending.max_deposit,
-                lending.max_total,
-                automatic(&lending.auto_below)
-            ),
-        ),
-        ("  guards", format!("{} operations a day, {venues}", lending.operations_per_day)),
-    ]
+/// Its limits are kept and have no effect, so they are not told as if they had.
+fn no_lane(on: bool, does: &str) -> String {
+    format!("{}, without effect: this version never {does}", switch(on))
 }
 
 pub(super) fn policies(to: &mut Sheet, policies: &[PolicyAnswer]) {
@@ -100,12 +70,9 @@ pub(super) fn policies(to: &mut Sheet, policies: &[PolicyAnswer]) {
             } else {
                 format!("below {}", policy.payments.auto_below)
             },
-            switch(policy.trading.enabled),
-            switch(policy.lending.enabled),
         ]
     };
-    let head =
-        ["POLICY", "VERSION", "AGENTS", "PAYMENTS", "DAY", "REQUEST", "AUTO", "TRADING", "LENDING"];
+    let head = ["POLICY", "VERSION", "AGENTS", "PAYMENTS", "DAY", "PAYMENT", "AUTOMATIC"];
     to.table(head, &policies.iter().map(row).collect::<Vec<_>>());
 }
 

@@ -7,13 +7,17 @@ use super::Context;
 use crate::oneshot::sheet::Sheet;
 
 pub(super) fn setting(to: &mut Sheet, setting: &SettingAnswer, context: Context<'_>) {
-    to.rows(&[
-        ("key", setting.key.clone()),
-        ("value", value(setting)),
+    let mut rows = vec![("key", setting.key.clone()), ("value", value(&setting.value))];
+    if let Some(was) = &setting.was {
+        let same = *was == setting.value;
+        rows.push(("was", if same { "the same".to_owned() } else { value(was) }));
+    }
+    rows.extend([
         ("from", setting.source.clone()),
         ("default", setting.default.clone()),
         ("about", setting.help.clone()),
     ]);
+    to.rows(&rows);
     if context.command == "config.get" {
         to.next("Change it with", &format!("bursar config set {} <value>", setting.key));
     } else {
@@ -22,14 +26,15 @@ pub(super) fn setting(to: &mut Sheet, setting: &SettingAnswer, context: Context<
 }
 
 pub(super) fn settings(to: &mut Sheet, settings: &[SettingAnswer]) {
-    let row =
-        |setting: &SettingAnswer| [setting.key.clone(), setting.source.clone(), value(setting)];
+    let row = |setting: &SettingAnswer| {
+        [setting.key.clone(), setting.source.clone(), value(&setting.value)]
+    };
     to.table(["KEY", "FROM", "VALUE"], &settings.iter().map(row).collect::<Vec<_>>());
     to.next("About one", "bursar config get <key>   change it: bursar config set <key> <value>");
 }
 
-fn value(setting: &SettingAnswer) -> String {
-    match &setting.value {
+fn value(value: &Value) -> String {
+    match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),
         Value::Array(list) if list.is_empty() => "none".to_owned(),

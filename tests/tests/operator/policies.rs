@@ -1,0 +1,90 @@
+//! Policies: what an edit changed, what is kept without effect, and a rehearsal on a sensible network.
+
+use bursar_core::answers::{Answer, PolicyAnswer, RehearsalAnswer, Warning};
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::operator::{Expect, Operator};
+
+async fn edited(operator: &mut Operator, line: &str) -> (PolicyAnswer, Vec<Warning>) {
+    let reply = operator.outcome(line).await.reply;
+    match reply.result {
+        Ok(Answer::Policy(policy)) => (policy, reply.warnings),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn texts(policy: &PolicyAnswer) -> Vec<String> {
+    policy.changes.as_ref().expect("an edit").iter().map(|change| change.text()).collect()
+}
+
+#[tokio::test]
+async fn an_edit_answers_what_it_changed_and_says_plainly_what_is_looser() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 100 --txn 10").await;
+    engine.hire("bot", "bearer").await;
+    let mut operator = engine.operator();
+    let (policy, warnings) = edited(&mut operator, "policy edit p --txn 100 --day 50").await;
+    assert_eq!(
+        texts(&policy),
+        ["max per day 100.00 -> 50.00 USD", "max per payment 10.00 -> 100.00 USD"]
+    );
+    let looser = warnings.iter().find(|warning| warning.code == "LOOSENED").unwrap();
+    assert_eq!(
+        looser.message,
+        "This is looser than before, for its agent at once: max per payment 10.00 -> 100.00 USD."
+    );
+    let (policy, warnings) = edited(&mut operator, "policy edit p --txn 5").await;
+    assert_eq!(texts(&policy), ["max per payment 100.00 -> 5.00 USD"]);
+    assert_eq!(warnings, [], "tightening needs no warning");
+    let (policy, _none) = edited(&mut operator, "policy edit p --txn 5").await;
+    assert_eq!(policy.changes, Some(Vec::new()));
+    let (policy, _none) = edited(&mut operator, "policy show p").await;
+    assert_eq!(policy.changes, None);
+}
+
+#[tokio::test]
+async fn a_limit_of_a_lane_that_is_not_there_is_kept_and_said_to_do_nothing() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 100 --txn 10").await;
+    let mut operator = engine.operator();
+    for line in ["policy edit p --trading --lending-max 7", "policy create q --trade-max 7"] {
+        let (_policy, warnings) = edited(&mut operator, line).await;
+        assert!(warnings.iter().any(|warning| warning.code == "NO_LANE_YET"), "{warnings:?}");
+    }
+    let (policy, _warnings) = edited(&mut operator, "policy show p").await;
+    assert!(policy.trading.enabled && policy.lending.max_deposit == "7.00");
+}
+
+async fn rehearsed(operator: &mut Operator, line: &str) -> RehearsalAnswer {
+    match operator.must(line).await {
+        Answer::Rehearsal(told) => told,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_rehearsal_without_a_network_is_on_base_where_that_may_be() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 100 --txn 10").await;
+    let mut operator = engine.operator();
+    operator.must("policy create rhc --networks 4663").await;
+    assert_eq!(rehearsed(&mut operator, "policy test p 1").await.network, "Base");
+    assert_eq!(rehearsed(&mut operator, "policy test rhc 1").await.network, "Robinhood Chain");
+    operator.must("network disable base").await;
+    assert_eq!(rehearsed(&mut operator, "policy test p 1").await.network, "Robinhood Chain");
+}
+
+/// A word on the old value too, so that a slip is seen at once.
+#[tokio::test]
+async fn a_setting_that_is_set_answers_what_it_was() {
+    let engine = TestEngine::start(Setup::default()).await;
+    let mut operator = engine.operator();
+    engine.furnish("--day 1").await;
+    for (line, was) in [
+        ("config set payments.max_validity 1200", Some(3600.into())),
+        ("config set payments.max_validity 1200", Some(1200.into())),
+        ("config get payments.max_validity", None),
+    ] {
+        let Answer::Setting(setting) = operator.must(line).await else { panic!() };
+        assert_eq!((setting.was, setting.value), (was, 1200.into()), "{line}");
+    }
+}
