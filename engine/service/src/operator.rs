@@ -15,6 +15,7 @@ mod history;
 mod policies;
 mod requests;
 mod server;
+mod silence;
 pub(crate) mod wallet;
 
 use std::sync::Arc;

@@ -250,17 +250,19 @@ async fn a_balance_that_nobody_tells_is_unknown_with_the_reason() {
     let id = stage.hold(BASE, PAY_TO).await;
     let card = stage.card(&id).await;
     assert_eq!(card.balance, None);
-    let why = "No endpoint is set for this network.";
+    let why = "No endpoint is set for Base: `network rpc 8453 <url>`.";
     assert_eq!(card.balance_unknown_reason.as_deref(), Some(why));
     assert!(card.lines().contains(&format!("balance    unknown: {why}")));
 
     let (chain, setup) = purse(5_000_000);
     chain.gate.forget_permits(tokio::sync::Semaphore::MAX_PERMITS);
-    let mut stage = Stage::new(setup).await;
+    let settings = "[networks.8453]\nrpc = [\"https://node.example/v2/PRIVATE?key=PRIVATE\"]\n";
+    let mut stage = Stage::new(Setup { settings, ..setup }).await;
     let id = stage.hold(BASE, PAY_TO).await;
     let card = stage.card(&id).await;
     assert_eq!(card.balance, None);
-    let why = "The network did not answer in time.";
+    // Whom the wallet asks is told, and nothing of the URL that may be a key.
+    let why = "Base did not answer in time (asked https://node.example:443).";
     assert_eq!(card.balance_unknown_reason.as_deref(), Some(why));
     // Nothing that decides waits for it, and what it says once it speaks is told.
     stage.must(&format!("approve {id} --yes")).await;

@@ -8,6 +8,7 @@ mod doctor;
 mod engine;
 mod history;
 mod policy;
+mod receipt;
 mod request;
 mod settings;
 mod wallet;
@@ -51,7 +52,7 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::History(history) => history::history(to, history),
         Answer::Activity(activity) => activity::activity(to, activity),
         Answer::Exported(exported) => history::exported(to, exported),
-        Answer::Receipt(receipt) => history::receipt(to, receipt),
+        Answer::Receipt(receipt) => receipt::receipt(to, receipt),
         Answer::Setting(setting) => settings::setting(to, setting, context),
         Answer::Settings { settings } => settings::settings(to, settings),
         Answer::Doctor { checks } => doctor::checks(to, checks),

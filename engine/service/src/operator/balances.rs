@@ -13,7 +13,8 @@ use bursar_core::networks::{NETWORKS, Network, by_text};
 use futures::StreamExt;
 use futures::stream;
 
-use super::Done;
+use super::{Done, silence};
+use crate::config::Config;
 use crate::engine::Shared;
 use crate::funds::{Held, NetworkFunds};
 
@@ -29,15 +30,17 @@ pub(super) async fn run(engine: &Arc<Shared>, order: BalancesOrder) -> Result<Do
         async move { (label, address, engine.funds.of(address, networks).await) }
     });
     let found: Vec<_> = stream::iter(lookups).buffered(AT_ONCE).collect().await;
+    let config = engine.settings.get();
     let all = || found.iter().flat_map(|(_label, _address, funds)| funds);
     if all().next().is_some() && !all().any(|on| on.tells_anything()) {
-        return Err(nothing_known(all().map(Arc::as_ref)));
+        return Err(nothing_known(all().map(Arc::as_ref), &config));
     }
     let mut room = FUNDS_FOREIGN_TOKENS;
+    let config = &config;
     let addresses = found.iter().map(|(label, address, funds)| HoldingsAnswer {
         label: label.as_str().to_owned(),
         address: address.to_checksum(None),
-        networks: funds.iter().map(|on| network(on, &mut room)).collect(),
+        networks: funds.iter().map(|on| network(on, config, &mut room)).collect(),
     });
     Ok(Answer::Balances { addresses: addresses.collect() }.into())
 }
@@ -76,11 +79,11 @@ fn addresses(engine: &Shared, named: Option<&Name>) -> Result<Vec<(Name, Address
 }
 
 /// One reason for each network: it is the same for every address.
-fn nothing_known<'a>(all: impl Iterator<Item = &'a NetworkFunds>) -> Fault {
+fn nothing_known<'a>(all: impl Iterator<Item = &'a NetworkFunds>, config: &Config) -> Fault {
     let mut reasons: Vec<String> = Vec::new();
     for on in all {
-        let why = on.failure().map_or("", |why| why.text());
-        let reason = format!("{}: {why}", on.network.title);
+        let why = on.failure().map(|why| silence::reason(why, on.network, config));
+        let reason = why.unwrap_or_default();
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }
@@ -90,7 +93,7 @@ fn nothing_known<'a>(all: impl Iterator<Item = &'a NetworkFunds>) -> Fault {
 }
 
 /// `room` is how many tokens of explorers still fit into the answer.
-fn network(on: &NetworkFunds, room: &mut usize) -> NetworkHoldingsAnswer {
+fn network(on: &NetworkFunds, config: &Config, room: &mut usize) -> NetworkHoldingsAnswer {
     let mut left_out = 0usize;
     let listed = on.held.iter().filter(|held| {
         if held.is_verified() {
@@ -101,7 +104,7 @@ fn network(on: &NetworkFunds, room: &mut usize) -> NetworkHoldingsAnswer {
         left_out = left_out.saturating_add(usize::from(!fits));
         fits
     });
-    let balances = listed.map(balance).collect();
+    let balances = listed.map(|held| balance(held, on.network, config)).collect();
     let incomplete = match left_out {
         0 => on.incomplete.map(str::to_owned),
         more => Some(format!("{more} more tokens are not shown: name one address and network.")),
@@ -111,19 +114,20 @@ fn network(on: &NetworkFunds, room: &mut usize) -> NetworkHoldingsAnswer {
         caip2: on.network.caip2(),
         name: on.network.title.to_owned(),
         balances,
-        error: on.failure().map(|why| why.text().to_owned()),
+        error: on.failure().map(|why| silence::reason(why, on.network, config)),
         incomplete,
     }
 }
 
-fn balance(held: &Held) -> BalanceAnswer {
+fn balance(held: &Held, network: &Network, config: &Config) -> BalanceAnswer {
+    let unread = held.amount.err().map(|why| silence::reason(why, network, config));
     BalanceAnswer {
         symbol: held.symbol.clone(),
         token_address: held.token.map(|token| token.to_checksum(None)),
         decimals: held.decimals,
         amount: held.formatted(),
         amount_atomic: held.amount.ok().map(|atoms| atoms.to_string()),
-        amount_unknown_reason: held.unknown_reason().map(str::to_owned),
+        amount_unknown_reason: unread.or(held.unknown_reason().map(str::to_owned)),
         usd: held.usd().map(|usd| usd.to_string()),
         verified: held.is_verified(),
     }

@@ -10,6 +10,8 @@ use bursar_core::time::Moment;
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, State, cards};
 
+use super::silence;
+use crate::config::Config;
 use crate::engine::Shared;
 use crate::funds::{Glance, Unknown, Whose};
 use crate::journal::Reader;
@@ -17,6 +19,7 @@ use crate::journal::Reader;
 /// What is known beside the state, of some requests that wait.
 pub(super) struct Beside {
     reader: Arc<dyn Reader>,
+    config: Arc<Config>,
     balances: BTreeMap<Whose, Result<Glance, Unknown>>,
 }
 
@@ -26,7 +29,7 @@ impl Beside {
         let paying =
             requests.iter().filter_map(|request| Some((request.from, request.ask.network()?)));
         let balances = engine.funds.glance(paying).await;
-        Self { reader: engine.core.reader(), balances }
+        Self { reader: engine.core.reader(), config: engine.settings.get(), balances }
     }
 
     /// The card as it is shown; `None` if there is nothing to approve.
@@ -38,23 +41,26 @@ impl Beside {
         }
         match self.balance(request) {
             Ok(balance) => card.balance = Some(balance),
-            Err(why) => card.balance_unknown_reason = Some(why.to_owned()),
+            Err(why) => card.balance_unknown_reason = Some(why),
         }
         Some(card)
     }
 
-    fn balance(&self, request: &Request) -> Result<Balance, &'static str> {
+    fn balance(&self, request: &Request) -> Result<Balance, String> {
+        const STRANGER: &str = "Bursar does not know the token.";
+        let network = request.ask.network().ok_or(STRANGER)?;
+        let unknown = |why| silence::reason(why, network, &self.config);
         let known = self.balances.get(&(request.from, request.ask.chain));
         let glance = match known {
             Some(Ok(glance)) => glance,
-            Some(Err(why)) => return Err(why.text()),
-            None => return Err("The request came while the networks were asked."),
+            Some(Err(why)) => return Err(unknown(*why)),
+            None => return Err("The request came while the networks were asked.".to_owned()),
         };
         let asset = Some(request.ask.asset);
         let held = glance.funds.held.iter().find(|held| held.token == asset && held.is_verified());
-        let held = held.ok_or("Bursar does not know the token.")?;
-        let atoms = held.amount.map_err(Unknown::text)?;
-        let decimals = held.decimals.ok_or("Bursar does not know the token.")?;
+        let held = held.ok_or(STRANGER)?;
+        let atoms = held.amount.map_err(unknown)?;
+        let decimals = held.decimals.ok_or(STRANGER)?;
         let held_now = TokenAmount { atoms, decimals };
         Ok(cards::balance(request, held_now, &held.symbol, glance.read))
     }

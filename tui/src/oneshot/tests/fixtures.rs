@@ -96,7 +96,7 @@ pub(crate) fn holdings(foreign: &str) -> HoldingsAnswer {
         amount_unknown_reason: Some("The token does not say how many decimals it has.".into()),
         ..stranger("ODD")
     };
-    let silence = "No endpoint of the network gave a usable answer.";
+    let silence = "No endpoint of Ethereum gave a usable answer (asked https://rpc.example:443).";
     let refusal = "The token's contract gave no usable balance.";
     let mut networks = vec![
         on(8453, "Base", vec![eth(), usdc(), stranger(foreign), bare]),

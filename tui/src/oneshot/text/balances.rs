@@ -57,12 +57,15 @@ fn reasons(to: &mut Sheet, addresses: &[HoldingsAnswer]) {
         // Where nothing could be read, the network's reason is that of each.
         let unread = |held: &&BalanceAnswer| on.error.is_none() && held.amount_atomic.is_none();
         let alone = on.balances.iter().filter(unread);
+        let named = |what: &str, why: &str| format!("{}: {what}{why}", on.name);
         let of_tokens = alone.filter_map(|held| {
-            held.amount_unknown_reason.as_ref().map(|why| format!("{}: {why}", held.symbol))
+            let why = held.amount_unknown_reason.as_ref()?;
+            Some(named(&format!("{}: ", held.symbol), why))
         });
-        let of_all = on.error.iter().chain(&on.incomplete).cloned();
-        for why in of_all.chain(of_tokens) {
-            let line = format!("{}: {why}", on.name);
+        // Why nothing could be read names the network itself.
+        let of_all = on.error.clone().into_iter();
+        let of_list = on.incomplete.iter().map(|why| named("", why));
+        for line in of_all.chain(of_list).chain(of_tokens) {
             if !told.contains(&line) {
                 told.push(line);
             }

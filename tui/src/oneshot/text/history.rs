@@ -1,9 +1,7 @@
-//! Past requests and receipts.
+//! Past requests.
 
 use bursar_core::answers::{ExportAnswer, HistoryAnswer, HistoryRow};
 use bursar_core::limits::HISTORY_ROWS;
-use bursar_core::text::quoted;
-use serde_json::Value;
 
 use super::request::short;
 use crate::oneshot::sheet::{Sheet, foreign, word};
@@ -49,49 +47,4 @@ pub(super) fn exported(to: &mut Sheet, exported: &ExportAnswer) {
     let requests = if exported.rows == 1 { "request" } else { "requests" };
     to.line(&format!("Wrote {} {requests} to {}.", exported.rows, exported.file));
     to.next("Only you may read it. Look at it with", &format!("less {}", word(&exported.file)));
-}
-
-/// The parts of a receipt in the order in which things happen; its form and version are for programs.
-const ORDER: [&str; 9] = [
-    "transactionId",
-    "timestamp",
-    "status",
-    "intent",
-    "payment",
-    "authorization",
-    "settlement",
-    "rejection",
-    "failure",
-];
-
-/// Every value that the receipt has, under the names of its form.
-pub(super) fn receipt(to: &mut Sheet, receipt: &Value) {
-    let mut rows = Vec::new();
-    for name in ORDER {
-        if let Some(value) = receipt.get(name) {
-            flatten(&mut rows, name, value);
-        }
-    }
-    let rows: Vec<(&str, String)> =
-        rows.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    to.rows(&rows);
-}
-
-fn flatten(rows: &mut Vec<(String, String)>, name: &str, value: &Value) {
-    match value {
-        Value::Object(fields) => {
-            for (field, value) in fields {
-                flatten(rows, &format!("{name}.{field}"), value);
-            }
-        }
-        Value::Null => {}
-        // Others wrote the URLs and reasons in it.
-        Value::String(text) => {
-            let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.: /+".contains(c));
-            rows.push((name.to_owned(), if plain { text.clone() } else { quoted(text, 200) }));
-        }
-        Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
-            rows.push((name.to_owned(), value.to_string()));
-        }
-    }
 }

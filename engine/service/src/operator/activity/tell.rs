@@ -219,7 +219,14 @@ fn report(settlement: &Settlement) -> String {
 
 /// What our own look at the chain found.
 fn check(found: &Check) -> Option<String> {
-    let word = found.text()?;
+    let word = match found {
+        Check::Off => return None,
+        Check::Verified { .. } => "seen on the chain",
+        Check::Pending { .. } => "being looked for",
+        Check::Reverted { .. } | Check::Mismatch { .. } => "failed",
+        Check::NotFound => "not found",
+        Check::Unavailable => "nobody could be asked",
+    };
     Some(match (found.detail(), found.block()) {
         (Some(detail), _) => format!("{word}: {detail}"),
         (None, Some(block)) => format!("{word} in block {block}"),
@@ -237,7 +244,7 @@ mod tests {
         let id = RequestId::from_bytes([1; 16]);
         for (found, detail) in [
             (Check::Off, None),
-            (Check::Verified { block: 7 }, Some("verified in block 7")),
+            (Check::Verified { block: 7 }, Some("seen on the chain in block 7")),
             (
                 Check::Reverted { block: 7 },
                 Some("failed: the chain reports that this transaction reverted"),
@@ -246,8 +253,11 @@ mod tests {
                 Check::Mismatch { block: 7 },
                 Some("failed: this transaction does not hold this payment"),
             ),
-            (Check::NotFound, Some("not_found: the chain does not know this transaction")),
-            (Check::Unavailable, Some("unavailable: no endpoint of the network answered")),
+            (Check::NotFound, Some("not found: the chain does not know this transaction")),
+            (
+                Check::Unavailable,
+                Some("nobody could be asked: no endpoint of the network answered"),
+            ),
         ] {
             let event = Event::SettlementChecked { id, found };
             let (kind, about, told) = told(&event);

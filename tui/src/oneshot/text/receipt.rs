@@ -1,0 +1,165 @@
+//! A receipt in plain words, in the order in which things happen. Programs read its own form with `--json`.
+
+use bursar_core::money::Usd;
+use bursar_core::text::quoted;
+use serde_json::Value;
+
+use crate::oneshot::sheet::Sheet;
+
+/// Where the receipt's form has a value, and what people call it. What has no name here stands below under
+/// the name of the form: nothing is left out.
+const NAMES: [(&str, &str); 21] = [
+    ("transactionId", "request"),
+    ("timestamp", "asked"),
+    ("status", "status"),
+    ("rejection.reason", "because"),
+    ("failure.reason", "because"),
+    ("intent.agent.name", "agent"),
+    ("intent.agent.id", "agent code"),
+    ("payment.amount.formatted", "amount"),
+    ("payment.amount.micro", "worth"),
+    ("payment.recipient", "to"),
+    ("payment.network", "network"),
+    ("payment.asset", "token"),
+    ("payment.requestUrl", "called"),
+    ("payment.resource", "resource"),
+    ("authorization.wallet.id", "from"),
+    ("authorization.wallet.address", "address"),
+    ("authorization.method", "allowed by"),
+    ("authorization.authorizedAt", "allowed"),
+    ("settlement.txHash", "transaction"),
+    ("settlement.settledAt", "settled"),
+    ("settlement.verification", "on the chain"),
+];
+
+/// Names of the form itself, and the same amount once more.
+const FORM: [&str; 4] = ["type", "version", "intent.type", "payment.amount.atomic"];
+
+pub(super) fn receipt(to: &mut Sheet, receipt: &Value) {
+    let mut rest = Vec::new();
+    flatten(&mut rest, "", receipt);
+    let mut rows = Vec::new();
+    for (path, name) in NAMES {
+        let within = format!("{path}.");
+        let is_told = |at: &str| at == path || at.starts_with(&within);
+        if rest.iter().any(|(at, _value)| is_told(at)) {
+            rest.retain(|(at, _value)| !is_told(at));
+            rows.push((name, told(path, receipt)));
+        }
+    }
+    rest.retain(|(at, _value)| !FORM.contains(&at.as_str()));
+    let rest = rest.iter().map(|(at, value)| (at.as_str(), plain(value)));
+    to.rows(&rows.into_iter().chain(rest).collect::<Vec<_>>());
+}
+
+fn at<'a>(receipt: &'a Value, path: &str) -> &'a Value {
+    path.split('.').fold(receipt, |value, name| value.get(name).unwrap_or(&Value::Null))
+}
+
+fn told(path: &str, receipt: &Value) -> String {
+    let value = at(receipt, path);
+    match (path, value.as_str()) {
+        ("status", Some(status)) => words(status, receipt),
+        ("authorization.method", Some("auto")) => "the policy, without asking".to_owned(),
+        ("authorization.method", Some("manual")) => "you".to_owned(),
+        ("payment.amount.micro", _) => match value.as_u64() {
+            Some(micro) => format!("{} USD", Usd(micro)),
+            None => plain(value),
+        },
+        ("settlement.verification", _) => verification(value),
+        _as_it_is => plain(value),
+    }
+}
+
+/// What became of it. That somebody was paid is said only of what the chain was seen to say.
+fn words(status: &str, receipt: &Value) -> String {
+    let seen = at(receipt, "settlement.verification.status").as_str() == Some("verified");
+    match status {
+        "payment-required" => "waits for your decision",
+        "payment-rejected" => "not paid",
+        "payment-verified" => "signed; the agent has not told what became of it",
+        "payment-submitted" => "sent to the chain, says the agent",
+        "payment-failed" => "failed",
+        "payment-completed" if seen => "paid, seen on the chain",
+        "payment-completed" => "paid, says the agent; not seen on the chain",
+        other => return plain(&Value::from(other)),
+    }
+    .to_owned()
+}
+
+fn verification(value: &Value) -> String {
+    let block = value.get("block").and_then(Value::as_u64);
+    let block = block.map_or(String::new(), |block| format!(" in block {block}"));
+    let detail = value.get("detail").filter(|detail| detail.is_string());
+    let detail = detail.map_or(String::new(), |detail| format!(": {}", plain(detail)));
+    let found = match value.get("status").and_then(Value::as_str) {
+        Some("verified") => "seen".to_owned(),
+        Some("pending") => "being looked for".to_owned(),
+        Some("failed") => "not this payment".to_owned(),
+        Some("not_found") => "not found".to_owned(),
+        Some("unavailable") => "nobody could be asked".to_owned(),
+        _other => plain(value.get("status").unwrap_or(&Value::Null)),
+    };
+    format!("{found}{block}{detail}")
+}
+
+fn flatten(rows: &mut Vec<(String, Value)>, name: &str, value: &Value) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                let dot = if name.is_empty() { "" } else { "." };
+                flatten(rows, &format!("{name}{dot}{field}"), value);
+            }
+        }
+        Value::Null => {}
+        known => rows.push((name.to_owned(), known.clone())),
+    }
+}
+
+/// Others wrote the URLs and reasons in it.
+fn plain(value: &Value) -> String {
+    let Value::String(text) = value else { return value.to_string() };
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.: /+".contains(c));
+    if plain { text.clone() } else { quoted(text, 200) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told_of(receipt: &Value) -> String {
+        let mut sheet = Sheet::new();
+        super::receipt(&mut sheet, receipt);
+        sheet.as_str().to_owned()
+    }
+
+    #[test]
+    fn no_word_of_the_form_is_told_and_only_the_chain_says_that_it_is_paid() {
+        for (status, verification, words) in [
+            ("payment-required", None, "waits for your decision"),
+            ("payment-rejected", None, "not paid"),
+            ("payment-verified", None, "signed; the agent has not told"),
+            ("payment-submitted", Some("pending"), "sent to the chain, says the agent"),
+            ("payment-failed", Some("failed"), "failed"),
+            ("payment-completed", Some("pending"), "paid, says the agent; not seen on the chain"),
+            ("payment-completed", Some("verified"), "paid, seen on the chain"),
+        ] {
+            let seen = verification.map(|status| json!({ "status": status, "block": 7 }));
+            let receipt = json!({ "status": status, "settlement": { "verification": seen } });
+            let told = told_of(&receipt);
+            assert!(told.contains(words) && !told.contains("payment-"), "{told}");
+            assert_eq!(
+                told.contains("seen in block 7"),
+                verification == Some("verified"),
+                "{told}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_value_that_has_no_name_here_is_told_all_the_same() {
+        let told = told_of(&json!({ "type": "AP2Receipt", "intent": { "mandateId": "m-1" } }));
+        assert!(told.contains("intent.mandateId  m-1") && !told.contains("AP2"), "{told}");
+    }
+}
