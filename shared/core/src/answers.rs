@@ -340,6 +340,8 @@ pub struct StatusAnswer {
     pub head: String,
     /// Why every payment asks, if the journal did not fit the wallet at unlock.
     pub untrusted: Option<String>,
+    /// Why nothing is decided any more, if the journal could not be written.
+    pub failed: Option<String>,
     pub data: String,
     pub version: String,
 }

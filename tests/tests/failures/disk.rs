@@ -150,6 +150,8 @@ async fn a_failed_commit_names_the_journal_to_the_operator() {
     let fault = engine.operator().await.refused("freeze").await;
     assert_eq!(fault.code, Code::JournalFailed);
     assert!(fault.message.contains(&text(&lived.file("journal.redb"))), "{fault}");
+    let Answer::Status(status) = engine.operator().await.must("status").await else { panic!() };
+    assert!(status.failed.is_some(), "{status:?}");
 }
 
 /// Writes until `enough` says so or the disk is full.

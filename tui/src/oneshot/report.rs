@@ -225,9 +225,11 @@ fn exit_code(answer: &Answer, options: &Options) -> u8 {
     }
 }
 
-/// 0: unlocked and serving, 4: locked, 3: agents reach nothing (cli.md section 2).
+/// 0: unlocked and serving, 13: nothing is decided any more, 4: locked, 3: agents reach nothing.
 fn status_exit(status: &StatusAnswer, options: &Options) -> u8 {
-    if !options.engine_running {
+    if status.failed.is_some() {
+        Code::JournalFailed.exit()
+    } else if !options.engine_running {
         Code::EngineDown.exit()
     } else if status.wallet.locked {
         Code::WalletLocked.exit()

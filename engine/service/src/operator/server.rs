@@ -121,6 +121,7 @@ pub(super) async fn status(engine: &Arc<Shared>) -> Result<Done, Fault> {
         journal: view.head.seq,
         head: hash_hex(&view.head.hash),
         untrusted: view.untrusted.clone(),
+        failed: view.failed.clone(),
         data: engine.folder.path().display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })

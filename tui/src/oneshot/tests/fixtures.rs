@@ -284,6 +284,7 @@ pub(crate) fn status() -> StatusAnswer {
         journal: 1042,
         head: HEAD.into(),
         untrusted: None,
+        failed: None,
         data: "/home/op/.local/share/bursar".into(),
         version: "0.1.0".into(),
     }

@@ -183,6 +183,8 @@ async fn status_and_its_exit_code() {
     let locked = WalletAnswer { locked: true, seeds: 2, addresses: 1, ..wallet() };
     let locked = StatusAnswer { wallet: locked, frozen: true, ..status() };
     shown("status_locked", "status", Answer::Status(locked)).await;
+    let failed = Some("No space left on device".to_owned());
+    shown("status_failed", "status", Answer::Status(StatusAnswer { failed, ..status() })).await;
     let stopped = ServerAnswer { running: false, url: None, open_to_network: false, locked: false };
     let stopped = StatusAnswer { server: stopped, requests: 0, ..status() };
     shown("status_not_serving", "status", Answer::Status(stopped.clone())).await;

@@ -92,6 +92,12 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     if let Some(why) = &status.untrusted {
         untrusted(to, why);
     }
+    if let Some(why) = &status.failed {
+        to.blank();
+        to.line(&format!("NOTHING IS DECIDED: the journal could not be written: {why}"));
+        to.line("No agent gets anything until then: free or mend the disk of the data folder, stop the engine,");
+        return to.line("and start it again: bursar engine   then look: bursar doctor");
+    }
     if let Some((what, command)) = next(status, context) {
         to.next(what, command);
     }
