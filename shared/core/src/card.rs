@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::canonical;
 use crate::ids::{AgentId, Name, RequestId};
 use crate::json::{Object, Value};
+use crate::limits::LISTED_URL;
 use crate::money::{Usd, usd_text};
 use crate::text;
 
@@ -207,7 +208,19 @@ pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
     hex::encode(Sha256::digest(canonical::to_python(&Value::Object(object)).as_bytes()))
 }
 
+/// Of a URL on a card.
+const URL_WIDTH: usize = 120;
+
 impl Card {
+    /// As it stands in a list: long URLs are cut, so that no stranger fills the frame that carries all cards.
+    /// The digest is that of the whole terms, which the request's receipt has.
+    pub fn listed(mut self) -> Self {
+        for url in [&mut self.terms.request_url, &mut self.terms.resource_url] {
+            *url = url.as_deref().map(|url| text::short_url(url, LISTED_URL));
+        }
+        self
+    }
+
     /// No operator is known to have approved a payment to this address, and it is not this wallet's own. What
     /// went there by itself does not count: an agent can pay anybody a little.
     pub fn is_stranger(&self) -> bool {
@@ -274,15 +287,21 @@ impl Card {
 
     /// The card as lines of text, for every place that shows it. Foreign text is quoted.
     pub fn lines(&self) -> Vec<String> {
-        let url = |text: &Option<String>| match text {
-            Some(url) => text::quoted(url, 120),
-            None => "not given".to_owned(),
+        let id = self.id.short();
+        let url = |text: &Option<String>, whose: &str| match text {
+            Some(url) => {
+                let shown = text::short_url(url, URL_WIDTH);
+                let cut = shown != *url || url.ends_with('…');
+                let whole = if !cut { String::new() } else { format!("; whole: receipt {id}") };
+                format!("{}  (text from the {whose}{whole})", text::quoted(&shown, usize::MAX))
+            }
+            None => format!("not given  (text from the {whose})"),
         };
         let row = |name: &str, value: String| format!("{name:<11}{value}");
         let mut lines = vec![
             format!(
                 "{}  {}  agent {} ({})",
-                self.id.short(),
+                id,
                 self.terms.lane.text(),
                 self.terms.agent,
                 self.agent_name
@@ -292,8 +311,8 @@ impl Card {
             row("to", self.terms.payee.clone()),
             row("payee", self.payee_text()),
             row("token", self.terms.asset.clone()),
-            row("request", format!("{}  (text from the agent)", url(&self.terms.request_url))),
-            row("resource", format!("{}  (text from the merchant)", url(&self.terms.resource_url))),
+            row("request", url(&self.terms.request_url, "agent")),
+            row("resource", url(&self.terms.resource_url, "merchant")),
             row("held", self.hold.sentence().to_owned()),
             row(
                 "today",

@@ -45,6 +45,8 @@ pub const REJECTION_REPEATS_MS: i64 = 15 * 60 * 1000;
 pub const MAX_VALIDITY_S: u64 = 3600;
 /// Names in the setting `server.hosts`.
 pub const MAX_HOSTS: usize = 64;
+/// Characters of a URL in a list of requests, unless its host is longer.
+pub const LISTED_URL: usize = 200;
 /// Reports about one payment that change something: an honest agent makes two.
 pub const REPORTS_PER_PAYMENT: u8 = 8;
 /// Text of an agent about a failed settlement that is kept.

@@ -25,6 +25,32 @@ pub fn quoted(foreign: &str, width: usize) -> String {
     shown
 }
 
+/// Room for a host of any length that names have, its port and some user info before it.
+const HOST_ROOM: usize = 300;
+
+/// A URL cut after `most` characters, with its host whole: a host that is cut could be anybody's. Whoever
+/// writes much before the host, as user info, does not push it out of sight.
+pub fn short_url(url: &str, most: usize) -> String {
+    if url.chars().count() <= most {
+        return url.to_owned();
+    }
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or(rest);
+    let before = scheme.chars().count().saturating_add("://".len());
+    let ends = before.saturating_add(authority.chars().count());
+    if ends <= most {
+        let mut shown: String = url.chars().take(most).collect();
+        shown.push('…');
+        return shown;
+    }
+    let skipped = authority.chars().count().saturating_sub(HOST_ROOM);
+    let host: String = authority.chars().skip(skipped).collect();
+    let scheme: String = scheme.chars().take(HOST_ROOM).collect();
+    let cut = if skipped > 0 { "…" } else { "" };
+    // What was cut in a list before ends so already.
+    format!("{scheme}://{cut}{}…", host.trim_end_matches('…'))
+}
+
 /// Our own line, in which foreign text may stand in quotes: only what could move the cursor, hide or
 /// reorder is written as `\u{..}`.
 pub fn visible(line: &str) -> String {
@@ -78,6 +104,23 @@ mod tests {
         assert_eq!(quoted("abcdef", 3), "\"abc…\"");
         assert_eq!(quoted("grüße", 9), "\"grüße\"");
         assert_eq!(quoted("a\"  (checked)", 20), "\"a\\\"  (checked)\"");
+    }
+
+    #[test]
+    fn a_long_url_is_cut_and_its_host_is_not() {
+        assert_eq!(short_url("https://a.example/b", 19), "https://a.example/b");
+        assert_eq!(short_url("https://a.example/bcd", 19), "https://a.example/b…");
+        let host = format!("{}.example:8443", "a".repeat(200));
+        let long = format!("https://{host}/{}", "p".repeat(9000));
+        assert_eq!(short_url(&long, 120), format!("https://{host}…"));
+        for before in ["bank.example%2f".to_owned(), "x".repeat(9000)] {
+            let url = format!("https://{before}@evil.example?{}", "q".repeat(9000));
+            let shown = short_url(&url, 40);
+            assert!(shown.contains("@evil.example") && shown.chars().count() < 400, "{shown}");
+            let again = short_url(&shown, 40);
+            assert!(again.ends_with("@evil.example…") || again == shown, "{again}");
+        }
+        assert!(short_url(&"x".repeat(9000), 200).chars().count() < 400);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) async fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<
     let moment = engine.core.now();
     let described = |request: &Arc<Request>| {
         let card = beside.card(&view.state, request, &moment);
-        describe::request(request, card, &moment)
+        describe::request(request, card.map(Card::listed), &moment)
     };
     let mut requests: Vec<_> = waiting(&view.state).iter().map(described).collect();
     if order.all {
