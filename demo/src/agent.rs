@@ -2,12 +2,15 @@
 //! the wallet: HMAC over a message that `serde_json` writes with sorted keys, which is canonical once it is
 //! ASCII, for the numbers that are used here.
 
+mod wallet;
+
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value, json};
 use sha2::Sha256;
+use wallet::{Patience, Wallet};
 
 /// How often a held request is polled.
 const POLL: Duration = Duration::from_millis(300);
@@ -107,7 +110,7 @@ impl Agent {
     }
 
     /// Gets a resource, pays for it through the wallet at `wallet`, and gets it again. `tell` hears each
-    /// step.
+    /// step. A wallet that goes away meanwhile is waited for.
     pub async fn buy(
         &self,
         wallet: &str,
@@ -125,7 +128,14 @@ impl Agent {
         tell("402 Payment Required: forwarding the offer to the wallet");
         let now = jiff::Timestamp::now().as_second();
         let body = self.ask(now, &header, Some(url));
-        let mut answer = json_of(client.post(format!("{wallet}/sign")).json(&body)).await?;
+        let mut wallet = Wallet {
+            client: client.clone(),
+            url: wallet,
+            patience: Patience::USUAL,
+            tell,
+            was_away: false,
+        };
+        let mut answer = wallet.call("/sign", Some(&body)).await?;
         let waited = answer.1["status"] == "pending";
         if waited {
             tell("the wallet holds it until the operator decides: polling");
@@ -133,7 +143,7 @@ impl Agent {
         while answer.0 == 202 {
             let id = answer.1["request_id"].as_str().context("no request_id")?.to_owned();
             tokio::time::sleep(POLL).await;
-            answer = json_of(client.get(format!("{wallet}/sign/status/{id}"))).await?;
+            answer = wallet.call(&format!("/sign/status/{id}"), None).await?;
         }
         let (name, value) = (answer.1["header_name"].as_str(), answer.1["header_value"].as_str());
         let (Some(name), Some(value)) = (name, value) else {
@@ -160,10 +170,4 @@ fn ascii(text: &str) -> String {
         }
     }
     escaped
-}
-
-async fn json_of(request: reqwest::RequestBuilder) -> anyhow::Result<(u16, Value)> {
-    let response = request.send().await?;
-    let status = response.status().as_u16();
-    Ok((status, response.json().await.unwrap_or(Value::Null)))
 }

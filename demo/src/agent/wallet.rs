@@ -1,0 +1,179 @@
+//! The wallet as an agent calls it, with patience: an engine that is started again is away for seconds, and
+//! then locked until its operator opens it. The same ask gets the same answer, so asking again is safe.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use serde_json::Value;
+
+/// How long a wallet that is away is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    pub(super) pause: Duration,
+    pub(super) tries: u32,
+}
+
+impl Patience {
+    /// Two minutes: time enough to start an engine and to type a password.
+    pub(super) const USUAL: Self = Self { pause: Duration::from_millis(500), tries: 240 };
+
+    fn words(self) -> String {
+        format!("{} s at most", self.pause.saturating_mul(self.tries).as_secs())
+    }
+}
+
+/// One wallet during one purchase.
+pub(super) struct Wallet<'a> {
+    pub(super) client: reqwest::Client,
+    pub(super) url: &'a str,
+    pub(super) patience: Patience,
+    pub(super) tell: &'a (dyn Fn(&str) + Sync),
+    /// It was away, so it may be locked now.
+    pub(super) was_away: bool,
+}
+
+impl Wallet<'_> {
+    /// Posts `body` or, without one, gets.
+    pub(super) async fn call(
+        &mut self,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<(u16, Value)> {
+        let url = format!("{}{path}", self.url);
+        let (mut said_away, mut said_locked) = (false, false);
+        let mut tried = 0u32;
+        loop {
+            let request = match body {
+                Some(body) => self.client.post(&url).json(body),
+                None => self.client.get(&url),
+            };
+            let last = match answer_of(request).await {
+                Ok(answer) if self.was_away && may_be_locked(&answer) => {
+                    if !said_locked {
+                        (self.tell)("the wallet may be locked: waiting until `bursar wallet open`");
+                        said_locked = true;
+                    }
+                    Ok(answer)
+                }
+                Ok(answer) => {
+                    if said_away || said_locked {
+                        (self.tell)("the wallet answers again: going on");
+                    }
+                    return Ok(answer);
+                }
+                Err(error) => {
+                    self.was_away = true;
+                    if !said_away {
+                        let most = self.patience.words();
+                        (self.tell)(&format!("the wallet does not answer: waiting, {most}"));
+                        said_away = true;
+                    }
+                    Err(error)
+                }
+            };
+            tried = tried.saturating_add(1);
+            if tried >= self.patience.tries {
+                return last.with_context(|| {
+                    format!("the wallet at {} did not come back: is an engine running?", self.url)
+                });
+            }
+            tokio::time::sleep(self.patience.pause).await;
+        }
+    }
+}
+
+/// A locked wallet says so to bearer agents, and to hmac agents what it says to strangers.
+fn may_be_locked((status, answer): &(u16, Value)) -> bool {
+    matches!((status, answer["code"].as_str()), (503, _) | (401, Some("AUTH_FAILED")))
+}
+
+async fn answer_of(request: reqwest::RequestBuilder) -> reqwest::Result<(u16, Value)> {
+    let response = request.send().await?;
+    let status = response.status().as_u16();
+    // Half an answer is none: the engine went away while it wrote it.
+    let bytes = response.bytes().await?;
+    Ok((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::StatusCode;
+    use axum::routing::post;
+    use serde_json::json;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use tokio::net::TcpListener;
+
+    const QUICK: Patience = Patience { pause: Duration::from_millis(20), tries: 500 };
+
+    fn at<'a>(url: &'a str, patience: Patience, tell: &'a (dyn Fn(&str) + Sync)) -> Wallet<'a> {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        Wallet { client, url, patience, tell, was_away: false }
+    }
+
+    /// Serves a wallet that is locked for its first answers.
+    async fn serve(listener: TcpListener, locked: u32) {
+        let asked = AtomicU32::new(0);
+        let answer = move |body: String| {
+            if asked.fetch_add(1, Ordering::SeqCst) < locked {
+                (StatusCode::UNAUTHORIZED, json!({ "code": "AUTH_FAILED" }).to_string())
+            } else {
+                (StatusCode::OK, body)
+            }
+        };
+        let answer = std::sync::Arc::new(answer);
+        let sign = post(move |body: String| async move { answer(body) });
+        let app = axum::Router::new().route("/sign", sign);
+        axum::serve(listener, app).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_wallet_that_is_away_and_then_locked_is_waited_for_and_said_so() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let url = format!("http://{address}");
+        let said = Mutex::new(Vec::new());
+        let tell = |step: &str| said.lock().unwrap().push(step.to_owned());
+        let body = json!({ "ask": 1 });
+        let mut wallet = at(&url, QUICK, &tell);
+        let again = async {
+            while said.lock().unwrap().is_empty() {
+                tokio::time::sleep(QUICK.pause).await;
+            }
+            serve(TcpListener::bind(address).await.unwrap(), 3).await;
+        };
+        let answer = tokio::select! {
+            answer = wallet.call("/sign", Some(&body)) => answer.unwrap(),
+            () = again => panic!("the server ended"),
+        };
+        assert_eq!(answer, (200, body));
+        let said = said.lock().unwrap();
+        assert_eq!(said.len(), 3, "each once: {said:?}");
+        assert!(said[0].contains("waiting, 10 s at most") && said[1].contains("wallet open"));
+    }
+
+    #[tokio::test]
+    async fn a_wallet_that_was_never_away_and_refuses_is_not_asked_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let body = json!({});
+        let mut wallet = at(&url, QUICK, &|step| panic!("{step}"));
+        let answer = tokio::select! {
+            answer = wallet.call("/sign", Some(&body)) => answer.unwrap(),
+            () = serve(listener, u32::MAX) => panic!("the server ended"),
+        };
+        assert_eq!(answer.0, 401);
+    }
+
+    #[tokio::test]
+    async fn patience_has_an_end_that_says_what_to_do() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let mut wallet = at(&url, Patience { tries: 3, ..QUICK }, &|_step| ());
+        let error = wallet.call("/sign", None).await.unwrap_err();
+        assert!(format!("{error:#}").contains("is an engine running?"), "{error:#}");
+    }
+}
