@@ -146,7 +146,8 @@ pub struct PolicyAnswer {
     /// It follows the wallet's networks, instead of naming some of its own.
     pub all_enabled: bool,
     pub payments: PaymentPolicyAnswer,
-    pub trading: TradingPolicyAnswer,
+    /// In a box because no other answer is as large as all of these at once.
+    pub trading: Box<TradingPolicyAnswer>,
     pub lending: LendingPolicyAnswer,
     /// What the command has just changed of it; empty if it was so already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -227,7 +228,7 @@ impl PolicyAnswer {
                 allowed_domains: hosts(&payments.hosts.allowed),
                 blocked_domains: hosts(&payments.hosts.blocked),
             },
-            trading: TradingPolicyAnswer {
+            trading: Box::new(TradingPolicyAnswer {
                 enabled: trading.enabled,
                 daily: trading.daily.to_string(),
                 per_trade: trading.per_trade.to_string(),
@@ -235,7 +236,7 @@ impl PolicyAnswer {
                 min_eth: trading.min_native.as_coins(),
                 max_slippage: trading.max_slippage.to_string(),
                 max_impact: trading.max_impact.to_string(),
-            },
+            }),
             lending: LendingPolicyAnswer {
                 enabled: lending.enabled,
                 max_deposit: lending.max_deposit.to_string(),

@@ -46,7 +46,7 @@ pub enum Order {
     /// Policies: what an agent may do without asking, and at all.
     #[command(subcommand)]
     Policy(PolicyOrder),
-    /// Agents: register, commission, suspend.
+    /// Agents: register, commission (give a policy and an address), suspend.
     #[command(subcommand)]
     Agent(AgentOrder),
     /// The HTTP server that agents call.
@@ -56,6 +56,11 @@ pub enum Order {
     #[command(alias = "pending")]
     Requests(RequestsOrder),
     /// Approve a waiting request; shows its card and asks.
+    ///
+    /// The card is all that you decide on. `leaves` is what would be paid, and on which network; `from` and `to` are
+    /// the addresses, `request` and `resource` what the agent calls and what the merchant sells, each in its own
+    /// words; `held` is why you are asked. `card` is a digest of it: an approval holds for these very terms, and
+    /// for no other ones that come in their place.
     Approve(Approve),
     /// Deny a waiting request.
     #[command(alias = "reject")]
@@ -194,6 +199,23 @@ mod tests {
         assert!(Order::parse_line("wallet create \"a").is_err());
         assert!(Order::parse_line("policy create p --day 1.1234567").is_err());
         assert!(Order::parse_line("policy create p --day -1").is_err());
+    }
+
+    #[test]
+    fn help_explains_the_words_that_are_no_everyday_ones() {
+        for (line, said) in [
+            ("approve --help", "`leaves` is what would be paid"),
+            ("approve --help", "`card` is a digest of it"),
+            ("agent commission --help", "registered and not commissioned"),
+            ("agent --help", "Give an agent its policy and its paying address"),
+            ("policy edit --help", "kept for later: this version does not trade"),
+            ("policy edit --help", "kept for later: this version does not lend"),
+            ("policy test --help", "Base if it is on and the policy allows it"),
+        ] {
+            let help = Order::parse_line(line).unwrap_err().0;
+            let told = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(told.contains(said), "{line}: {help}");
+        }
     }
 
     #[test]

@@ -48,7 +48,8 @@ async fn a_limit_of_a_lane_that_is_not_there_is_kept_and_said_to_do_nothing() {
     let mut operator = engine.operator();
     for line in ["policy edit p --trading --lending-max 7", "policy create q --trade-max 7"] {
         let (_policy, warnings) = edited(&mut operator, line).await;
-        assert!(warnings.iter().any(|warning| warning.code == "NO_LANE_YET"), "{warnings:?}");
+        let codes: Vec<_> = warnings.iter().map(|warning| warning.code.as_str()).collect();
+        assert_eq!(codes, ["NO_LANE_YET"], "nothing is looser for anybody");
     }
     let (policy, _warnings) = edited(&mut operator, "policy show p").await;
     assert!(policy.trading.enabled && policy.lending.max_deposit == "7.00");

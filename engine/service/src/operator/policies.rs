@@ -78,7 +78,8 @@ fn doubts(policy: &Policy) -> Vec<Warning> {
 
 /// Who may do more from now on is told so: a slip of the finger looks like any other edit.
 fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
-    let looser: Vec<Change> = changes.iter().filter(|change| change.loosens).cloned().collect();
+    let looser = changes.iter().filter(|change| change.loosens && !of_no_lane(change));
+    let looser: Vec<Change> = looser.cloned().collect();
     if looser.is_empty() {
         return None;
     }
@@ -92,12 +93,13 @@ fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
     Some(Warning { code: "LOOSENED".to_owned(), message })
 }
 
+fn of_no_lane(change: &Change) -> bool {
+    change.field.starts_with("trading.") || change.field.starts_with("lending.")
+}
+
 /// Limits of lanes that this program does not have are kept for one that does.
 fn idle(changes: &[Change]) -> Option<Warning> {
-    let of_no_lane = |change: &&Change| {
-        change.field.starts_with("trading.") || change.field.starts_with("lending.")
-    };
-    let idle: Vec<Change> = changes.iter().filter(of_no_lane).cloned().collect();
+    let idle: Vec<Change> = changes.iter().filter(|one| of_no_lane(one)).cloned().collect();
     if idle.is_empty() {
         return None;
     }

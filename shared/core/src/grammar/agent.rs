@@ -34,6 +34,9 @@ pub enum AgentOrder {
         auth: AuthMode,
     },
     /// Give an agent its policy and its paying address; it may work from then on.
+    ///
+    /// An agent that is registered and not commissioned proves who it is and gets nothing. `agent edit` changes
+    /// policy or address later; `agent suspend` takes the permission away.
     Commission {
         /// The agent's code, or its name.
         agent: Name,

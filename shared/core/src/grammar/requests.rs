@@ -16,7 +16,7 @@ pub struct RequestsOrder {
 pub struct Approve {
     /// The request's id, or enough of its beginning.
     pub id: String,
-    /// The digest of the card that was looked at; another card is refused.
+    /// The digest in the line `card` of what you looked at: if anything has changed since, nothing is approved.
     #[arg(long, value_name = "DIGEST")]
     pub card: Option<String>,
     /// Approve without being asked.
