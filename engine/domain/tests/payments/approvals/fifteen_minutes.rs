@@ -1,0 +1,93 @@
+//! How a hold ends by itself.
+
+use super::*;
+
+#[test]
+fn a_millisecond_before_their_end_an_approval_is_in_time() {
+    let (mut world, id) = waiting();
+    world.clock.pass(QUARTER - 1);
+    assert_eq!(world.tick().events, []);
+    world.approves(id);
+}
+
+#[test]
+fn at_and_after_their_end_neither_approval_nor_denial_is_in_time() {
+    for late in [0, 1, SECOND, DAY] {
+        let (mut world, id) = waiting();
+        let digest = shown(&world, id);
+        world.clock.pass(QUARTER + late);
+        let approval = world.approval(id, &digest);
+        came_too_late(&mut world, approval, id);
+        let (mut world, id) = waiting();
+        world.clock.pass(QUARTER + late);
+        came_too_late(&mut world, denial(id), id);
+    }
+}
+
+#[test]
+fn after_their_end_a_wrong_digest_and_a_locked_wallet_find_it_expired_too() {
+    let (mut world, id) = waiting();
+    world.clock.pass(QUARTER);
+    world.unlocked = false;
+    let approval = world.approval(id, "wrong");
+    came_too_late(&mut world, approval, id);
+}
+
+#[test]
+fn their_end_gives_the_reservation_back_once() {
+    let (mut world, id) = waiting();
+    world.clock.pass(MINUTE);
+    let second = world.holds(payment(3_000_000));
+    world.clock.pass(QUARTER - MINUTE);
+    assert_eq!(world.tick().events.len(), 1);
+    assert!(is_expired(&world, id) && !is_expired(&world, second));
+    assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(3)));
+    assert_eq!(world.tick().events, []);
+    world.refused(denial(id));
+    world.clock.pass(MINUTE);
+    world.tick();
+    assert_eq!(world.reserved(), Usd::ZERO);
+}
+
+#[test]
+fn a_clock_set_back_does_not_lengthen_them_within_a_boot() {
+    let (mut world, id) = waiting();
+    let digest = shown(&world, id);
+    world.clock.set_by(-10 * HOUR);
+    world.clock.pass(QUARTER - 1);
+    assert_eq!(world.card(id).expect("a card").expires_in_seconds, 1);
+    assert_eq!(world.tick().events, []);
+    world.clock.pass(1);
+    let approval = world.approval(id, &digest);
+    came_too_late(&mut world, approval, id);
+}
+
+#[test]
+fn a_clock_set_forward_ends_them_early() {
+    let (mut world, id) = waiting();
+    world.clock.set_by(QUARTER);
+    world.tick();
+    assert!(is_expired(&world, id));
+}
+
+#[test]
+fn they_go_on_across_a_reboot_by_the_wall_clock() {
+    let (mut world, id) = waiting();
+    world.clock.reboot(QUARTER - 1);
+    assert_eq!(world.tick().events, []);
+    world.clock.pass(1);
+    world.tick();
+    assert!(is_expired(&world, id));
+}
+
+#[test]
+fn they_are_counted_by_the_wall_clock_where_no_boot_is_known() {
+    let clock = Clock::at("2026-01-15T12:00:00Z", "UTC").without_boot();
+    let mut world = build::world(clock, &build::policy());
+    let id = world.holds(payment(2_000_000));
+    world.clock.pass(QUARTER - 1);
+    assert_eq!(world.tick().events, []);
+    world.clock.pass(1);
+    world.tick();
+    assert!(is_expired(&world, id));
+}

@@ -1,0 +1,115 @@
+//! Approved under a policy that has become tighter, or for an agent that may not work any more: a record
+//! of the refusal, no signature, and the reservation comes back.
+
+use super::*;
+
+#[track_caller]
+fn turned_down(change: impl FnOnce(&mut World)) -> Refusal {
+    let (mut world, id) = waiting();
+    world.holds(payment(3_000_000));
+    change(&mut world);
+    let spent = world.spent();
+    let refusal = world.rejects(id);
+    assert_eq!((world.spent(), world.reserved()), (spent, Usd::dollars(3)));
+    assert!(!world.state.held.contains_key(&id) && !world.state.authorized.contains_key(&id));
+    world.refused(denial(id));
+    assert_eq!(world.must(Action::Reissue).effects, []);
+    refusal
+}
+
+#[track_caller]
+fn tightened(change: fn(&mut Policy)) -> Refusal {
+    turned_down(|world| {
+        world.edit(change).expect("tightening is free");
+    })
+}
+
+#[test]
+fn a_lower_maximum_takes_effect() {
+    let refusal = tightened(|policy| policy.payments.per_request = Usd(1_999_999));
+    assert_eq!(refusal.code, Code::ExceedsPerRequestMax);
+    assert_eq!(refusal.requested, Some(Usd::dollars(2)));
+    assert_eq!(refusal.bound, Some(Usd(1_999_999)));
+}
+
+#[test]
+fn a_lower_daily_limit_takes_effect_and_counts_what_else_waits() {
+    let refusal = tightened(|policy| policy.payments.daily = Usd(4_999_999));
+    assert_eq!((refusal.code, refusal.bound), (Code::ExceedsDailyLimit, Some(Usd(1_999_999))));
+    let refusal = tightened(|policy| policy.payments.daily = Usd::ZERO);
+    assert_eq!(refusal.code, Code::LimitReached);
+}
+
+#[test]
+fn a_limit_that_still_fits_is_no_reason_to_refuse() {
+    let (mut world, id) = waiting();
+    let second = world.holds(payment(3_000_000));
+    world.edit(|policy| policy.payments.daily = Usd::dollars(5)).expect("free");
+    world.edit(|policy| policy.payments.per_request = Usd::dollars(3)).expect("free");
+    world.approves(second);
+    world.approves(id);
+    assert_eq!((world.spent(), world.reserved()), (Usd::dollars(5), Usd::ZERO));
+}
+
+#[test]
+fn payments_switched_off_take_effect() {
+    let refusal = tightened(|policy| policy.payments.enabled = false);
+    assert_eq!(refusal.code, Code::X402Disabled);
+}
+
+#[test]
+fn domains_and_networks_take_effect() {
+    let refusal = tightened(|policy| policy.payments.hosts = build::hosts(&[], &["api.example"]));
+    assert_eq!(refusal.code, Code::DomainNotAllowed);
+    let refusal = tightened(|policy| policy.payments.hosts = build::hosts(&["good.example"], &[]));
+    assert_eq!(refusal.code, Code::DomainNotAllowed);
+    let refusal = tightened(|policy| policy.networks = AllowedNetworks::Only([].into()));
+    assert_eq!(refusal.code, Code::NetworkNotAllowed);
+    let refusal = turned_down(|world| {
+        world.must(Action::SetNetwork { chain: build::base().chain, enabled: false });
+    });
+    assert_eq!(refusal.code, Code::NetworkDisabled);
+}
+
+#[test]
+fn a_suspended_agent_is_turned_down() {
+    let refusal = turned_down(|world| {
+        world.must(Action::Suspend { agent: build::agent(0) });
+    });
+    assert_eq!(refusal.code, Code::AgentSuspended);
+}
+
+#[test]
+fn the_agents_new_policy_is_the_one_that_counts() {
+    let refusal = turned_down(|world| {
+        let mut tight = build::policy();
+        tight.payments.per_request = Usd::dollars(1);
+        let name = build::name("tight");
+        world.must(Action::CreatePolicy { name: name.clone(), policy: Box::new(tight) });
+        world.must(build::commission(0, name.as_str(), "main"));
+    });
+    assert_eq!(refusal.code, Code::ExceedsPerRequestMax);
+}
+
+/// Its own reservation is what it is about to spend: a full allowance can be approved to the end.
+#[test]
+fn a_reservation_is_never_counted_against_itself() {
+    let mut world = ordinary();
+    world.edit(|policy| policy.payments.daily = Usd::dollars(10)).expect("free");
+    let held = [6_000_000, 3_000_000, 1_000_000].map(|micros| world.holds(payment(micros)));
+    assert_eq!(world.refuses(payment(1)).code, Code::ExceedsDailyLimit);
+    for id in held {
+        world.approves(id);
+    }
+    assert_eq!((world.spent(), world.reserved()), (Usd::dollars(10), Usd::ZERO));
+}
+
+#[test]
+fn what_a_hold_was_asked_for_holds_nothing_up_again() {
+    let mut world = ordinary();
+    world.edit(|policy| policy.payments.hosts = build::hosts(&["api.example"], &[])).expect("free");
+    let outside = Some("https://else.example/".to_owned());
+    let id = world.holds(PaymentAsk { resource_url: outside, ..payment(1) });
+    world.edit(|policy| policy.payments.auto_below = Usd::ZERO).expect("free");
+    world.approves(id);
+}

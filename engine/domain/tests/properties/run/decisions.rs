@@ -1,0 +1,189 @@
+//! Steps on requests: approvals, denials, signatures, and what a policy says at the second look.
+
+use super::*;
+
+impl Run {
+    // The operator on requests.
+
+    pub(super) fn picked(&self, pick: Pick) -> RequestId {
+        let waiting = self.model.all_waiting();
+        let from: Vec<_> = if pick.waiting && !waiting.is_empty() {
+            waiting
+        } else {
+            self.model.requests.keys().copied().collect()
+        };
+        let place = usize::from(pick.place).checked_rem(from.len());
+        place.map_or(RequestId::from_entropy([7; 16]), |place| from[place])
+    }
+
+    pub(super) fn approve(&mut self, pick: Pick, shown: Shown) {
+        let (id, now) = (self.picked(pick), self.world.now());
+        let agent = self.model.requests.get(&id).map(|known| known.agent);
+        let version = agent.and_then(|agent| self.model.version(agent));
+        let (digest, fits) = match (shown, self.cards.get(&id)) {
+            (Shown::Now, _) => {
+                (self.world.card(id).map_or(String::new(), |card| card.digest), true)
+            }
+            (Shown::WhenItCame, Some((digest, then))) => (digest.clone(), Some(*then) == version),
+            (Shown::WhenItCame, None) | (Shown::Never, _) => ("0".repeat(64), false),
+        };
+        let action = self.world.approval(id, &digest);
+        let foretold = self.world.card(id).and_then(|card| card.obstacle);
+        assert!(!self.model.frozen || self.world.card(id).is_none() || foretold.is_some());
+        if self.refuses_or_ends("approved", id, &now, fits, action.clone()) {
+            return;
+        }
+        let decision = self.perform(action).expect("the approval is heard");
+        assert_eq!((decision.reply.clone(), decisive(&decision)), (Reply::Request(id), 1));
+        self.second_look(id, &decision, &now);
+        let came = match &self.world.records[&id].status {
+            Status::Refused { refusal, .. } => Some(refusal.told()),
+            _approved => None,
+        };
+        assert_eq!(foretold, came, "the card told otherwise");
+    }
+
+    pub(super) fn change_and_approve(&mut self, pick: Pick, variant: usize) {
+        let known = self.model.requests.get(&self.picked(pick));
+        let work = known.and_then(|known| self.model.agents[known.agent].work.as_ref());
+        if let Some(policy) = work.map(|work| work.policy) {
+            self.edit(policy, variant);
+        }
+        self.approve(pick, Shown::Now);
+    }
+
+    /// Whether an approval comes to nothing before the policy is asked; if so it is carried out here.
+    pub(super) fn refuses_or_ends(
+        &mut self,
+        how: &str,
+        id: RequestId,
+        now: &Moment,
+        fits: bool,
+        action: Action,
+    ) -> bool {
+        let approving = how == "approved";
+        let known = self.model.requests.get(&id);
+        if !known.is_some_and(|known| known.standing.waits()) {
+            let result = self.perform(action);
+            self.expect_refused(how, result, &[Code::AlreadyDecided, Code::RequestNotFound]);
+            return true;
+        }
+        if known.is_some_and(|known| known.is_over(now)) {
+            let decision = self.perform(action).expect("its end is recorded");
+            assert_eq!(decision.reply, Reply::Refused(Code::RequestExpired.into()));
+            assert_eq!(decision.effects, []);
+            assert!(!self.model.requests[&id].standing.waits(), "I-e: over, and still waiting");
+            self.note(how, "too late");
+            return true;
+        }
+        let reasons = [
+            (approving && !self.world.unlocked, Code::WalletLocked),
+            (approving && self.model.frozen, Code::AgentsFrozen),
+            (approving && !fits, Code::CardChanged),
+        ];
+        let codes: Vec<_> =
+            reasons.into_iter().filter_map(|(so, code)| so.then_some(code)).collect();
+        if codes.is_empty() {
+            return false;
+        }
+        let result = self.perform(action);
+        self.expect_refused(how, result, &codes);
+        true
+    }
+
+    /// I-h: the policy in force at the approval decides.
+    pub(super) fn second_look(&mut self, id: RequestId, decision: &Decision, now: &Moment) {
+        let known = &self.model.requests[&id];
+        let (agent, label, ask) = (known.agent, known.label, known.ask.clone());
+        let suspended = self.model.agents[agent].suspended;
+        let due = self.model.due(agent, now);
+        assert!(suspended || !matches!(due, Due::Renewal(_)), "the day was not renewed first");
+        let mut around = self.model.around(agent, label, self.world.trusted);
+        around.reserved -= ask.usd.0;
+        let mut refusals = around.refusals(&ask);
+        refusals.extend(suspended.then_some(Code::AgentSuspended));
+        match &self.world.records[&id].status {
+            Status::Refused { refusal, .. } => {
+                assert!(refusals.contains(&refusal.code), "{refusal:?}, not of {refusals:?}");
+                assert_eq!(decision.effects, []);
+                let code = refusal.code.text();
+                self.model.end(id, Standing::Refused);
+                self.note("rejected", code);
+            }
+            Status::Authorized { .. } => {
+                assert_eq!(refusals, [], "I-h: approved");
+                let standing =
+                    Standing::Authorized { before: 0, signed: false, lapsed: false, void: false };
+                self.model.end(id, standing);
+                self.authorized(id, now, &decision.effects);
+            }
+            other => panic!("approved, and now {other:?}"),
+        }
+    }
+
+    pub(super) fn deny(&mut self, pick: Pick) {
+        let (id, now) = (self.picked(pick), self.world.now());
+        let action = denial(id);
+        if self.refuses_or_ends("denied", id, &now, true, action.clone()) {
+            return;
+        }
+        let decision = self.perform(action).expect("a denial is heard");
+        assert_eq!(decisive(&decision), 1);
+        assert_eq!((decision.reply, &decision.effects[..]), (Reply::Request(id), &[][..]));
+        let at = self.journal_time();
+        assert_eq!(self.world.status(id), &Status::Denied { reason: None, at, by: OPERATOR });
+        self.model.end(id, Standing::Denied { at });
+    }
+
+    pub(super) fn signed(&mut self, pick: Pick) {
+        let id = self.authorized_one(pick).unwrap_or_else(|| self.picked(pick));
+        let action = self.world.signed(id);
+        let recorded = !self.perform(action).expect("never refused").events.is_empty();
+        match self.model.requests.get_mut(&id).map(|known| &mut known.standing) {
+            Some(Standing::Authorized { void: true, .. }) => {
+                assert!(!recorded, "a signature that nobody may make");
+            }
+            Some(Standing::Authorized { signed, lapsed, .. }) => {
+                assert!(*signed != recorded || *lapsed, "a signature is recorded once");
+                *signed |= recorded;
+            }
+            _not_authorized => assert!(!recorded, "a signature of nothing"),
+        }
+    }
+
+    /// One of the newest authorizations.
+    pub(super) fn authorized_one(&self, pick: Pick) -> Option<RequestId> {
+        let is_authorized = |id: &RequestId| {
+            let known = self.model.requests.get(id);
+            known.is_some_and(|known| matches!(known.standing, Standing::Authorized { .. }))
+        };
+        let ids = self.world.entries.iter().rev().filter_map(|entry| match &entry.event {
+            Event::PaymentAuthorized { asked, .. } => Some(asked.id),
+            Event::PaymentApproved { id, .. } => Some(*id),
+            _other => None,
+        });
+        ids.filter(is_authorized).nth(usize::from(pick.place % 6))
+    }
+
+    pub(super) fn reissue(&mut self) {
+        let now = self.world.now();
+        let decision = self.perform(Action::Reissue).expect("never refused");
+        assert_eq!(decision.events, []);
+        let ordered: BTreeSet<_> = decision.effects.iter().map(|Effect::Sign(id)| *id).collect();
+        assert_eq!(ordered.len(), decision.effects.len());
+        let still = self.model.frozen || !self.world.unlocked || !self.world.trusted;
+        for (id, known) in &self.model.requests {
+            let Standing::Authorized { before, signed, lapsed, void } = known.standing else {
+                continue;
+            };
+            let good = now.utc.seconds().unsigned_abs() < before && !void;
+            let wanted = !still && !signed && good && !self.model.agents[known.agent].suspended;
+            // Where the clock once showed a later time, the state may have forgotten it.
+            assert!(ordered.contains(id) == wanted || (wanted && lapsed), "reissued or not");
+        }
+        if !ordered.is_empty() {
+            self.seen.insert("reissued".to_owned());
+        }
+        self.leaves(&decision.effects, &now);
+    }
+}
