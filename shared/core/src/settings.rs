@@ -5,7 +5,7 @@ pub mod keys;
 
 use serde::{Deserialize, Serialize};
 
-use crate::change::{Change, switch};
+use crate::change::{Change, lists, switch};
 use crate::limits::{MAX_HOSTS, MAX_VALIDITY_S};
 use crate::money::Usd;
 use keys::Key;
@@ -163,11 +163,20 @@ impl Setting {
         };
         let mut before = Settings::default();
         from.apply(&mut before);
+        let (old, new) = match self {
+            // A list may be longer than a line of the journal should be.
+            Setting::Hosts(hosts) => lists(&texts(&before.hosts), &texts(hosts), "none"),
+            Setting::AllowLan(_)
+            | Setting::RateLimitOff(_)
+            | Setting::LanBearer(_)
+            | Setting::MaxValidity(_)
+            | Setting::ConfirmTypingAbove(_) => (from.value(), self.value()),
+        };
         Change {
             field: field.to_owned(),
             name: name.to_owned(),
-            from: from.value(),
-            to: self.value(),
+            from: old,
+            to: new,
             unit: String::new(),
             loosens: self.loosens(&before),
         }
@@ -177,7 +186,6 @@ impl Setting {
         match self {
             Setting::AllowLan(on) => switch(*on),
             Setting::RateLimitOff(off) => switch(!off),
-            Setting::Hosts(hosts) if hosts.is_empty() => "none".to_owned(),
             Setting::Hosts(hosts) => hosts.join(", "),
             Setting::LanBearer(rule) => rule.text().to_owned(),
             Setting::MaxValidity(seconds) => format!("{seconds} s"),
@@ -210,6 +218,10 @@ impl Setting {
             Setting::ConfirmTypingAbove(amount) => to.confirm_typing_above = *amount,
         }
     }
+}
+
+fn texts(hosts: &[String]) -> Vec<&str> {
+    hosts.iter().map(String::as_str).collect()
 }
 
 /// What a Host header may hold besides the port: a name, an IPv4 address, or an IPv6 one in brackets.
@@ -293,5 +305,18 @@ mod tests {
             let change = setting.change(&setting.standing(&now));
             assert_eq!((change.text().as_str(), change.loosens), (text, loosens));
         }
+    }
+
+    /// An entry of the journal that did not fit the frame of a watching program would end it.
+    #[test]
+    fn the_longest_lists_are_told_in_bounds() {
+        let long = |letter: &str| -> Vec<String> {
+            (0..MAX_HOSTS).map(|n| format!("{}{n}", letter.repeat(250))).collect()
+        };
+        let (from, to) = (Setting::Hosts(long("a")), Setting::Hosts(long("b")));
+        assert!(to.fault().is_none());
+        let change = to.change(&from);
+        assert!(change.text().len() < 8 << 10, "{}", change.text().len());
+        assert!(change.to.ends_with("and 56 more"), "{}", change.to);
     }
 }
