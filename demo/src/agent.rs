@@ -10,7 +10,9 @@ use anyhow::{Context, bail};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value, json};
 use sha2::Sha256;
-use wallet::{Patience, Wallet};
+use wallet::Wallet;
+
+pub use wallet::Patience;
 
 /// How often a held request is polled.
 const POLL: Duration = Duration::from_millis(300);
@@ -110,11 +112,12 @@ impl Agent {
     }
 
     /// Gets a resource, pays for it through the wallet at `wallet`, and gets it again. `tell` hears each
-    /// step. A wallet that goes away meanwhile is waited for.
+    /// step. A wallet that goes away meanwhile is waited for with that patience.
     pub async fn buy(
         &self,
         wallet: &str,
         url: &str,
+        patience: Patience,
         tell: &(dyn Fn(&str) + Sync),
     ) -> anyhow::Result<Paid> {
         let client = reqwest::Client::builder().no_proxy().build()?;
@@ -128,13 +131,8 @@ impl Agent {
         tell("402 Payment Required: forwarding the offer to the wallet");
         let now = jiff::Timestamp::now().as_second();
         let body = self.ask(now, &header, Some(url));
-        let mut wallet = Wallet {
-            client: client.clone(),
-            url: wallet,
-            patience: Patience::USUAL,
-            tell,
-            was_away: false,
-        };
+        let mut wallet =
+            Wallet { client: client.clone(), url: wallet, patience, tell, was_away: false };
         let mut answer = wallet.call("/sign", Some(&body)).await?;
         let waited = answer.1["status"] == "pending";
         if waited {

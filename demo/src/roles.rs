@@ -7,7 +7,7 @@ use crate::stage::say;
 use alloy_primitives::{Address, address};
 use anyhow::{Context, bail};
 use bursar_core::networks::ChainId;
-use bursar_demo::agent::Agent;
+use bursar_demo::agent::{Agent, Patience};
 use bursar_demo::devnet::Devnet;
 use bursar_demo::merchant::{Merchant, MerchantConfig};
 use bursar_engine::edition::Edition;
@@ -58,7 +58,8 @@ pub(crate) async fn merchant(pay_to: Address, chain: Option<String>) -> anyhow::
 pub(crate) async fn agent(url: &str) -> anyhow::Result<()> {
     let wallet = std::env::var("WALLET_URL").context("WALLET_URL is not set")?;
     let agent = Agent::from_environment()?;
-    let paid = agent.buy(&wallet, url, &|step| eprintln!("    agent: {step}")).await?;
+    let paid =
+        agent.buy(&wallet, url, Patience::NONE, &|step| eprintln!("    agent: {step}")).await?;
     let answer =
         serde_json::json!({"status": paid.status, "body": paid.body, "waited": paid.waited});
     writeln!(std::io::stdout(), "{answer}")?;
@@ -79,7 +80,8 @@ pub(crate) async fn pay() -> anyhow::Result<()> {
     for (path, price) in [("/small", "0.012"), ("/large", "1.50")] {
         say(&format!("A paywall asks for {price} USDC on Base:"))?;
         let url = format!("{}{path}", merchant.url());
-        let paid = agent.buy(&wallet, &url, &|step| eprintln!("  agent: {step}")).await?;
+        let paid =
+            agent.buy(&wallet, &url, Patience::USUAL, &|step| eprintln!("  agent: {step}")).await?;
         say(&format!("  the merchant answered {}: {}", paid.status, paid.body))?;
         if paid.status != 200 {
             bail!("the merchant did not take the payment");

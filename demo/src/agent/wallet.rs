@@ -8,14 +8,17 @@ use serde_json::Value;
 
 /// How long a wallet that is away is waited for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub struct Patience {
     pub(super) pause: Duration,
     pub(super) tries: u32,
 }
 
 impl Patience {
     /// Two minutes: time enough to start an engine and to type a password.
-    pub(super) const USUAL: Self = Self { pause: Duration::from_millis(500), tries: 240 };
+    pub const USUAL: Self = Self { pause: Duration::from_millis(500), tries: 240 };
+
+    /// For whoever asks again by himself.
+    pub const NONE: Self = Self { pause: Duration::ZERO, tries: 1 };
 
     fn words(self) -> String {
         format!("{} s at most", self.pause.saturating_mul(self.tries).as_secs())
@@ -63,7 +66,7 @@ impl Wallet<'_> {
                 }
                 Err(error) => {
                     self.was_away = true;
-                    if !said_away {
+                    if !said_away && self.patience.tries > 1 {
                         let most = self.patience.words();
                         (self.tell)(&format!("the wallet does not answer: waiting, {most}"));
                         said_away = true;
@@ -172,8 +175,13 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
-        let mut wallet = at(&url, Patience { tries: 3, ..QUICK }, &|_step| ());
-        let error = wallet.call("/sign", None).await.unwrap_err();
-        assert!(format!("{error:#}").contains("is an engine running?"), "{error:#}");
+        for patience in [Patience { tries: 3, ..QUICK }, Patience::NONE] {
+            let said = Mutex::new(0);
+            let tell = |_step: &str| *said.lock().unwrap() += 1;
+            let mut wallet = at(&url, patience, &tell);
+            let error = wallet.call("/sign", None).await.unwrap_err();
+            assert!(format!("{error:#}").contains("is an engine running?"), "{error:#}");
+            assert_eq!(*said.lock().unwrap(), u32::from(patience.tries > 1), "{patience:?}");
+        }
     }
 }
