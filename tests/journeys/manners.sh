@@ -18,7 +18,13 @@ given_back() {
   state after
   cmp -s "$WORK/before" "$WORK/after" || fail 'the terminal has other modes than before'
 }
-process() { pgrep -f "^bursar${1:-}\$" | tail -1; }
+# Only below this journey's own terminals: others may run on the machine.
+process() {
+  local pane pid
+  for pane in $(tmux list-panes -a -F '#{pane_pid}'); do
+    for pid in $(pgrep -P "$pane" -f "^bursar${1:-}\$"); do echo "$pid"; done
+  done | tail -1
+}
 state before
 
 run you bursar
