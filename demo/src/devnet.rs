@@ -6,6 +6,7 @@ mod deploy;
 mod kit;
 mod missing;
 mod multicall;
+mod own;
 mod process;
 mod rpc;
 mod stable;

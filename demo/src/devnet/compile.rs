@@ -1,11 +1,12 @@
-//! `cargo xtask devnet --recompile`: writes `devnet/Stable.json` anew from `devnet/contracts/Stable.sol`,
-//! with a compiler that its own lock file pins. Only a change of the contract needs it; tests never do.
+//! `cargo xtask devnet --recompile`: writes the bytecode of our own contracts anew from `devnet/contracts`,
+//! with a compiler that its own lock file pins. Only a change of a contract needs it; tests never do.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::kit::{self, Kit};
 use super::missing::MissingChain;
+use super::own::{self, Own};
 use super::surroundings::Surroundings;
 
 const COMPILER: Kit = Kit {
@@ -15,22 +16,28 @@ const COMPILER: Kit = Kit {
     proof: "node_modules/solc/soljson.js",
 };
 
-/// Compiles the contract and returns the file that was written.
+/// Compiles every contract of ours and returns the folder that they were written to.
 pub fn recompile() -> Result<PathBuf, MissingChain> {
     let around = Surroundings::read();
     COMPILER.install(&around)?;
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("devnet");
-    let written = source.join("Stable.json");
-    let done = Command::new(kit::node(&around)?)
-        .arg(source.join("compiler/compile.mjs"))
-        .arg(source.join("contracts/Stable.sol"))
-        .arg("Stable")
-        .arg(&written)
-        .current_dir(COMPILER.folder(&around))
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("devnet");
+    for own in &own::ALL {
+        compile(own, &folder, &around)?;
+    }
+    Ok(folder)
+}
+
+fn compile(own: &Own, folder: &Path, around: &Surroundings) -> Result<(), MissingChain> {
+    let done = Command::new(kit::node(around)?)
+        .arg(folder.join("compiler/compile.mjs"))
+        .arg(folder.join("contracts").join(own.name).with_extension("sol"))
+        .arg(own.name)
+        .arg(folder.join(own.name).with_extension("json"))
+        .current_dir(COMPILER.folder(around))
         .output()
         .map_err(|error| MissingChain::BrokenTool { tool: "node", detail: error.to_string() })?;
     if done.status.success() {
-        return Ok(written);
+        return Ok(());
     }
     Err(MissingChain::Compile(kit::last_words(&done)))
 }

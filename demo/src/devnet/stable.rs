@@ -1,12 +1,10 @@
-//! The stablecoin of the local chain: its interface, its committed bytecode, and the calls that pay with it.
-//! `devnet/contracts/Stable.sol` is the source; a test keeps the bytecode from drifting away from it.
+//! The stablecoin of the local chain: its interface, and the calls that pay with it.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, SolValue, sol};
 use bursar_core::networks::Stablecoin;
-use serde::Deserialize;
 
-use super::DevnetError;
+use super::{DevnetError, own};
 
 sol! {
     #[derive(Debug)]
@@ -26,14 +24,6 @@ sol! {
             bytes32 nonce, bytes signature
         ) external;
     }
-}
-
-/// `devnet/Stable.json`: what the compiler made, and of what.
-const COMPILED: &str = include_str!("../../devnet/Stable.json");
-
-#[derive(Deserialize)]
-struct Compiled {
-    bytecode: Bytes,
 }
 
 /// The terms that an EIP-3009 payer signs.
@@ -90,11 +80,8 @@ fn key_signature(signature: &[u8]) -> Option<(B256, B256, u8)> {
 
 /// The code that creates a coin of that name, symbol and version.
 pub(super) fn creation_code(coin: &Stablecoin) -> Result<Bytes, DevnetError> {
-    let compiled: Compiled = serde_json::from_str(COMPILED)
-        .map_err(|error| DevnetError::Contract(format!("devnet/Stable.json: {error}")))?;
     let named = (coin.domain_name, coin.symbol, coin.domain_version);
-    let arguments = named.abi_encode_params();
-    Ok([compiled.bytecode.as_ref(), arguments.as_slice()].concat().into())
+    own::STABLE.creation_code(&named.abi_encode_params())
 }
 
 #[cfg(test)]
@@ -102,18 +89,6 @@ mod tests {
     use super::*;
     use alloy_primitives::{b256, hex};
     use alloy_sol_types::SolEvent;
-    use sha2::{Digest, Sha256};
-
-    #[test]
-    fn the_bytecode_was_compiled_from_the_source_beside_it() {
-        let source = include_bytes!("../../devnet/contracts/Stable.sol");
-        let compiled: serde_json::Value = serde_json::from_str(COMPILED).unwrap();
-        assert_eq!(
-            compiled["source_sha256"],
-            ::hex::encode(Sha256::digest(source)),
-            "Stable.sol changed: cargo xtask devnet --recompile"
-        );
-    }
 
     #[test]
     fn the_interface_has_the_selectors_of_the_standards() {
@@ -136,8 +111,7 @@ mod tests {
 
     #[test]
     fn the_committed_code_answers_to_every_selector_of_its_kind() {
-        let compiled: Compiled = serde_json::from_str(COMPILED).unwrap();
-        let code = ::hex::encode(&compiled.bytecode);
+        let code = ::hex::encode(own::STABLE.creation_code(&[]).unwrap());
         // Both forms of transfer and of cancel, and the events of FiatTokenV2.
         for part in ["e3ee160e", "cf092995", "5a049a70", "b7b72899", "e94a0102", "3644e515"] {
             assert!(code.contains(&format!("63{part}")), "no {part}");
