@@ -13,18 +13,20 @@ mod stable;
 mod surroundings;
 
 pub mod compile;
+pub mod full;
 pub mod install;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolCall;
 use bursar_core::networks::{self, ChainId, Network};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use process::Anvil;
+pub use deploy::{Call, Receipt};
+use process::{Anvil, Origin};
 use rpc::Rpc;
 pub use stable::Authorization;
 use stable::IStable;
@@ -41,8 +43,8 @@ pub enum DevnetError {
     #[error("{method} failed: {detail}")]
     Rpc { method: String, detail: String },
     /// The contract refused; the text ends in its reason.
-    #[error("{0}")]
-    Reverted(String),
+    #[error("{message}")]
+    Reverted { message: String, data: Bytes },
     #[error("no receipt for {0} in time")]
     NoReceipt(B256),
     #[error("transaction {0} succeeded without moving the money")]
@@ -73,10 +75,9 @@ impl Devnet {
     /// Starts the given anvil, with the network's contracts in place.
     pub async fn start_at(anvil: &Path, chain: ChainId) -> Result<Self, DevnetError> {
         let network = networks::by_chain(chain).ok_or(DevnetError::UnknownChain(chain))?;
-        let (node, url) = Anvil::spawn(anvil, chain).await?;
-        let devnet = Self::connect(&url, network, Some(Arc::new(node))).await?;
+        let devnet = Self::spawn(anvil, network, &Origin::Empty).await?;
         devnet.place_stablecoin().await?;
-        devnet.place_tokens().await?;
+        devnet.place_tokens(None).await?;
         devnet.place_multicall().await?;
         devnet.check_stablecoin().await?;
         Ok(devnet)
@@ -88,6 +89,15 @@ impl Devnet {
         let devnet = Self::connect(url, network, None).await?;
         devnet.check_stablecoin().await?;
         Ok(devnet)
+    }
+
+    async fn spawn(
+        anvil: &Path,
+        network: &'static Network,
+        origin: &Origin,
+    ) -> Result<Self, DevnetError> {
+        let (node, url) = Anvil::spawn(anvil, network.chain, origin).await?;
+        Self::connect(&url, network, Some(Arc::new(node))).await
     }
 
     async fn connect(
@@ -129,12 +139,13 @@ impl Devnet {
     /// Makes `amount` smallest units of the stablecoin for `to`.
     pub async fn mint(&self, to: Address, amount: u128) -> Result<B256, DevnetError> {
         let call = IStable::mintCall { to, value: U256::from(amount) };
-        Ok(self.transact(self.network.stablecoin.address, call.abi_encode()).await?.hash)
+        let mint = self.ours(self.network.stablecoin.address, call.abi_encode());
+        Ok(self.send(&mint).await?.hash)
     }
 
     /// What `owner` has of the stablecoin, in smallest units.
     pub async fn balance_of(&self, owner: Address) -> Result<U256, DevnetError> {
-        self.ask(IStable::balanceOfCall { owner }).await
+        self.read(self.network.stablecoin.address, IStable::balanceOfCall { owner }).await
     }
 
     /// Whether the authorization with that nonce was used or cancelled.
@@ -143,7 +154,11 @@ impl Devnet {
         from: Address,
         nonce: B256,
     ) -> Result<bool, DevnetError> {
-        self.ask(IStable::authorizationStateCall { authorizer: from, nonce }).await
+        self.read(
+            self.network.stablecoin.address,
+            IStable::authorizationStateCall { authorizer: from, nonce },
+        )
+        .await
     }
 
     /// Carries an authorization out and returns the transaction once the money has moved.
@@ -153,7 +168,7 @@ impl Devnet {
         signature: &[u8],
     ) -> Result<B256, DevnetError> {
         let coin = self.network.stablecoin.address;
-        let receipt = self.transact(coin, terms.calldata(signature)).await?;
+        let receipt = self.send(&self.ours(coin, terms.calldata(signature))).await?;
         if receipt.moved(coin, terms.from, terms.to, terms.value) {
             Ok(receipt.hash)
         } else {
@@ -167,11 +182,11 @@ impl Devnet {
         self.deploy_at(coin.address, stable::creation_code(coin)?).await
     }
 
-    /// Puts a stand-in at the address of each further token of the row: it counts balances, and that is all
-    /// that anybody asks of it.
-    async fn place_tokens(&self) -> Result<(), DevnetError> {
+    /// Puts a stand-in at the address of each further token of the row but one that comes from elsewhere: it
+    /// counts balances, and that is all that anybody asks of it.
+    async fn place_tokens(&self, but: Option<Address>) -> Result<(), DevnetError> {
         let code = stable::creation_code(&self.network.stablecoin)?;
-        for token in self.network.tokens {
+        for token in self.network.tokens.iter().filter(|token| Some(token.address) != but) {
             self.deploy_at(token.address, code.clone()).await?;
         }
         Ok(())
@@ -188,15 +203,11 @@ impl Devnet {
     /// The coin must be one for which signatures of the real network are valid.
     async fn check_stablecoin(&self) -> Result<(), DevnetError> {
         let expected = self.network.stablecoin.domain_separator;
-        let found = self.ask(IStable::DOMAIN_SEPARATORCall {}).await?;
+        let found =
+            self.read(self.network.stablecoin.address, IStable::DOMAIN_SEPARATORCall {}).await?;
         if found == expected {
             return Ok(());
         }
         Err(DevnetError::Contract(format!("DOMAIN_SEPARATOR is {found} and not {expected}")))
-    }
-
-    async fn ask<C: SolCall>(&self, call: C) -> Result<C::Return, DevnetError> {
-        let answer = self.look(self.network.stablecoin.address, call.abi_encode()).await?;
-        C::abi_decode_returns(&answer).map_err(|error| DevnetError::Contract(error.to_string()))
     }
 }

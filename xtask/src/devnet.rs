@@ -1,5 +1,6 @@
-//! `cargo xtask devnet`: installs the pinned local chain and prints the path of its binary last. The work
-//! is done by the demo kit, which tests call directly; this only gives it a short name.
+//! `cargo xtask devnet`: installs the pinned local chain, builds the states of full chains, says what each
+//! step took, and prints the path of the chain's binary last. The work is done by the demo kit, which tests
+//! call directly; this only gives it a short name.
 
 use std::env;
 use std::process::Command;
@@ -9,9 +10,10 @@ use anyhow::{Context, bail, ensure};
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let order = match words.as_slice() {
-        [] => "install",
+        [] => "full",
+        ["--light"] => "install",
         ["--recompile"] => "recompile",
-        _ => bail!("usage: cargo xtask devnet [--recompile]"),
+        _ => bail!("usage: cargo xtask devnet [--light | --recompile]"),
     };
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)

@@ -17,7 +17,7 @@ const TASKS: &[(&str, &str, Task)] = &[
     ("ci", "everything that must hold before a change lands", ci::run),
     (
         "devnet",
-        "install the local chain for tests; --recompile: compile its contract anew",
+        "make the local chains of the tests ready; --light: install the chain alone; --recompile: compile contracts",
         devnet::run,
     ),
 ];

@@ -53,7 +53,7 @@ pub fn chain_or_skip() -> Option<PathBuf> {
 }
 
 #[expect(clippy::panic, reason = "called by tests only, to fail them with the line that helps")]
-fn fail(missing: &MissingChain) -> ! {
+pub(super) fn fail(missing: &MissingChain) -> ! {
     panic!("{missing}\n(BURSAR_TEST_SKIP=chain leaves the tests with a chain out)");
 }
 

@@ -49,9 +49,7 @@ impl Kit {
         let folder = self.folder(around);
         let parent = around.target.join("devnet");
         fs::create_dir_all(&parent).map_err(blame(&parent))?;
-        let lock = parent.join("install.lock");
-        let guard = File::create(&lock).map_err(blame(&lock))?;
-        guard.lock().map_err(blame(&lock))?;
+        let _guard = Lock::wait(&parent.join("install.lock"))?;
         // Another process may have installed it while this one waited for the lock.
         if let Some(file) = self.installed(around) {
             return Ok(file);
@@ -84,6 +82,21 @@ impl Kit {
             return Ok(());
         }
         Err(MissingChain::Install { package: self.package, detail: last_words(&done) })
+    }
+}
+
+/// A file that one process and thread at a time holds, until this value is dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _held: File,
+}
+
+impl Lock {
+    /// Blocks until nobody else holds it.
+    pub(super) fn wait(path: &Path) -> Result<Self, MissingChain> {
+        let file = File::create(path).map_err(blame(path))?;
+        file.lock().map_err(blame(path))?;
+        Ok(Self { _held: file })
     }
 }
 
@@ -143,7 +156,7 @@ fn remove(folder: &Path) -> Result<(), MissingChain> {
     }
 }
 
-fn blame(path: &Path) -> impl Fn(io::Error) -> MissingChain {
+pub(super) fn blame(path: &Path) -> impl Fn(io::Error) -> MissingChain + use<> {
     let path = path.to_owned();
     move |source| MissingChain::Folder { path: path.clone(), source }
 }

@@ -1,5 +1,6 @@
 //! One anvil process: started on a free port, heard out so that its pipe never fills, killed with its owner.
 
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, PipeReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,13 +9,40 @@ use std::thread;
 use std::time::Duration;
 
 use bursar_core::networks::ChainId;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::DevnetError;
 
 /// Anvil answers 70 ms after its start on an idle machine; a busy one gets a hundred times that.
 const START: Duration = Duration::from_secs(10);
+/// Between two looks at a process that is to end.
+const END_POLL: Duration = Duration::from_millis(5);
+
+/// How a chain comes into being.
+#[derive(Debug, Clone)]
+pub(super) enum Origin {
+    /// Empty, at the time of the machine.
+    Empty,
+    /// Empty, with a clock that begins at `from_s`; what it comes to is written to `to` when it is finished.
+    Recorded { to: PathBuf, from_s: u64 },
+    /// As it was recorded.
+    Loaded(PathBuf),
+}
+
+impl Origin {
+    fn arguments(&self) -> Vec<OsString> {
+        match self {
+            Self::Empty => Vec::new(),
+            Self::Recorded { to, from_s } => {
+                let from_s = from_s.to_string();
+                vec!["--dump-state".into(), to.into(), "--timestamp".into(), from_s.into()]
+            }
+            Self::Loaded(from) => vec!["--load-state".into(), from.into()],
+        }
+    }
+}
 
 /// A running anvil.
 #[derive(Debug)]
@@ -28,15 +56,16 @@ impl Anvil {
     pub(super) async fn spawn(
         binary: &Path,
         chain: ChainId,
+        origin: &Origin,
     ) -> Result<(Self, String), DevnetError> {
         let (born, child) = oneshot::channel();
         let (listening, url) = oneshot::channel();
-        let binary = binary.to_owned();
+        let (binary, origin) = (binary.to_owned(), origin.clone());
         // A thread of its own, which lives as long as anvil: the kernel sends the parent-death signal
         // when the *thread* that started the child ends, and the runtime's threads come and go.
         thread::Builder::new()
             .name("anvil".to_owned())
-            .spawn(move || attend(&binary, chain, born, listening))
+            .spawn(move || attend(&binary, chain, &origin, born, listening))
             .map_err(failed)?;
         let child = child.await.map_err(failed)?.map_err(failed)?;
         let anvil = Self { child: Mutex::new(child) };
@@ -52,6 +81,28 @@ impl Anvil {
         // Both fail only for a process that is gone already.
         let _gone = child.kill();
         let _reaped = child.wait();
+    }
+
+    /// Asks the process to end, so that it writes what it was told to write, and waits until it is gone.
+    pub(super) async fn finish(&self) -> Result<(), DevnetError> {
+        let process = Pid::from_child(&self.child());
+        kill_process(process, Signal::TERM).map_err(failed)?;
+        let gone = async {
+            loop {
+                // A statement of its own, so that the guard is gone before the wait.
+                let status = self.child().try_wait();
+                match status {
+                    Ok(None) => sleep(END_POLL).await,
+                    other => return other,
+                }
+            }
+        };
+        let late = |_late| failed("it did not end when asked to");
+        let status = timeout(START, gone).await.map_err(late)?.map_err(failed)?;
+        match status {
+            Some(status) if !status.success() => Err(failed(format!("it ended with {status}"))),
+            _ => Ok(()),
+        }
     }
 
     fn child(&self) -> MutexGuard<'_, Child> {
@@ -73,10 +124,11 @@ fn failed(reason: impl ToString) -> DevnetError {
 fn attend(
     binary: &Path,
     chain: ChainId,
+    origin: &Origin,
     born: oneshot::Sender<io::Result<Child>>,
     listening: oneshot::Sender<Result<String, String>>,
 ) {
-    let mut output = match launch(binary, chain) {
+    let mut output = match launch(binary, chain, origin) {
         Err(error) => return drop(born.send(Err(error))),
         Ok((child, output)) => {
             // Nobody waits any more: the start was given up, and anvil with it.
@@ -107,12 +159,13 @@ fn first_words(output: &mut impl BufRead) -> Result<String, String> {
     Err(format!("it ended at once: {}", said.trim()))
 }
 
-fn launch(binary: &Path, chain: ChainId) -> io::Result<(Child, PipeReader)> {
+fn launch(binary: &Path, chain: ChainId, origin: &Origin) -> io::Result<(Child, PipeReader)> {
     let (output, input) = io::pipe()?;
     let child = tied_to_us(binary)
         .args(["--host", "127.0.0.1", "--port", "0", "--chain-id", &chain.to_string()])
         // Fixed, or "the newest rules" would move with the version of anvil.
         .args(["--hardfork", "prague", "--color", "never"])
+        .args(origin.arguments())
         .stdin(Stdio::null())
         .stdout(input.try_clone()?)
         .stderr(input)

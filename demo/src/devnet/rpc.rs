@@ -33,6 +33,9 @@ struct Answer {
 struct RpcFailure {
     code: i64,
     message: String,
+    /// What a contract reverted with.
+    #[serde(default)]
+    data: Value,
 }
 
 impl Rpc {
@@ -62,7 +65,10 @@ impl Rpc {
                 .await
                 .map_err(|error: reqwest::Error| failed(chain(&error)))?;
         match answer.error {
-            Some(error) if error.code == REVERTED => Err(DevnetError::Reverted(error.message)),
+            Some(error) if error.code == REVERTED => {
+                let data = serde_json::from_value(error.data).unwrap_or_default();
+                Err(DevnetError::Reverted { message: error.message, data })
+            }
             Some(error) => Err(failed(format!("{} (code {})", error.message, error.code))),
             None => {
                 serde_json::from_value(answer.result).map_err(|error| failed(error.to_string()))

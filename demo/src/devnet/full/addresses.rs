@@ -1,0 +1,201 @@
+//! Where the contracts of a full chain stand: where the network that it plays has them. Of a network without
+//! a row here nobody has written them down, or it has none; on its local chain they stand where Base has them.
+
+use alloy_primitives::{Address, address};
+use bursar_core::networks::{self, ChainId, MULTICALL3};
+
+/// What a full chain has besides its stablecoin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contracts {
+    /// The wrapped native coin.
+    pub weth: Address,
+    pub permit2: Address,
+    pub multicall3: Address,
+    pub v3: UniswapV3,
+    pub v4: UniswapV4,
+    pub routers: Routers,
+    pub lending: Lending,
+}
+
+/// Uniswap v3, with a pool of WETH and the stablecoin at [`POOL_FEE`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UniswapV3 {
+    pub factory: Address,
+    pub positions: Address,
+    /// SwapRouter02.
+    pub router: Address,
+    /// QuoterV2.
+    pub quoter: Address,
+}
+
+/// Uniswap v4, with a pool of the native coin and the stablecoin at [`POOL_FEE`] and [`TICK_SPACING`],
+/// without hooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UniswapV4 {
+    pub pool_manager: Address,
+    pub positions: Address,
+    pub quoter: Address,
+    pub state_view: Address,
+}
+
+/// Universal Routers by version, because their calldata differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Routers {
+    /// The real one: five fields in the parameters of a single swap.
+    pub v2_1_0: Address,
+    /// A stand-in: six fields, with `minHopPriceX36`.
+    pub v2_1_1: Address,
+    /// The same stand-in: the calldata did not change.
+    pub v2_1_2: Address,
+}
+
+/// Morpho Blue with one market, WETH against the stablecoin at [`LLTV`], and a vault that lends through it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lending {
+    pub morpho: Address,
+    /// Utilization is the yearly rate: simpler than what the network has there.
+    pub irm: Address,
+    /// Of our own making.
+    pub oracle: Address,
+    /// The stand-in of a vault that is in use on the network.
+    pub vault: Address,
+    /// Vaults of the second kind answer 0 to every question for a limit, by design.
+    pub vault_tells_limits: bool,
+}
+
+/// Hundredths of a basis point: 0.05 %.
+pub const POOL_FEE: u32 = 500;
+/// Of pools with that fee.
+pub const TICK_SPACING: i32 = 10;
+/// The share of the collateral's value that may be lent, as a fraction of 10^18.
+pub const LLTV: u128 = 860_000_000_000_000_000;
+
+/// No network has an oracle of ours.
+const ORACLE: Address = address!("0x000000000000000000000000000000000bACC1E0");
+const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
+/// Base has 2.1.0 there; Robinhood Chain began with 2.1.1.
+const ROUTER_2_1_0: Address = address!("0xf3A4F4094bD2c6C06cA2F61789D8727B8D1E7259");
+
+const ROBINHOOD: (UniswapV3, UniswapV4, Routers, Lending) = (
+    UniswapV3 {
+        factory: address!("0x1f7d7550B1b028f7571E69A784071F0205FD2EfA"),
+        positions: address!("0x73991A25C818Bf1f1128dEAaB1492D45638DE0D3"),
+        router: address!("0xCaf681a66D020601342297493863E78C959E5cb2"),
+        quoter: address!("0x33e885eD0Ec9bF04EcfB19341582aADCb4c8A9E7"),
+    },
+    UniswapV4 {
+        pool_manager: address!("0x8366a39CC670B4001A1121B8F6A443A643e40951"),
+        positions: address!("0x58daec3116aae6D93017bAAea7749052E8a04fA7"),
+        quoter: address!("0x8Dc178eFB8111BB0973Dd9d722ebeFF267c98F94"),
+        state_view: address!("0xF3334192D15450CdD385c8B70e03f9A6bD9E673b"),
+    },
+    Routers {
+        v2_1_0: ROUTER_2_1_0,
+        v2_1_1: address!("0x8876789976dEcBfCbBbe364623C63652db8C0904"),
+        v2_1_2: address!("0x204FAca1764B154221e35c0d20aBb3c525710498"),
+    },
+    Lending {
+        morpho: address!("0x9D53d5E3bd5E8d4Cbfa6DB1ca238AEA02E651010"),
+        irm: address!("0x2BD3d5965B26B51814AC95127B2b80dD6CcC0fa1"),
+        oracle: ORACLE,
+        vault: address!("0xBeEff033F34C046626B8D0A041844C5d1A5409dd"),
+        vault_tells_limits: false,
+    },
+);
+
+const BASE: (UniswapV3, UniswapV4, Routers, Lending) = (
+    UniswapV3 {
+        factory: address!("0x33128a8fC17869897dcE68Ed026d694621f6FDfD"),
+        positions: address!("0x03a520b32C04BF3bEEf7BEb72E919cf822Ed34f1"),
+        router: address!("0x2626664c2603336E57B271c5C0b26F421741e481"),
+        quoter: address!("0x3d4e44Eb1374240CE5F1B871ab261CD16335B76a"),
+    },
+    UniswapV4 {
+        pool_manager: address!("0x498581fF718922c3f8e6A244956aF099B2652b2b"),
+        positions: address!("0x7C5f5A4bBd8fD63184577525326123B519429bDc"),
+        quoter: address!("0x0d5e0F971ED27FBfF6c2837bf31316121532048D"),
+        state_view: address!("0xA3c0c9b65baD0b08107Aa264b0f3dB444b867A71"),
+    },
+    Routers {
+        v2_1_0: ROUTER_2_1_0,
+        v2_1_1: address!("0xFdf682F51FE81Aa4898F0AE2163d8A55c127fbC7"),
+        v2_1_2: address!("0xd6145b2D3F379919E8CdEda7B97e37c4b2Ca9c40"),
+    },
+    Lending {
+        morpho: address!("0xBBBBBbbBBb9cC5e90e3b3Af64bdAF62C37EEFFCb"),
+        irm: address!("0x46415998764C29aB2a25CbeA6254146D50D22687"),
+        oracle: ORACLE,
+        vault: address!("0xbeeF010f9cb27031ad51e3333f9aF9C6B1228183"),
+        vault_tells_limits: true,
+    },
+);
+
+/// The networks with contracts of their own; the others borrow Base's.
+pub const CHAINS: [ChainId; 2] = [ChainId(8453), ChainId(4663)];
+
+impl Contracts {
+    /// What stands on the full chain of a network in the table.
+    pub fn of(chain: ChainId) -> Option<Self> {
+        let network = networks::by_chain(chain)?;
+        let [base, robinhood] = CHAINS;
+        let (v3, v4, routers, lending) = if chain == robinhood { ROBINHOOD } else { BASE };
+        let weth = |row: &networks::Network| {
+            row.tokens.iter().find(|token| token.symbol == "WETH").map(|token| token.address)
+        };
+        let weth = weth(network).or_else(|| networks::by_chain(base).and_then(weth))?;
+        let (permit2, multicall3) = (PERMIT2, MULTICALL3);
+        Some(Self { weth, permit2, multicall3, v3, v4, routers, lending })
+    }
+
+    /// All of them.
+    pub fn addresses(&self) -> Vec<Address> {
+        let Self { weth, permit2, multicall3, v3, v4, routers, lending } = self;
+        vec![
+            *weth,
+            *permit2,
+            *multicall3,
+            v3.factory,
+            v3.positions,
+            v3.router,
+            v3.quoter,
+            v4.pool_manager,
+            v4.positions,
+            v4.quoter,
+            v4.state_view,
+            routers.v2_1_0,
+            routers.v2_1_1,
+            routers.v2_1_2,
+            lending.morpho,
+            lending.irm,
+            lending.oracle,
+            lending.vault,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::networks::NETWORKS;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_contracts_of_a_chain_share_an_address() {
+        for network in NETWORKS {
+            let mut all = Contracts::of(network.chain).unwrap().addresses();
+            all.push(network.stablecoin.address);
+            let count = all.len();
+            assert_eq!(all.into_iter().collect::<BTreeSet<_>>().len(), count, "{}", network.chain);
+        }
+        assert_eq!(Contracts::of(ChainId(5)), None);
+    }
+
+    #[test]
+    fn the_wrapped_coin_is_the_one_of_the_network_table() {
+        for chain in CHAINS {
+            let network = networks::by_chain(chain).unwrap();
+            let listed = network.tokens.iter().find(|token| token.symbol == "WETH").unwrap();
+            assert_eq!(Contracts::of(chain).unwrap().weth, listed.address);
+        }
+    }
+}
