@@ -8,6 +8,9 @@ mod agents;
 #[path = "kit/coin.rs"]
 mod coin;
 #[cfg(test)]
+#[path = "kit/full.rs"]
+mod full;
+#[cfg(test)]
 #[path = "kit/merchant.rs"]
 mod merchant;
 #[cfg(test)]
@@ -19,3 +22,15 @@ mod multicall;
 #[cfg(test)]
 #[path = "kit/payer.rs"]
 mod payer;
+#[cfg(test)]
+#[path = "kit/permit2.rs"]
+mod permit2;
+#[cfg(test)]
+#[path = "kit/routers.rs"]
+mod routers;
+#[cfg(test)]
+#[path = "kit/swaps.rs"]
+mod swaps;
+#[cfg(test)]
+#[path = "kit/vault.rs"]
+mod vault;

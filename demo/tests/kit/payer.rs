@@ -55,7 +55,11 @@ impl Payer {
 
     /// Signs an EIP-712 struct, given as its type hash and its words, under the coin's domain.
     pub(crate) fn sign_struct(&self, network: &Network, words: &[B256]) -> Vec<u8> {
-        let domain = network.stablecoin.domain_separator;
+        self.sign_under(network.stablecoin.domain_separator, words)
+    }
+
+    /// The same under any domain.
+    pub(crate) fn sign_under(&self, domain: B256, words: &[B256]) -> Vec<u8> {
         let content = keccak256(words.concat());
         let digest = keccak256([b"\x19\x01", domain.as_slice(), content.as_slice()].concat());
         let (signature, recovery) = self.key.sign_prehash_recoverable(digest.as_slice()).unwrap();
