@@ -149,7 +149,9 @@ mod tests {
 
     #[test]
     fn the_lock_file_pins_bytes_and_names_no_host() {
-        for lock in [CHAIN.lock, include_str!("../../devnet/compiler/package-lock.json")] {
+        let compiler = include_str!("../../devnet/compiler/package-lock.json");
+        let contracts = include_str!("../../devnet/packages/package-lock.json");
+        for lock in [CHAIN.lock, compiler, contracts] {
             assert!(!lock.contains("http"));
             let parsed: serde_json::Value = serde_json::from_str(lock).unwrap();
             for (name, package) in parsed["packages"].as_object().unwrap() {

@@ -149,9 +149,11 @@ fn broken(tool: &'static str, detail: String) -> MissingChain {
     MissingChain::BrokenTool { tool, detail }
 }
 
-fn remove(folder: &Path) -> Result<(), MissingChain> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(blame(folder)(error)),
+/// Removes a file, or a folder with all that is in it, if it is there.
+pub(super) fn remove(path: &Path) -> Result<(), MissingChain> {
+    let gone = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match gone {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(blame(path)(error)),
         _ => Ok(()),
     }
 }

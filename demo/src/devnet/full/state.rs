@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::addresses::Contracts;
 use super::builder::Builder;
 use super::packages::{self, Packages};
-use crate::devnet::kit::{Lock, blame};
+use crate::devnet::kit::{Lock, blame, remove};
 use crate::devnet::missing::MissingChain;
 use crate::devnet::process::Origin;
 use crate::devnet::surroundings::Surroundings;
@@ -38,7 +38,14 @@ const PAST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The file of a chain's state, after building it if need be. One process builds, the others wait for it.
 pub(super) async fn ready(anvil: &Path, network: &'static Network) -> Result<PathBuf, DevnetError> {
-    let around = Surroundings::read();
+    ready_in(Surroundings::read(), anvil, network).await
+}
+
+async fn ready_in(
+    around: Surroundings,
+    anvil: &Path,
+    network: &'static Network,
+) -> Result<PathBuf, DevnetError> {
     let file = place(anvil, network, &around)?;
     if file.is_file() {
         return Ok(file);
@@ -55,6 +62,8 @@ pub(super) async fn ready(anvil: &Path, network: &'static Network) -> Result<Pat
         .map_err(|error| DevnetError::Start(error.to_string()))??;
     if !file.is_file() {
         let partial = file.with_extension("partial");
+        // One that a killed build left must not pass for this one's.
+        remove(&partial)?;
         record(anvil, network, &packages, &partial).await?;
         fs::rename(&partial, &file).map_err(blame(&file))?;
     }
@@ -127,6 +136,51 @@ fn stamp(anvil: &Path) -> Result<String, MissingChain> {
 mod tests {
     use super::*;
     use bursar_core::networks::{ChainId, by_chain};
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    /// A target folder of its own with the packages of the real one.
+    fn empty_target(folder: &Path) -> Surroundings {
+        let around = Surroundings::read();
+        Packages::ready(&around).unwrap();
+        let own = Surroundings { target: folder.to_owned(), ..around.clone() };
+        fs::create_dir(folder.join("devnet")).unwrap();
+        symlink(packages::KIT.folder(&around), packages::KIT.folder(&own)).unwrap();
+        own
+    }
+
+    #[tokio::test]
+    async fn many_who_start_at_once_build_one_state() {
+        let Some(anvil) = crate::devnet::install::chain_or_skip() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let around = empty_target(folder.path());
+        let base = by_chain(ChainId(8453)).unwrap();
+        let start = || async {
+            let file = ready_in(around.clone(), &anvil, base).await.unwrap();
+            // Whoever builds again puts another file in its place.
+            (fs::metadata(&file).unwrap().ino(), file)
+        };
+        let (one, two, three) = tokio::join!(start(), start(), start());
+        assert_eq!((&one, &one), (&two, &three));
+        assert_eq!(start().await, one);
+        let names = fs::read_dir(folder.path().join("devnet/states")).unwrap();
+        let left = names.filter(|name| {
+            name.as_ref().unwrap().path().extension().is_some_and(|ending| ending == "partial")
+        });
+        assert_eq!(left.count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_build_that_fails_leaves_no_state() {
+        if crate::devnet::install::chain_or_skip().is_none() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let around = empty_target(folder.path());
+        let base = by_chain(ChainId(8453)).unwrap();
+        let wrong = Path::new("/bin/false");
+        assert!(ready_in(around.clone(), wrong, base).await.is_err());
+        assert!(!place(wrong, base, &around).unwrap().exists());
+    }
 
     #[test]
     fn every_file_of_the_recipe_counts() {
