@@ -47,8 +47,9 @@ impl Devnet {
         Ok(devnet)
     }
 
-    /// A loaded chain goes on from the time at which it was recorded: what is signed now would not be valid
-    /// yet. From the block that is mined here its clock is the machine's.
+    /// The newest block of a loaded chain is as old as the recording, and whether the next one follows it or
+    /// the machine's clock is for the version of anvil to say. From the block that is mined here both are
+    /// the same: what is signed now is valid, and the chain's time is nobody's reason for doubt.
     async fn catch_up(&self) -> Result<(), DevnetError> {
         let head: Head = self.rpc.call("eth_getBlockByNumber", json!(["latest", false])).await?;
         let next = head.timestamp.to::<u64>().saturating_add(1).max(state::now_s());

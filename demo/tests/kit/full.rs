@@ -145,17 +145,23 @@ async fn what_is_signed_now_is_valid_on_a_loaded_chain() {
         let Some(devnet) = full_chain_or_skip(chain).await else { return };
         let network = by_chain(chain).unwrap();
         let payer = Payer::new(0x31);
+        assert_on_time(&devnet).await;
         devnet.mint(payer.address(), 100).await.unwrap();
         // Two in a row: not only the first block after the loading has the right time.
         for nonce in [1, 2] {
             let terms = payer.terms(Address::repeat_byte(0x22), 50, nonce);
             devnet.settle(&terms, &payer.sign(network, &terms)).await.unwrap();
         }
-        let head = devnet.request("eth_getBlockByNumber", json!(["latest", false])).await.unwrap();
-        let time: U256 = serde_json::from_value(head["timestamp"].clone()).unwrap();
-        let off = time.to::<u64>().abs_diff(now_s());
-        assert!(off < 30, "the chain is {off} s off on {chain}");
+        assert_on_time(&devnet).await;
     }
+}
+
+/// The newest block is as old as it may be on a busy machine.
+async fn assert_on_time(devnet: &Devnet) {
+    let head = devnet.request("eth_getBlockByNumber", json!(["latest", false])).await.unwrap();
+    let time: U256 = serde_json::from_value(head["timestamp"].clone()).unwrap();
+    let off = time.to::<u64>().abs_diff(now_s());
+    assert!(off < 30, "the chain is {off} s off");
 }
 
 #[tokio::test]
