@@ -17,7 +17,7 @@ const TASKS: &[(&str, &str, Task)] = &[
     ("ci", "everything that must hold before a change lands", ci::run),
     (
         "devnet",
-        "make the local chains of the tests ready; --light: install the chain alone; --recompile: compile contracts",
+        "make the local chains of the tests ready; --light: anvil alone; --recompile: contracts anew",
         devnet::run,
     ),
 ];
