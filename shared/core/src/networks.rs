@@ -41,6 +41,76 @@ pub struct Token {
 /// Decimals of every network's native coin, as JSON-RPC counts it.
 pub const NATIVE_DECIMALS: u8 = 18;
 
+/// How a network wants gas to be paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeeModel {
+    /// A base fee that is burned, and a tip by which blocks are filled.
+    Eip1559,
+    /// EIP-1559 transactions in the order in which they come; the cost of the data is in the gas
+    /// (Arbitrum Nitro).
+    Arbitrum,
+    /// EIP-1559, and the cost of the data on top, which no estimate of gas contains (OP stack).
+    OpStack,
+    /// Type 0 transactions at the price that the node names.
+    Legacy,
+    /// Type 0 transactions at no price.
+    Free,
+}
+
+/// How transactions are paid for and waited for on a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gas {
+    pub model: FeeModel,
+    /// The most that is ever offered for a unit of gas, in wei: whatever a node says.
+    pub ceiling: u128,
+    /// The least tip that is offered, in wei a unit of gas.
+    pub tip: u128,
+    /// From how many blocks on, its own included, a transaction counts as settled.
+    pub confirmations: u64,
+    /// How long an offer waits for a block before more is offered.
+    pub patience_ms: i64,
+    /// How often the newest block is looked at while something waits for it.
+    pub poll_ms: u64,
+}
+
+impl Gas {
+    /// SKALE: prices are in prepaid credits, blocks are final when they are made.
+    const SKALE: Self = Self {
+        model: FeeModel::Legacy,
+        ceiling: 1_000 * GWEI,
+        tip: 0,
+        confirmations: 1,
+        patience_ms: 60_000,
+        poll_ms: 1_000,
+    };
+    const ORBIT: Self = Self {
+        model: FeeModel::Arbitrum,
+        ceiling: 100 * GWEI,
+        tip: 0,
+        confirmations: 10,
+        patience_ms: 10_000,
+        poll_ms: 250,
+    };
+    const OP_STACK: Self = Self {
+        model: FeeModel::OpStack,
+        ceiling: 100 * GWEI,
+        tip: 1_000_000,
+        confirmations: 2,
+        patience_ms: 12_000,
+        poll_ms: 500,
+    };
+    const ETHEREUM: Self = Self {
+        model: FeeModel::Eip1559,
+        ceiling: 500 * GWEI,
+        tip: GWEI,
+        confirmations: 6,
+        patience_ms: 60_000,
+        poll_ms: 3_000,
+    };
+}
+
+const GWEI: u128 = 1_000_000_000;
+
 /// One chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
@@ -51,6 +121,7 @@ pub struct Network {
     pub v1_names: &'static [&'static str],
     /// Symbol of the coin that pays gas.
     pub native: &'static str,
+    pub gas: Gas,
     pub stablecoin: Stablecoin,
     /// Further tokens whose balances are always looked up.
     pub tokens: &'static [Token],
@@ -80,6 +151,7 @@ pub static NETWORKS: &[Network] = &[
         title: "Robinhood Chain",
         v1_names: &["robinhood", "rhc", "robinhood-chain"],
         native: "ETH",
+        gas: Gas::ORBIT,
         stablecoin: Stablecoin {
             symbol: "USDG",
             address: address!("0x5fc5360D0400a0Fd4f2af552ADD042D716F1d168"),
@@ -104,6 +176,7 @@ pub static NETWORKS: &[Network] = &[
         title: "Robinhood Chain Testnet",
         v1_names: &["robinhood-testnet"],
         native: "ETH",
+        gas: Gas::ORBIT,
         stablecoin: Stablecoin {
             symbol: "USDG",
             address: address!("0x7E955252E15c84f5768B83c41a71F9eba181802F"),
@@ -124,6 +197,7 @@ pub static NETWORKS: &[Network] = &[
         title: "Base",
         v1_names: &["base", "base-mainnet"],
         native: "ETH",
+        gas: Gas::OP_STACK,
         stablecoin: Stablecoin {
             symbol: "USDC",
             address: address!("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"),
@@ -148,6 +222,7 @@ pub static NETWORKS: &[Network] = &[
         title: "Base Sepolia",
         v1_names: &["base-sepolia"],
         native: "ETH",
+        gas: Gas::OP_STACK,
         stablecoin: Stablecoin {
             symbol: "USDC",
             address: address!("0x036CbD53842c5426634e7929541eC2318f3dCF7e"),
@@ -168,6 +243,7 @@ pub static NETWORKS: &[Network] = &[
         title: "SKALE Base",
         v1_names: &["skale-base"],
         native: "CREDIT",
+        gas: Gas::SKALE,
         stablecoin: Stablecoin {
             symbol: "USDC.e",
             address: address!("0x85889c8c714505E0c94b30fcfcF64fE3Ac8FCb20"),
@@ -188,6 +264,7 @@ pub static NETWORKS: &[Network] = &[
         title: "SKALE Base Sepolia",
         v1_names: &["skale-base-sepolia"],
         native: "CREDIT",
+        gas: Gas::SKALE,
         stablecoin: Stablecoin {
             symbol: "USDC.e",
             address: address!("0x2e08028E3C4c2356572E096d8EF835cD5C6030bD"),
@@ -208,6 +285,7 @@ pub static NETWORKS: &[Network] = &[
         title: "Ethereum",
         v1_names: &["ethereum"],
         native: "ETH",
+        gas: Gas::ETHEREUM,
         stablecoin: Stablecoin {
             symbol: "USDC",
             address: address!("0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"),
@@ -228,6 +306,7 @@ pub static NETWORKS: &[Network] = &[
         title: "Sepolia",
         v1_names: &["sepolia"],
         native: "ETH",
+        gas: Gas::ETHEREUM,
         stablecoin: Stablecoin {
             symbol: "USDC",
             address: address!("0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"),

@@ -1,0 +1,76 @@
+//! `event → state`. Total and deterministic: an event that does not fit changes nothing.
+
+use crate::desk::{Attempt, Desk, Included, Place, Submission};
+use crate::event::{Event, Outcome};
+
+/// Applies what has happened. The only writer of a desk.
+pub fn apply(desk: &mut Desk, event: &Event) {
+    match event {
+        Event::Opened { id, call, ceiling, filler } => {
+            let turn = desk.turns;
+            desk.turns = turn.saturating_add(1);
+            desk.open.entry(*id).or_insert_with(|| Submission {
+                call: call.clone(),
+                ceiling: *ceiling,
+                turn,
+                filler: *filler,
+                nonce: None,
+                attempts: Vec::new(),
+                place: Place::Waiting,
+                cancel: false,
+                trouble: None,
+            });
+            return;
+        }
+        Event::Finished { id, outcome } => {
+            let ended = desk.open.remove(id);
+            let mined = matches!(
+                outcome,
+                Outcome::Succeeded { .. } | Outcome::Reverted { .. } | Outcome::Cancelled { .. }
+            );
+            if let Some(nonce) = ended.and_then(|one| one.nonce)
+                && mined
+            {
+                desk.floor = desk.floor.max(nonce.saturating_add(1));
+            }
+            return;
+        }
+        _of_one_submission => {}
+    }
+    let Some(one) = desk.open.get_mut(&event.submission()) else { return };
+    match event {
+        Event::Opened { .. } | Event::Finished { .. } => {}
+        Event::Reserved { nonce, .. } => {
+            one.nonce.get_or_insert(*nonce);
+        }
+        Event::Authorized { kind, fees, digest, at, .. } => one.attempts.push(Attempt {
+            kind: *kind,
+            fees: *fees,
+            digest: *digest,
+            at: *at,
+            raw: None,
+            declined: false,
+        }),
+        Event::Signed { attempt, raw, .. } => {
+            if let Some(tried) = one.attempts.get_mut(*attempt) {
+                tried.raw.get_or_insert_with(|| raw.clone());
+            }
+        }
+        Event::Declined { attempt, .. } => {
+            if let Some(tried) = one.attempts.get_mut(*attempt) {
+                tried.declined = true;
+            }
+        }
+        Event::CancelWanted { .. } => one.cancel = true,
+        Event::Included { included, .. } => {
+            let Included { attempt, .. } = included;
+            if one.attempts.get(*attempt).is_some() {
+                one.place = Place::Included(*included);
+                one.trouble = None;
+            }
+        }
+        Event::Missed { head, .. } => one.place = Place::Missed { head: *head },
+        Event::WaitsAgain { .. } => one.place = Place::Waiting,
+        Event::Troubled { trouble, .. } => one.trouble = *trouble,
+    }
+}

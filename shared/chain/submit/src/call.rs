@@ -1,0 +1,175 @@
+//! What a transaction does, what it offers for gas, and its bytes: EIP-155 (legacy) and EIP-1559.
+
+use alloy_consensus::transaction::RlpEcdsaEncodableTx;
+use alloy_consensus::{SignableTransaction, TxEip1559, TxLegacy};
+use alloy_eips::eip2930::AccessList;
+use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
+use bursar_core::networks::ChainId;
+use bursar_x402::signature::Signature65;
+use serde::{Deserialize, Serialize};
+
+/// What is to be done on the chain. Replacements of a transaction do exactly the same or nothing at all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    pub to: Address,
+    /// Native coin, in its smallest unit.
+    pub value: U256,
+    pub data: Bytes,
+    pub gas_limit: u64,
+}
+
+impl Call {
+    /// Nothing: the signer sends itself nothing. It only uses up a nonce.
+    pub fn nothing(signer: Address, gas_limit: u64) -> Self {
+        Self { to: signer, value: U256::ZERO, data: Bytes::new(), gas_limit }
+    }
+}
+
+/// What is offered for a unit of gas, in wei.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fees {
+    /// A type 0 transaction (EIP-155).
+    Legacy { gas_price: u128 },
+    /// A type 2 transaction (EIP-1559). `tip` is the priority fee and is part of `max_fee`.
+    Dynamic { max_fee: u128, tip: u128 },
+}
+
+impl Fees {
+    /// The most that a unit of gas can cost.
+    pub fn most(&self) -> u128 {
+        match self {
+            Self::Legacy { gas_price } => *gas_price,
+            Self::Dynamic { max_fee, .. } => *max_fee,
+        }
+    }
+}
+
+/// A transaction that is complete but for its signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsigned {
+    pub chain: ChainId,
+    pub nonce: u64,
+    pub call: Call,
+    pub fees: Fees,
+}
+
+impl Unsigned {
+    /// What is to be signed.
+    pub fn digest(&self) -> B256 {
+        match self.fees {
+            Fees::Legacy { gas_price } => self.legacy(gas_price).signature_hash(),
+            Fees::Dynamic { max_fee, tip } => self.dynamic(max_fee, tip).signature_hash(),
+        }
+    }
+
+    /// The bytes to broadcast, and the hash by which the chain will know them.
+    pub fn signed(&self, signature: &Signature65) -> Raw {
+        let signature = Signature::new(
+            U256::from_be_bytes(signature.r().0),
+            U256::from_be_bytes(signature.s().0),
+            signature.v() == 28,
+        );
+        let mut bytes = Vec::new();
+        match self.fees {
+            Fees::Legacy { gas_price } => {
+                self.legacy(gas_price).eip2718_encode(&signature, &mut bytes);
+            }
+            Fees::Dynamic { max_fee, tip } => {
+                self.dynamic(max_fee, tip).eip2718_encode(&signature, &mut bytes);
+            }
+        }
+        Raw { hash: keccak256(&bytes), bytes: bytes.into() }
+    }
+
+    fn legacy(&self, gas_price: u128) -> TxLegacy {
+        TxLegacy {
+            chain_id: Some(self.chain.0),
+            nonce: self.nonce,
+            gas_price,
+            gas_limit: self.call.gas_limit,
+            to: TxKind::Call(self.call.to),
+            value: self.call.value,
+            input: self.call.data.clone(),
+        }
+    }
+
+    fn dynamic(&self, max_fee: u128, tip: u128) -> TxEip1559 {
+        TxEip1559 {
+            chain_id: self.chain.0,
+            nonce: self.nonce,
+            gas_limit: self.call.gas_limit,
+            max_fee_per_gas: max_fee,
+            max_priority_fee_per_gas: tip,
+            to: TxKind::Call(self.call.to),
+            value: self.call.value,
+            access_list: AccessList::default(),
+            input: self.call.data.clone(),
+        }
+    }
+}
+
+/// A signed transaction. Whoever has it can broadcast it, again and again, to the same one effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Raw {
+    pub hash: B256,
+    pub bytes: Bytes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{address, b256, hex};
+    use std::str::FromStr;
+
+    /// The example of EIP-155: nonce 9, 20 gwei, 21000 gas, 1 ether to 0x35…35, chain 1, key 0x46…46.
+    #[test]
+    fn the_example_of_eip_155_gives_its_digest_and_its_bytes() {
+        let unsigned = Unsigned {
+            chain: ChainId(1),
+            nonce: 9,
+            call: Call {
+                to: address!("0x3535353535353535353535353535353535353535"),
+                value: U256::from(10).pow(U256::from(18)),
+                data: Bytes::new(),
+                gas_limit: 21_000,
+            },
+            fees: Fees::Legacy { gas_price: 20_000_000_000 },
+        };
+        assert_eq!(
+            unsigned.digest(),
+            b256!("0xdaf5a779ae972f972197303d7b574746c7ef83eadac0f2791ad23db92e4c8e53")
+        );
+        let signature = Signature65::from_str(concat!(
+            "0x28ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276",
+            "67cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83",
+            "1b"
+        ))
+        .unwrap();
+        let raw = unsigned.signed(&signature);
+        assert_eq!(
+            raw.bytes[..],
+            hex!(
+                "f86c098504a817c800825208943535353535353535353535353535353535353535880d"
+                "e0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1"
+                "590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1"
+                "966a3b6d83"
+            )
+        );
+    }
+
+    #[test]
+    fn a_type_2_transaction_begins_with_its_type_and_names_its_chain() {
+        let of = |chain| Unsigned {
+            chain: ChainId(chain),
+            nonce: 0,
+            call: Call::nothing(Address::repeat_byte(1), 21_000),
+            fees: Fees::Dynamic { max_fee: 2, tip: 1 },
+        };
+        assert_ne!(of(1).digest(), of(8453).digest());
+        let signature =
+            Signature65::new(B256::with_last_byte(1), B256::with_last_byte(1), 27).unwrap();
+        let raw = of(1).signed(&signature);
+        assert_eq!(raw.bytes[0], 2);
+        assert_eq!(raw.hash, keccak256(&raw.bytes));
+    }
+}

@@ -1,0 +1,162 @@
+//! What a fresh price makes possible: first offers, higher ones, and the filling of gaps.
+
+use alloy_primitives::keccak256;
+use bursar_core::time::Utc;
+
+use crate::call::{Call, Fees};
+use crate::desk::{Desk, Kind, Place, Submission, SubmissionId, Trouble};
+use crate::event::Event;
+use crate::fees;
+use crate::input::{Action, Quote, Rules, Step};
+use crate::step::troubled;
+use crate::{apply, nonces};
+
+/// How often more is offered for one submission: with an eighth each time, forty times the first offer.
+const ATTEMPTS_MAX: usize = 32;
+
+/// Works on a copy, so that each decision sees those before it.
+pub(crate) fn quoted(desk: &Desk, rules: &Rules, at: Utc, quote: &Quote) -> Step {
+    let mut work = Work { desk: desk.clone(), at, step: Step::default() };
+    work.first_offers(rules, quote);
+    work.higher_offers(rules, quote);
+    work.fill_gap(rules, quote);
+    work.step
+}
+
+/// Whether a submission waits for a price: to offer more, or to be replaced by nothing.
+pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
+    if !matches!(one.place, Place::Waiting) || one.unsigned_attempt().is_some() {
+        return false;
+    }
+    // Nothing more may be offered: what was sent is mined, or it waits for cheaper times.
+    if one.is_signed() && one.trouble == Some(Trouble::TooExpensive) {
+        return false;
+    }
+    let Some(last) = one.attempts.last() else { return false };
+    let waited = at.since_ms(last.at);
+    // A clock that was set back must not hold an offer for years.
+    let impatient = waited >= rules.patience_ms || waited < 0;
+    let cancels = matches!(last.kind, Kind::Nothing { .. }) && !last.declined;
+    let urgent = one.trouble == Some(Trouble::Underpriced) || (one.cancel && !cancels);
+    impatient || (urgent && !last.declined)
+}
+
+struct Work {
+    desk: Desk,
+    at: Utc,
+    step: Step,
+}
+
+impl Work {
+    fn happens(&mut self, event: Event) {
+        apply(&mut self.desk, &event);
+        self.step.events.push(event);
+    }
+
+    fn first_offers(&mut self, rules: &Rules, quote: &Quote) {
+        let mut queued: Vec<(u64, SubmissionId)> = self
+            .desk
+            .open
+            .iter()
+            .filter(|(_id, one)| one.nonce.is_none())
+            .map(|(id, one)| (one.turn, *id))
+            .collect();
+        queued.sort_unstable();
+        for (_turn, id) in queued {
+            if self.desk.held().len() >= rules.window {
+                break;
+            }
+            let Some(one) = self.desk.open.get(&id) else { continue };
+            let offer = fees::within(&quote.fee, one.ceiling);
+            let (trouble, go) = match (offer, nonces::free(&self.desk, quote.pending)) {
+                (None, _any) => (Some(Trouble::TooExpensive), None),
+                (_any, None) => (Some(Trouble::NonceJump), None),
+                (Some(fees), Some(nonce)) => (None, Some((fees, nonce))),
+            };
+            if let Some(said) = troubled(id, one, trouble) {
+                self.happens(said);
+            }
+            if let Some((fees, nonce)) = go {
+                self.happens(Event::Reserved { id, nonce });
+                self.authorize(id, Kind::Whole, fees);
+            }
+        }
+    }
+
+    fn higher_offers(&mut self, rules: &Rules, quote: &Quote) {
+        let due: Vec<SubmissionId> = self
+            .desk
+            .open
+            .iter()
+            .filter(|(_id, one)| is_due(one, rules, self.at))
+            .map(|(id, _one)| *id)
+            .collect();
+        for id in due {
+            let Some(one) = self.desk.open.get(&id) else { continue };
+            let Some((_newest, tried, _raw)) = one.newest() else { continue };
+            // Once something asked for nothing, nothing else is ever offered.
+            let nothing = Kind::Nothing { gas_limit: quote.plain_gas };
+            let kind = if one.cancel && !one.filler { nothing } else { tried.kind };
+            let more = fees::bump(&tried.fees, &quote.fee, one.ceiling)
+                .filter(|_more| one.attempts.len() < ATTEMPTS_MAX);
+            match more {
+                Some(fees) => self.authorize(id, kind, fees),
+                None => {
+                    if let Some(said) = troubled(id, one, Some(Trouble::TooExpensive)) {
+                        self.happens(said);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Fills what is missing below a transaction that waits longer than it should.
+    fn fill_gap(&mut self, rules: &Rules, quote: &Quote) {
+        let Some((stuck, gap)) = nonces::gap(&self.desk, quote.pending) else { return };
+        let Some(one) = self.desk.open.get(&stuck) else { return };
+        let since = one.attempts.first().map_or(0, |first| self.at.since_ms(first.at));
+        let waited = since >= rules.patience_ms || since < 0;
+        if !waited || !one.is_signed() || !matches!(one.place, Place::Waiting) {
+            return;
+        }
+        let ceiling = one.ceiling;
+        let Some(fees) = fees::within(&quote.fee, ceiling) else { return };
+        if gap.end.saturating_sub(gap.start) > nonces::GAP_MAX {
+            if let Some(said) = troubled(stuck, one, Some(Trouble::NonceJump)) {
+                self.happens(said);
+            }
+            return;
+        }
+        for nonce in gap {
+            let id = self.filler_id(nonce);
+            if self.desk.open.contains_key(&id) {
+                continue;
+            }
+            let call = Call::nothing(self.desk.key.signer, quote.plain_gas);
+            self.happens(Event::Opened { id, call, ceiling, filler: true });
+            self.happens(Event::Reserved { id, nonce });
+            self.authorize(id, Kind::Whole, fees);
+        }
+    }
+
+    /// Another one for each time that a nonce is filled.
+    fn filler_id(&self, nonce: u64) -> SubmissionId {
+        let mut seed = self.desk.key.chain.0.to_be_bytes().to_vec();
+        seed.extend(self.desk.key.signer);
+        seed.extend(nonce.to_be_bytes());
+        seed.extend(self.desk.turns.to_be_bytes());
+        let digest = keccak256(seed);
+        let mut id = [0; 16];
+        id.copy_from_slice(digest.get(..16).unwrap_or(&[0; 16]));
+        SubmissionId(id)
+    }
+
+    fn authorize(&mut self, id: SubmissionId, kind: Kind, fees: Fees) {
+        let Some(one) = self.desk.open.get(&id) else { return };
+        let Some(unsigned) = one.unsigned(&self.desk.key, kind, fees) else { return };
+        let attempt = one.attempts.len();
+        let digest = unsigned.digest();
+        self.happens(Event::Authorized { id, kind, fees, digest, at: self.at });
+        self.step.actions.push(Action::Sign { id, attempt, digest });
+    }
+}

@@ -1,0 +1,98 @@
+//! What the chain says of a submission.
+
+use bursar_core::time::Utc;
+
+use crate::desk::{Attempt, Desk, Included, Kind, Place, Submission, SubmissionId};
+use crate::event::{Event, Outcome};
+use crate::input::{Action, Found, Rules, Step};
+use crate::quoted::is_due;
+use crate::step::resend;
+
+/// An answer to [`Action::Look`].
+pub(crate) struct Look {
+    pub(crate) asked: usize,
+    pub(crate) found: Option<Found>,
+    pub(crate) known: bool,
+    pub(crate) head: u64,
+    pub(crate) settled: u64,
+}
+
+pub(crate) fn seen(desk: &Desk, rules: &Rules, at: Utc, id: SubmissionId, look: &Look) -> Step {
+    let Some(one) = desk.open.get(&id).filter(|one| one.is_signed()) else {
+        return Step::default();
+    };
+    match look.found.and_then(|found| ours(one, &found)) {
+        Some((included, tried)) => in_block(rules, id, one, included, tried, look.head),
+        None => in_no_block(rules, at, id, one, look),
+    }
+}
+
+/// A receipt counts only for bytes that were kept.
+fn ours<'a>(one: &'a Submission, found: &Found) -> Option<(Included, &'a Attempt)> {
+    let mut tried = one.attempts.iter().enumerate();
+    let (attempt, tried) =
+        tried.find(|(_at, tried)| tried.raw.as_ref().is_some_and(|raw| raw.hash == found.hash))?;
+    let included =
+        Included { attempt, block: found.block, block_hash: found.block_hash, ok: found.ok };
+    Some((included, tried))
+}
+
+fn in_block(
+    rules: &Rules,
+    id: SubmissionId,
+    one: &Submission,
+    included: Included,
+    tried: &Attempt,
+    head: u64,
+) -> Step {
+    let mut step = Step::default();
+    if one.place != Place::Included(included) {
+        step.events.push(Event::Included { id, included });
+    }
+    let depth = head.saturating_sub(included.block).saturating_add(1);
+    if depth >= rules.confirmations
+        && let Some(raw) = &tried.raw
+    {
+        let (hash, block) = (raw.hash, included.block);
+        let outcome = match tried.kind {
+            Kind::Nothing { .. } => Outcome::Cancelled { hash, block },
+            Kind::Whole if included.ok => Outcome::Succeeded { hash, block },
+            Kind::Whole => Outcome::Reverted { hash, block },
+        };
+        step.events.push(Event::Finished { id, outcome });
+    }
+    step
+}
+
+fn in_no_block(rules: &Rules, at: Utc, id: SubmissionId, one: &Submission, look: &Look) -> Step {
+    let mut step = Step::default();
+    let signed = one.attempts.iter().filter(|tried| tried.raw.is_some()).count();
+    if look.asked != signed {
+        return step;
+    }
+    let head = look.head;
+    let used = one.nonce.is_some_and(|nonce| look.settled > nonce);
+    match (&one.place, used) {
+        // A node may know how many there were before it knows of each: a second look, some blocks on, has
+        // to say the same. Where the block of the first does not exist yet, this is the first.
+        (Place::Missed { head: since }, true) if head >= *since => {
+            if head.saturating_sub(*since) >= rules.confirmations {
+                step.events.push(Event::Finished { id, outcome: Outcome::Displaced });
+            }
+        }
+        (_place, true) => step.events.push(Event::Missed { id, head }),
+        (Place::Included(_) | Place::Missed { .. }, false) => {
+            step.events.push(Event::WaitsAgain { id });
+            step.actions.extend(resend(id, one));
+        }
+        (Place::Waiting, false) => {
+            if !look.known {
+                step.actions.extend(resend(id, one));
+            }
+            if is_due(one, rules, at) {
+                step.actions.push(Action::Quote);
+            }
+        }
+    }
+    step
+}

@@ -1,0 +1,181 @@
+//! `state × time × input → events, actions`. Shows every case; quotes and looks at the chain have files of
+//! their own.
+
+use bursar_core::time::Utc;
+use bursar_x402::signature::{Signature65, recover};
+
+use crate::call::Call;
+use crate::desk::{Desk, Place, Submission, SubmissionId, Trouble};
+use crate::event::{Event, Outcome};
+use crate::input::{Action, Input, Refusal, Rules, SendAnswer, Step};
+use crate::seen::Look;
+use crate::{quoted, seen};
+
+/// How many submissions a desk takes at a time.
+pub(crate) const OPEN_MAX: usize = 4096;
+
+/// What follows from an input. Changes nothing: the host makes the events durable, applies them, and then
+/// performs the actions.
+///
+/// # Errors
+/// [`Refusal`]: the input is not taken. Answers to what is over are no error, they come to nothing.
+pub fn step(desk: &Desk, rules: &Rules, at: Utc, input: Input) -> Result<Step, Refusal> {
+    match input {
+        Input::Open { id, call, ceiling } => open(desk, id, call, ceiling),
+        Input::Cancel { id } => cancel(desk, id),
+        Input::Quoted(quote) => Ok(quoted::quoted(desk, rules, at, &quote)),
+        Input::Signature { id, attempt, signature } => signed(desk, id, attempt, &signature),
+        Input::Declined { id, attempt } => Ok(declined(desk, id, attempt)),
+        Input::Answered { id, answer } => Ok(answered(desk, id, answer)),
+        Input::Seen { id, asked, found, known, head, settled } => {
+            Ok(seen::seen(desk, rules, at, id, &Look { asked, found, known, head, settled }))
+        }
+        Input::Tick => Ok(Step { events: Vec::new(), actions: tick(desk, rules, at) }),
+    }
+}
+
+/// Everything that is to be done at a desk that was just read back: what was signed is sent again, what
+/// was allowed is signed again, and the chain is asked for all the rest.
+pub fn resume(desk: &Desk, rules: &Rules, at: Utc) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for (id, one) in &desk.open {
+        actions.extend(
+            one.unsigned_attempt()
+                .filter(|_unsigned| !is_mined(one))
+                .map(|(attempt, tried)| Action::Sign { id: *id, attempt, digest: tried.digest }),
+        );
+        actions.extend(resend(*id, one).filter(|_send| !is_mined(one)));
+    }
+    actions.extend(tick(desk, rules, at));
+    actions
+}
+
+fn is_mined(one: &Submission) -> bool {
+    matches!(one.place, Place::Included(_))
+}
+
+/// What is looked at whenever a block was made.
+fn tick(desk: &Desk, rules: &Rules, at: Utc) -> Vec<Action> {
+    let mut actions = Vec::new();
+    if desk.open.values().any(|one| one.nonce.is_none() || quoted::is_due(one, rules, at)) {
+        actions.push(Action::Quote);
+    }
+    actions.extend(desk.open.iter().filter_map(|(id, one)| look(*id, one)));
+    actions
+}
+
+fn open(desk: &Desk, id: SubmissionId, call: Call, ceiling: u128) -> Result<Step, Refusal> {
+    if let Some(one) = desk.open.get(&id) {
+        let same = one.call == call && one.ceiling == ceiling;
+        return if same { Ok(Step::default()) } else { Err(Refusal::OtherCall) };
+    }
+    if desk.open.len() >= OPEN_MAX {
+        return Err(Refusal::Full);
+    }
+    let opened = Event::Opened { id, call, ceiling, filler: false };
+    Ok(Step { events: vec![opened], actions: vec![Action::Quote] })
+}
+
+fn cancel(desk: &Desk, id: SubmissionId) -> Result<Step, Refusal> {
+    let one = desk.open.get(&id).ok_or(Refusal::Unknown)?;
+    if is_mined(one) {
+        return Err(Refusal::TooLate);
+    }
+    if !one.is_signed() {
+        let dropped = Event::Finished { id, outcome: Outcome::Dropped };
+        return Ok(Step { events: vec![dropped], actions: Vec::new() });
+    }
+    let wanted = (!one.cancel).then_some(Event::CancelWanted { id });
+    Ok(Step { events: wanted.into_iter().collect(), actions: vec![Action::Quote] })
+}
+
+fn signed(
+    desk: &Desk,
+    id: SubmissionId,
+    attempt: usize,
+    signature: &Signature65,
+) -> Result<Step, Refusal> {
+    // It may have ended while a slow signer was asked.
+    let Some(one) = desk.open.get(&id) else { return Ok(Step::default()) };
+    let Some(tried) = one.attempts.get(attempt) else { return Ok(Step::default()) };
+    let Some(unsigned) = desk.unsigned(id, attempt) else { return Ok(Step::default()) };
+    if tried.declined || is_mined(one) {
+        return Ok(Step::default());
+    }
+    if recover(tried.digest, signature) != Ok(desk.key.signer) {
+        return Err(Refusal::WrongSignature);
+    }
+    match &tried.raw {
+        // A signer that was asked twice: the bytes that were kept first are the only ones.
+        Some(raw) => {
+            Ok(Step { events: Vec::new(), actions: vec![Action::Send { id, raw: raw.clone() }] })
+        }
+        None => {
+            let raw = unsigned.signed(signature);
+            Ok(Step {
+                events: vec![Event::Signed { id, attempt, raw: raw.clone() }],
+                actions: vec![Action::Send { id, raw }],
+            })
+        }
+    }
+}
+
+fn declined(desk: &Desk, id: SubmissionId, attempt: usize) -> Step {
+    let waits = desk.open.get(&id).filter(|one| {
+        one.unsigned_attempt().is_some_and(|(unsigned, _attempt)| unsigned == attempt)
+    });
+    let event = waits.map(|one| {
+        if one.is_signed() {
+            Event::Declined { id, attempt }
+        } else {
+            Event::Finished { id, outcome: Outcome::Dropped }
+        }
+    });
+    Step { events: event.into_iter().collect(), actions: Vec::new() }
+}
+
+fn answered(desk: &Desk, id: SubmissionId, answer: SendAnswer) -> Step {
+    let Some(one) = desk.open.get(&id).filter(|one| one.is_signed()) else {
+        return Step::default();
+    };
+    let mut step = Step::default();
+    let trouble = match answer {
+        // Whatever a node says of the last offer, no higher one can be made.
+        _any if one.trouble == Some(Trouble::TooExpensive) => one.trouble,
+        SendAnswer::Accepted | SendAnswer::AlreadyKnown => None,
+        SendAnswer::Underpriced => Some(Trouble::Underpriced),
+        SendAnswer::Unfunded => Some(Trouble::Unfunded),
+        SendAnswer::Refused => Some(Trouble::Refused),
+        SendAnswer::NonceTooLow | SendAnswer::Unclear => one.trouble,
+    };
+    if !is_mined(one) {
+        step.events.extend(troubled(id, one, trouble));
+        if trouble == Some(Trouble::Underpriced) {
+            step.actions.push(Action::Quote);
+        }
+    }
+    // Not looked for at once, and so not sent again at once: a node that refuses and forgets would be
+    // asked without end. The next block looks.
+    step
+}
+
+/// Says a trouble that was not said before.
+pub(crate) fn troubled(
+    id: SubmissionId,
+    one: &Submission,
+    trouble: Option<Trouble>,
+) -> Option<Event> {
+    (one.trouble != trouble).then_some(Event::Troubled { id, trouble })
+}
+
+/// Asks for everything that was ever broadcast for a submission.
+fn look(id: SubmissionId, one: &Submission) -> Option<Action> {
+    let hashes: Vec<_> =
+        one.attempts.iter().filter_map(|tried| Some(tried.raw.as_ref()?.hash)).collect();
+    (!hashes.is_empty()).then_some(Action::Look { id, hashes })
+}
+
+/// Broadcasts the newest bytes once more.
+pub(crate) fn resend(id: SubmissionId, one: &Submission) -> Option<Action> {
+    one.newest().map(|(_at, _attempt, raw)| Action::Send { id, raw: raw.clone() })
+}

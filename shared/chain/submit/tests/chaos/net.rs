@@ -1,0 +1,155 @@
+//! One chain as its nodes hold it, and how they answer. It reads the bytes it is sent by itself.
+
+use std::collections::BTreeMap;
+
+use alloy_consensus::transaction::RlpEcdsaDecodableTx;
+use alloy_consensus::{TxEip1559, TxLegacy};
+use alloy_primitives::{B256, U256, keccak256};
+use bursar_submit::{Found, SendAnswer};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Tx {
+    pub(crate) hash: B256,
+    pub(crate) nonce: u64,
+    /// Every call of a test moves another value; zero is a transaction that does nothing.
+    pub(crate) value: U256,
+    pub(crate) offer: u128,
+}
+
+impl Tx {
+    pub(crate) fn read(raw: &[u8]) -> Self {
+        let hash = keccak256(raw);
+        if raw.first() == Some(&2) {
+            let (tx, _signature) = TxEip1559::rlp_decode_with_signature(&mut &raw[1..]).unwrap();
+            Self { hash, nonce: tx.nonce, value: tx.value, offer: tx.max_fee_per_gas }
+        } else {
+            let (tx, _signature) = TxLegacy::rlp_decode_with_signature(&mut &raw[..]).unwrap();
+            Self { hash, nonce: tx.nonce, value: tx.value, offer: tx.gas_price }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Block {
+    hash: B256,
+    /// With whether they succeeded.
+    txs: Vec<(Tx, bool)>,
+}
+
+/// The signer's view of a chain: only its own transactions count.
+#[derive(Debug, Default)]
+pub(crate) struct Net {
+    blocks: Vec<Block>,
+    /// All that was ever broadcast: some miner may have kept it.
+    pub(crate) ever: BTreeMap<B256, Tx>,
+    pool: BTreeMap<B256, Tx>,
+    made: u64,
+    /// The highest that the chain ever was: what lies three blocks below stays.
+    highest: u64,
+}
+
+impl Net {
+    /// How many of the signer's transactions are mined: its next nonce.
+    pub(crate) fn count(&self) -> u64 {
+        self.blocks.iter().map(|block| block.txs.len() as u64).sum()
+    }
+
+    /// The same as of a block so many below the newest.
+    pub(crate) fn count_below(&self, depth: usize) -> u64 {
+        let blocks = self.blocks.iter().rev().skip(depth);
+        blocks.map(|block| block.txs.len() as u64).sum()
+    }
+
+    pub(crate) fn head(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    pub(crate) fn pending(&self) -> u64 {
+        let waits = |nonce| self.pool.values().any(|tx| tx.nonce == nonce);
+        (self.count()..).find(|nonce| !waits(*nonce)).unwrap()
+    }
+
+    pub(crate) fn take(&mut self, raw: &[u8]) -> SendAnswer {
+        let tx = Tx::read(raw);
+        self.ever.insert(tx.hash, tx.clone());
+        if tx.nonce < self.count() {
+            return SendAnswer::NonceTooLow;
+        }
+        if self.pool.contains_key(&tx.hash) {
+            return SendAnswer::AlreadyKnown;
+        }
+        let same = self.pool.values().find(|other| other.nonce == tx.nonce).cloned();
+        if let Some(same) = same {
+            if tx.offer * 10 < same.offer * 11 {
+                return SendAnswer::Underpriced;
+            }
+            self.pool.remove(&same.hash);
+        }
+        self.pool.insert(tx.hash, tx);
+        SendAnswer::Accepted
+    }
+
+    pub(crate) fn forget(&mut self, hash: &B256) {
+        self.pool.remove(hash);
+    }
+
+    pub(crate) fn pooled(&self) -> Vec<B256> {
+        self.pool.keys().copied().collect()
+    }
+
+    pub(crate) fn knows(&self, hash: &B256) -> bool {
+        self.pool.contains_key(hash) || self.found(hash).is_some()
+    }
+
+    pub(crate) fn found(&self, hash: &B256) -> Option<Found> {
+        self.blocks.iter().zip(1..).find_map(|(block, number)| {
+            let (tx, ok) = block.txs.iter().find(|(tx, _ok)| tx.hash == *hash)?;
+            Some(Found { hash: tx.hash, block: number, block_hash: block.hash, ok: *ok })
+        })
+    }
+
+    /// A block of what fits, out of the pool or out of a miner's memory.
+    pub(crate) fn mine(&mut self, from_memory: bool, foreign: bool, ok: bool) {
+        self.made += 1;
+        let mut block = Block { hash: B256::from(U256::from(self.made)), txs: Vec::new() };
+        let mut next = self.count();
+        if foreign {
+            let hash = keccak256(self.made.to_be_bytes());
+            let value = U256::from(u128::MAX);
+            block.txs.push((Tx { hash, nonce: next, value, offer: 0 }, true));
+            next += 1;
+        }
+        let source = if from_memory { &self.ever } else { &self.pool };
+        while let Some(tx) = source.values().find(|tx| tx.nonce == next) {
+            block.txs.push((tx.clone(), ok));
+            next += 1;
+        }
+        self.blocks.push(block);
+        self.highest = self.highest.max(self.head());
+        self.pool.retain(|_hash, tx| tx.nonce >= next);
+    }
+
+    /// The newest blocks never were; most of what was in them waits again.
+    pub(crate) fn reorganise(&mut self, depth: usize, forget: bool) {
+        for _block in 0..depth {
+            if self.head() + 2 <= self.highest {
+                return;
+            }
+            let Some(gone) = self.blocks.pop() else { return };
+            for (tx, _ok) in gone.txs {
+                if !forget && self.ever.contains_key(&tx.hash) {
+                    self.pool.insert(tx.hash, tx);
+                }
+            }
+        }
+    }
+
+    /// How often a value was moved, and what it was moved by.
+    pub(crate) fn effects(&self) -> BTreeMap<U256, Vec<B256>> {
+        let mut effects: BTreeMap<U256, Vec<B256>> = BTreeMap::new();
+        for (tx, _ok) in self.blocks.iter().flat_map(|block| &block.txs) {
+            effects.entry(tx.value).or_default().push(tx.hash);
+        }
+        effects
+    }
+}

@@ -1,0 +1,517 @@
+//! A host of one desk, killed at any point, between a chain and its nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use bursar_submit::fees::FeeQuote;
+use bursar_submit::{
+    Action, Call, Desk, DeskKey, Event, Fees, Found, Input, Outcome, Quote, Rules, SendAnswer,
+    SubmissionId, apply, resume, step,
+};
+use bursar_x402::signature::Signature65;
+use k256::ecdsa::SigningKey;
+use proptest::prelude::Rng;
+use proptest::test_runner::TestRng;
+
+use crate::net::{Net, Tx};
+
+const RULES: Rules = Rules { confirmations: 3, patience_ms: 10_000, window: 4 };
+const CEILING: u128 = 10_000;
+
+/// What nodes lie about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lies {
+    None,
+    /// Prices, nonces that wait, answers to broadcasts, what they have heard of.
+    NotAboutBlocks,
+    AboutAll,
+}
+
+/// What the runs came to see.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally(BTreeMap<&'static str, u64>);
+
+impl Tally {
+    fn count(&mut self, what: &'static str) {
+        *self.0.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (what, times) in &other.0 {
+            *self.0.entry(what).or_default() += times;
+        }
+    }
+
+    pub(crate) fn assert_covers(&self) {
+        for what in [
+            "succeeded",
+            "reverted",
+            "cancelled",
+            "dropped",
+            "displaced",
+            "filled",
+            "reorganised",
+            "killed before the commit",
+            "killed after the commit",
+            "bumped",
+            "lied",
+            "late signature",
+            "wrong signature",
+            "declined",
+            "forgotten",
+            "foreign",
+            "too late",
+        ] {
+            let times = self.0.get(what).copied().unwrap_or(0);
+            assert!(times >= 100, "{what}: {times} times");
+        }
+    }
+}
+
+pub(crate) struct World {
+    rng: TestRng,
+    lies: Lies,
+    seed: u64,
+    net: Net,
+    now: Utc,
+    base_fee: u128,
+    key: SigningKey,
+    /// Everything durable.
+    journal: Vec<Event>,
+    authorized: BTreeSet<(SubmissionId, B256)>,
+    kept: BTreeSet<(SubmissionId, Bytes)>,
+    desk: Desk,
+    queue: Vec<Action>,
+    /// Answers that are under way.
+    late: Vec<Input>,
+    values: BTreeMap<U256, SubmissionId>,
+    opened: u64,
+    calm: bool,
+    pub(crate) tally: Tally,
+}
+
+impl World {
+    pub(crate) fn new(rng: TestRng, lies: Lies, seed: u64) -> Self {
+        let key = SigningKey::from_slice(&[7; 32]).unwrap();
+        let point = key.verifying_key().to_encoded_point(false);
+        let signer = Address::from_word(keccak256(&point.as_bytes()[1..]));
+        Self {
+            rng,
+            lies,
+            seed,
+            net: Net::default(),
+            now: Utc(1_000_000),
+            base_fee: 100,
+            key,
+            journal: Vec::new(),
+            authorized: BTreeSet::new(),
+            kept: BTreeSet::new(),
+            desk: Desk::new(DeskKey { chain: ChainId(8453), signer }),
+            queue: Vec::new(),
+            late: Vec::new(),
+            values: BTreeMap::new(),
+            opened: 0,
+            calm: false,
+            tally: Tally::default(),
+        }
+    }
+
+    fn one_in(&mut self, many: u64) -> bool {
+        self.rng.next_u64().is_multiple_of(many)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.rng.next_u64() % end.max(1) as u64) as usize
+    }
+
+    fn lies(&mut self) -> bool {
+        let lies = !self.calm && self.lies != Lies::None && self.one_in(4);
+        if lies {
+            self.tally.count("lied");
+        }
+        lies
+    }
+
+    fn lies_about_blocks(&mut self) -> bool {
+        self.lies == Lies::AboutAll && self.lies()
+    }
+
+    /// One random thing happens.
+    pub(crate) fn chaos(&mut self) {
+        match self.below(20) {
+            0 => self.open(),
+            1 => self.cancel(),
+            2..=9 => self.act(),
+            10 | 11 => self.input(Input::Tick),
+            12 | 13 => {
+                let (memory, foreign, ok) = (self.one_in(4), self.one_in(40), !self.one_in(5));
+                self.net.mine(memory, foreign, ok);
+                if foreign {
+                    self.tally.count("foreign");
+                }
+                self.once();
+            }
+            14 => {
+                let depth = self.below(3);
+                let forget = self.one_in(2);
+                self.net.reorganise(depth, forget);
+                if depth > 0 {
+                    self.tally.count("reorganised");
+                }
+            }
+            15 => {
+                let pooled = self.net.pooled();
+                if !pooled.is_empty() {
+                    let one = pooled[self.below(pooled.len())];
+                    self.net.forget(&one);
+                    self.tally.count("forgotten");
+                }
+            }
+            16 => {
+                self.base_fee = [10, 100, 400, 3_000, 9_000][self.below(5)];
+                let jump = [50, 400, 4_000, 20_000, -100_000][self.below(5)];
+                self.now = self.now.plus_ms(jump);
+            }
+            17 => {
+                if !self.late.is_empty() {
+                    let at = self.below(self.late.len());
+                    let input = self.late.swap_remove(at);
+                    self.input(input);
+                }
+            }
+            18 => self.garbage(),
+            _rarely if self.one_in(4) => self.killed(),
+            _mostly => self.now = self.now.plus_ms(500),
+        }
+    }
+
+    /// The nodes tell the truth, nobody is killed, and blocks are made: everything has to end.
+    pub(crate) fn calm(&mut self) {
+        self.calm = true;
+        self.base_fee = 10;
+        // Actions that a host loses without being killed come back when it is started again.
+        self.killed();
+        for _round in 0..1_000 {
+            if self.desk.open.is_empty() {
+                break;
+            }
+            self.now = self.now.plus_ms(1_500);
+            self.input(Input::Tick);
+            // Whatever is answered, a round comes to rest without a new block.
+            let mut acts = 0;
+            while !self.queue.is_empty() {
+                self.act();
+                acts += 1;
+                assert!(acts < 20_000, "seed {}: no rest: {:#?}", self.seed, self.queue);
+            }
+            self.net.mine(false, false, true);
+            self.once();
+        }
+        assert!(
+            self.desk.open.is_empty(),
+            "seed {}: {:#?}\nnext {} pending {}",
+            self.seed,
+            self.desk,
+            self.net.count(),
+            self.net.pending()
+        );
+        self.once();
+        self.ends_are_true();
+    }
+
+    fn open(&mut self) {
+        self.opened += 1;
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.opened.to_be_bytes());
+        let value = U256::from(self.opened);
+        let call =
+            Call { to: Address::repeat_byte(0xaa), value, data: Bytes::new(), gas_limit: 21_000 };
+        self.values.insert(value, SubmissionId(id));
+        self.input(Input::Open { id: SubmissionId(id), call, ceiling: CEILING });
+    }
+
+    fn some(&mut self) -> Option<SubmissionId> {
+        let ids: Vec<_> = self.desk.open.keys().copied().collect();
+        (!ids.is_empty()).then(|| ids[self.below(ids.len())])
+    }
+
+    fn cancel(&mut self) {
+        if let Some(id) = self.some() {
+            self.input(Input::Cancel { id });
+        }
+    }
+
+    /// An answer to nothing that was asked.
+    fn garbage(&mut self) {
+        let Some(id) = self.some() else { return };
+        let attempt = self.below(4);
+        let answer = self.any_answer();
+        let head = self.net.head();
+        let settled = self.net.count_below(2);
+        let made_up = Found {
+            hash: B256::repeat_byte(9),
+            block: head,
+            block_hash: B256::repeat_byte(8),
+            ok: true,
+        };
+        let (digest, by) = (B256::repeat_byte(5), self.key.clone());
+        let input = match self.below(4) {
+            0 => Input::Declined { id, attempt },
+            1 => Input::Answered { id, answer },
+            2 => Input::Seen { id, asked: 1, found: Some(made_up), known: true, head, settled },
+            _any => Input::Signature { id, attempt, signature: sign(&by, digest) },
+        };
+        if matches!(input, Input::Declined { .. }) {
+            self.tally.count("declined");
+        }
+        self.input(input);
+    }
+
+    fn any_answer(&mut self) -> SendAnswer {
+        let all = [
+            SendAnswer::Accepted,
+            SendAnswer::AlreadyKnown,
+            SendAnswer::NonceTooLow,
+            SendAnswer::Underpriced,
+            SendAnswer::Unfunded,
+            SendAnswer::Refused,
+            SendAnswer::Unclear,
+        ];
+        all[self.below(all.len())]
+    }
+
+    /// Decide, commit, apply, act: killed in between now and then.
+    fn input(&mut self, input: Input) {
+        let signature = matches!(input, Input::Signature { .. });
+        let Ok(taken) = step(&self.desk, &RULES, self.now, input.clone()) else {
+            self.tally.count(if signature { "wrong signature" } else { "too late" });
+            return;
+        };
+        let mortal = !self.calm;
+        if mortal && self.one_in(50) {
+            self.tally.count("killed before the commit");
+            self.killed();
+            return;
+        }
+        for event in &taken.events {
+            self.told(event);
+            apply(&mut self.desk, event);
+        }
+        self.journal.extend(taken.events);
+        if mortal && self.one_in(50) {
+            self.tally.count("killed after the commit");
+            self.killed();
+            return;
+        }
+        self.queue.extend(taken.actions);
+        // Hosts may do things twice, in any order, and late.
+        if mortal && self.one_in(10) && !self.queue.is_empty() {
+            let at = self.below(self.queue.len());
+            let twice = self.queue[at].clone();
+            self.queue.push(twice);
+        }
+        self.queue.truncate(400);
+    }
+
+    fn told(&mut self, event: &Event) {
+        match event {
+            Event::Authorized { id, digest, .. } => {
+                self.tally.count("bumped");
+                self.authorized.insert((*id, *digest));
+            }
+            Event::Signed { id, raw, .. } => drop(self.kept.insert((*id, raw.bytes.clone()))),
+            Event::Reserved { id, nonce } => {
+                let held = self.desk.held();
+                let taken = held.get(nonce);
+                assert!(taken.is_none(), "{id} gets nonce {nonce}, which {taken:?} holds");
+            }
+            Event::Opened { filler: true, .. } => self.tally.count("filled"),
+            Event::Finished { id, outcome } => {
+                self.tally.count(match outcome {
+                    Outcome::Succeeded { .. } => "succeeded",
+                    Outcome::Reverted { .. } => "reverted",
+                    Outcome::Cancelled { .. } => "cancelled",
+                    Outcome::Dropped => "dropped",
+                    Outcome::Displaced => "displaced",
+                });
+                if *outcome == Outcome::Dropped {
+                    let value = self.desk.open[id].call.value;
+                    let sent =
+                        self.net.ever.values().any(|tx| !value.is_zero() && tx.value == value);
+                    assert!(!sent, "{id} was dropped although it had been sent");
+                }
+            }
+            _others => {}
+        }
+    }
+
+    /// What is not durable is gone.
+    fn killed(&mut self) {
+        let mut desk = Desk::new(self.desk.key);
+        for event in &self.journal {
+            let bytes = postcard::to_allocvec(event).unwrap();
+            apply(&mut desk, &postcard::from_bytes(&bytes).unwrap());
+        }
+        let bytes = postcard::to_allocvec(&desk).unwrap();
+        assert_eq!(postcard::from_bytes::<Desk>(&bytes).as_ref(), Ok(&desk));
+        self.desk = desk;
+        self.queue = resume(&self.desk, &RULES, self.now);
+    }
+
+    /// Performs an action, or loses it.
+    fn act(&mut self) {
+        if self.queue.is_empty() {
+            return;
+        }
+        let at = if self.calm { 0 } else { self.below(self.queue.len()) };
+        let action = self.queue.remove(at);
+        if !self.calm && self.one_in(12) {
+            return;
+        }
+        let input = match action {
+            Action::Quote => Some(self.quote()),
+            Action::Sign { id, attempt, digest } => self.sign(id, attempt, digest),
+            Action::Send { id, raw } => self.send(id, &raw.bytes),
+            Action::Look { id, hashes } => Some(self.look(id, &hashes)),
+        };
+        if let Some(input) = input {
+            if !self.calm && self.one_in(6) {
+                self.late.push(input);
+                self.late.truncate(50);
+            } else {
+                self.input(input);
+            }
+        }
+    }
+
+    fn quote(&mut self) -> Input {
+        let mut base = self.base_fee;
+        let mut pending = self.net.pending();
+        if self.lies() {
+            base = [0, 1, 1_000_000_000_000][self.below(3)];
+        }
+        if self.lies() {
+            // Far jumps are refused, but for a desk that has never sent anything: that one is tested apart.
+            let near = pending.saturating_add(self.below(9) as u64);
+            let known = self.desk.floor > 0 || !self.desk.held().is_empty();
+            let far = [0, near, u64::MAX, 1 << 40][self.below(4)];
+            pending = if known { far } else { near };
+        }
+        let fees = Fees::Dynamic { max_fee: base * 2 + 3, tip: 3 };
+        let fee = FeeQuote { fees, needed: base + 3 };
+        Input::Quoted(Quote { fee, plain_gas: 21_000, pending })
+    }
+
+    fn sign(&mut self, id: SubmissionId, attempt: usize, digest: B256) -> Option<Input> {
+        let allowed = self.authorized.contains(&(id, digest));
+        assert!(allowed, "{id} is to be signed before it was authorized");
+        if self.calm {
+            return Some(Input::Signature { id, attempt, signature: sign(&self.key, digest) });
+        }
+        match self.below(12) {
+            0 => {
+                self.tally.count("declined");
+                Some(Input::Declined { id, attempt })
+            }
+            1 => {
+                let other = SigningKey::from_slice(&[9; 32]).unwrap();
+                Some(Input::Signature { id, attempt, signature: sign(&other, digest) })
+            }
+            2 => {
+                self.tally.count("late signature");
+                let signature = sign(&self.key, digest);
+                self.late.push(Input::Signature { id, attempt, signature });
+                None
+            }
+            _mostly => Some(Input::Signature { id, attempt, signature: sign(&self.key, digest) }),
+        }
+    }
+
+    fn send(&mut self, id: SubmissionId, raw: &Bytes) -> Option<Input> {
+        let kept = self.kept.contains(&(id, raw.clone()));
+        assert!(kept, "{id} is sent although it was not kept");
+        self.one_nonce_each(&Tx::read(raw));
+        if !self.calm && self.one_in(10) {
+            // Dropped on the way.
+            return Some(Input::Answered { id, answer: SendAnswer::Unclear });
+        }
+        let mut answer = self.net.take(raw);
+        if self.lies() {
+            answer = self.any_answer();
+        }
+        Some(Input::Answered { id, answer })
+    }
+
+    fn one_nonce_each(&self, sent: &Tx) {
+        if sent.value.is_zero() {
+            return;
+        }
+        for other in self.net.ever.values().filter(|other| other.value == sent.value) {
+            assert_eq!(other.nonce, sent.nonce, "one submission with two nonces");
+        }
+    }
+
+    fn look(&mut self, id: SubmissionId, hashes: &[B256]) -> Input {
+        let mut found = hashes.iter().find_map(|hash| self.net.found(hash));
+        let mut known = hashes.last().is_some_and(|hash| self.net.knows(hash));
+        let (mut head, mut settled) = (self.net.head(), self.net.count_below(2));
+        if self.lies() {
+            known = !known;
+        }
+        if self.lies_about_blocks() {
+            let hash = hashes[self.below(hashes.len())];
+            let made_up = Found { hash, block: head, block_hash: B256::repeat_byte(1), ok: true };
+            found = if found.is_some() { None } else { Some(made_up) };
+        }
+        if self.lies_about_blocks() {
+            head = [0, head + 1_000, u64::MAX][self.below(3)];
+        }
+        if self.lies_about_blocks() {
+            settled = [0, settled + 5, u64::MAX][self.below(3)];
+        }
+        Input::Seen { id, asked: hashes.len(), found, known, head, settled }
+    }
+
+    /// The point of it all.
+    fn once(&self) {
+        for (value, hashes) in self.net.effects() {
+            let submission = self.values.get(&value);
+            assert!(
+                submission.is_none() || hashes.len() == 1,
+                "seed {}: {submission:?} took effect {} times",
+                self.seed,
+                hashes.len()
+            );
+        }
+    }
+
+    /// Where nobody lied about blocks, ends are what the chain says, and nothing waits behind a gap.
+    fn ends_are_true(&self) {
+        if self.lies == Lies::AboutAll {
+            return;
+        }
+        let effects = self.net.effects();
+        let mut seen = BTreeSet::new();
+        let values: BTreeMap<_, _> = self.values.iter().map(|(value, id)| (*id, *value)).collect();
+        for event in &self.journal {
+            let Event::Finished { id, outcome } = event else { continue };
+            assert!(seen.insert(*id), "{id} ended twice");
+            let Some(value) = values.get(id) else { continue };
+            let mined = effects.contains_key(value);
+            let says = matches!(outcome, Outcome::Succeeded { .. } | Outcome::Reverted { .. });
+            assert_eq!(says, mined, "seed {}: {id} ended {outcome:?}", self.seed);
+        }
+        let next = self.net.count();
+        for tx in self.net.ever.values() {
+            assert!(tx.nonce < next, "seed {}: nonce {} waits behind a gap", self.seed, tx.nonce);
+        }
+    }
+}
+
+fn sign(key: &SigningKey, digest: B256) -> Signature65 {
+    let (scalars, id) = key.sign_prehash_recoverable(digest.as_slice()).unwrap();
+    let (r, s) = scalars.split_bytes();
+    Signature65::new(B256::from_slice(&r), B256::from_slice(&s), id.to_byte()).unwrap()
+}
