@@ -125,7 +125,7 @@ async fn a_forged_authorization_is_never_signed() {
     let body = agent.ask(engine.now_s(), &offer(1_000, 2), None);
     assert_eq!(engine.post("/sign", &body).await.1["status"], "executing");
     // The first slip of all: had the forged one been issued, it would have come before.
-    assert_ne!(asked.recv().await.unwrap().slip.request(), id);
+    assert_ne!(asked.recv().await.unwrap().slip.request(), Some(id));
     let Answer::Agent(shown) = operator.must("agent show bot").await else { panic!() };
     assert_eq!(shown.spent_today, "1.001");
 }

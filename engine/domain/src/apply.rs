@@ -102,7 +102,10 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
         }
         Event::Frozen => state.frozen = Some(at),
         Event::Thawed => state.frozen = None,
+        Event::SendOrdered(send) => Arc::make_mut(&mut state.desks).ordered(send, at),
+        Event::Desk { key, event } => Arc::make_mut(&mut state.desks).happened(key, event, at),
         Event::JournalAccepted => {
+            Arc::make_mut(&mut state.desks).accepted(at);
             // Whoever accepts a journal does not accept unsigned cheques in it. They stay spent.
             let signed = |request: &Request| {
                 matches!(request.status, Status::Authorized { signature: Some(_), .. })

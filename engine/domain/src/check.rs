@@ -38,6 +38,12 @@ pub fn queue(state: &State) -> Result<(), Violation> {
             return Err(Violation(format!("agent {} waits without a commission", agent.id)));
         }
     }
+    for desk in state.desks.busy() {
+        let holders = desk.open.values().filter(|one| one.nonce.is_some()).count();
+        if holders != desk.held().len() {
+            return Err(Violation(format!("two submissions of {:?} hold one nonce", desk.key)));
+        }
+    }
     for (id, request) in state.held.iter() {
         if *id != request.id || !request.is_held() {
             return Err(Violation(format!("{id:?} is in the queue and does not wait")));

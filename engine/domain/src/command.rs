@@ -7,9 +7,11 @@ use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
 use bursar_core::time::Moment;
+use bursar_submit::DeskKey;
 use bursar_x402::signature::Signature65;
 
 use crate::agents::Credential;
+use crate::desks::Send;
 use crate::event::AddressAdded;
 use crate::idempotency::{Identity, Prior};
 use crate::requests::{PaymentAsk, Request};
@@ -121,6 +123,15 @@ pub enum Action {
         tx_hash: B256,
         found: Check,
     },
+    /// The operator moves money away.
+    Send(Box<Send>),
+    /// Something happened at a desk.
+    Desk {
+        key: DeskKey,
+        input: Box<bursar_submit::Input>,
+    },
+    /// The engine was started or the wallet opened: what is open at this desk goes on.
+    ResumeDesk(DeskKey),
     /// Time has passed: expire what is due, renew what is due.
     Tick,
     /// The wallet was opened or the agents thawed: what is authorized and unsigned may be signed now.

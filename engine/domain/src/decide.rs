@@ -1,6 +1,7 @@
 //! `command → events, effects, reply`. Shows every case; what each does stands in the files below it.
 
 mod agents;
+mod desks;
 mod payments;
 mod policies;
 mod settlements;
@@ -10,6 +11,7 @@ pub(crate) use payments::{expired, is_off, obstacle};
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
+use bursar_submit::DeskKey;
 
 use crate::command::{Action, Command};
 use crate::event::Event;
@@ -27,10 +29,12 @@ pub struct Decision {
 }
 
 /// Work for the outside once the events are on disk. At least once: a restart asks for it again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Sign what this authorized request says.
     Sign(RequestId),
+    /// Do this for a desk.
+    Desk(DeskKey, bursar_submit::Action),
 }
 
 /// What the caller is told.
@@ -150,6 +154,9 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Checked { id, tx_hash, found } => {
             Ok(settlements::checked(state, *id, *tx_hash, found))
         }
+        Action::Send(send) => desks::send(state, command, send),
+        Action::Desk { key, input } => desks::desk(state, command, key, input),
+        Action::ResumeDesk(key) => Ok(desks::resume(state, command, key)),
         Action::Tick => Ok(payments::tick(state, &command.moment)),
         Action::Reissue => Ok(payments::reissue(state, command)),
     }

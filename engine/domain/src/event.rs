@@ -8,12 +8,14 @@ use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
 use bursar_core::settings::Setting;
 use bursar_core::time::Utc;
+use bursar_submit::DeskKey;
 use bursar_x402::authorization::Authorization;
 use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
 
 use crate::agents::Credential;
 use crate::allowance::WindowStart;
+use crate::desks::Send;
 use crate::idempotency::Identity;
 use crate::refusal::Refusal;
 use crate::requests::{Deadline, PaymentAsk};
@@ -135,6 +137,13 @@ pub enum Event {
     PaymentSigned {
         id: RequestId,
         signature: Signature65,
+    },
+    /// The operator moves money away. What puts it on the chain follows as events of a desk.
+    SendOrdered(Box<Send>),
+    /// Something happened to a transaction.
+    Desk {
+        key: DeskKey,
+        event: bursar_submit::Event,
     },
     /// Its records stay.
     AgentDeleted {

@@ -13,6 +13,7 @@ pub mod cards;
 pub mod check;
 pub mod command;
 pub mod decide;
+pub mod desks;
 pub mod event;
 pub mod idempotency;
 pub mod payees;

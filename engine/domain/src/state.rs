@@ -14,6 +14,7 @@ use bursar_core::time::{Moment, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::agents::{Agent, AgentStatus, PolicyRecord};
+use crate::desks::Desks;
 use crate::requests::Request;
 use crate::settlement::Settlement;
 use crate::wallets::Wallet;
@@ -47,6 +48,8 @@ pub struct State {
     pub lapses: BTreeSet<(u64, RequestId)>,
     /// Settlements that are to be looked up on the chain.
     pub settling: Arc<BTreeMap<RequestId, Arc<Settlement>>>,
+    /// Transactions on their way.
+    pub desks: Arc<Desks>,
 }
 
 impl State {
@@ -80,6 +83,7 @@ impl State {
             authorized: BTreeMap::new(),
             lapses: BTreeSet::new(),
             settling: Arc::clone(&self.settling),
+            desks: Arc::clone(&self.desks),
         }
     }
 

@@ -7,6 +7,7 @@ use bursar_core::limits::ALLOWANCE_LASTS_MS;
 use bursar_core::time::Moment;
 use bursar_x402::signature::recover;
 
+use crate::desks::may_happen_locked;
 use crate::event::{Entry, Event};
 use crate::requests::Status;
 use crate::settlement::Check;
@@ -66,7 +67,9 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
                 unsigned && by_payer
             })
         }
+        Event::Desk { key, event } => may_happen_locked(before, key, event),
         Event::SeedAdded { .. }
+        | Event::SendOrdered(_)
         | Event::AddressAdded(_)
         | Event::AgentRegistered { .. }
         | Event::CredentialReplaced { .. }

@@ -24,6 +24,7 @@ use bursar_domain::{
     check, decide,
 };
 
+use bursar_submit::{Action as DeskAction, DeskKey};
 use bursar_x402::signature::Signature65;
 
 pub use publish::View;
@@ -38,6 +39,17 @@ pub struct Outcome {
     pub answer: Answered,
     /// Signatures that the command allows: none before its commit.
     pub slips: Vec<Slip>,
+    /// What is to be done for desks: nothing before its commit.
+    pub work: Vec<Work>,
+}
+
+/// One thing to do for a desk.
+#[derive(Debug, Clone)]
+pub struct Work {
+    pub desk: DeskKey,
+    pub action: bursar_submit::Action,
+    /// The right to sign, where that is what is to be done.
+    pub slip: Option<Slip>,
 }
 
 #[derive(Debug, Clone)]
@@ -189,7 +201,7 @@ impl Core {
         drafts: &[Result<Draft, Refusal>],
     ) -> Result<Option<Committed>, JournalError> {
         let wanted =
-            drafts.iter().any(|draft| matches!(draft, Ok(draft) if !draft.slips.is_empty()));
+            drafts.iter().flatten().any(|draft| !draft.slips.is_empty() || draft.signs_at_a_desk());
         if !wanted {
             return Ok(None);
         }
@@ -242,7 +254,20 @@ impl Core {
         }
         Ok(Ok(Draft {
             answer: self.answer(reply, &touched)?,
-            slips: effects.into_iter().map(|Effect::Sign(id)| id).collect(),
+            slips: effects
+                .iter()
+                .filter_map(|effect| match effect {
+                    Effect::Sign(id) => Some(*id),
+                    Effect::Desk(..) => None,
+                })
+                .collect(),
+            work: effects
+                .into_iter()
+                .filter_map(|effect| match effect {
+                    Effect::Desk(key, action) => Some((key, action)),
+                    Effect::Sign(_) => None,
+                })
+                .collect(),
             must_be_durable: must_be_durable && !matches!(command.action, Action::Signed { .. }),
             stops_somebody,
         }))
@@ -346,11 +371,23 @@ impl Core {
             let stopped = agent.suspended || self.state.frozen.is_some();
             proof.filter(|_proof| !stopped).and_then(|proof| Slip::issue(proof, request, epoch))
         };
+        // A freeze stops agents: what the operator sends goes on.
+        let work = |(desk, action): (DeskKey, DeskAction)| {
+            let slip = match &action {
+                DeskAction::Sign { id, attempt, .. } => proof.and_then(|proof| {
+                    let at = self.state.desks.get(&desk);
+                    Slip::for_attempt(proof, &at, *id, *attempt, epoch)
+                }),
+                _no_signature => None,
+            };
+            Work { desk, action, slip }
+        };
         let outcome = |draft: Result<Draft, Refusal>| {
             let draft = draft?;
             Ok(Outcome {
                 answer: draft.answer?,
                 slips: draft.slips.iter().filter_map(issue).collect(),
+                work: draft.work.into_iter().map(work).collect(),
             })
         };
         drafts
@@ -399,9 +436,16 @@ impl Core {
 struct Draft {
     answer: Result<Answered, Refusal>,
     slips: Vec<RequestId>,
+    work: Vec<(DeskKey, DeskAction)>,
     must_be_durable: bool,
     /// No slip that was issued before may be signed after it is answered.
     stops_somebody: bool,
+}
+
+impl Draft {
+    fn signs_at_a_desk(&self) -> bool {
+        self.work.iter().any(|(_desk, action)| matches!(action, DeskAction::Sign { .. }))
+    }
 }
 
 /// What a caller is told of a refusal.

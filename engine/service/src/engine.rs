@@ -28,6 +28,7 @@ use crate::edition::Edition;
 use crate::endpoints;
 use crate::funds::Funds;
 use crate::journal::{RedbStore, Store};
+use crate::lanes::courier::{self, Courier};
 use crate::lanes::payments::{self, Execution};
 use crate::operator;
 use crate::ports::{NoFaults, Ports, Signer, SystemDisk, SystemRandom};
@@ -155,7 +156,9 @@ impl Engine {
         if mode == Mode::Full {
             shared.tasks.spawn(keep_time(Arc::clone(&shared)));
             let (core, ports) = (shared.core.clone(), shared.ports.clone());
-            shared.tasks.spawn(payments::follow(core, ports, shared.stopping.clone()));
+            shared.tasks.spawn(payments::follow(core, ports.clone(), shared.stopping.clone()));
+            let (execution, stopping) = (shared.execution.clone(), shared.stopping.clone());
+            shared.tasks.spawn(courier::run(Courier { execution, ports, stopping }));
         }
         Ok(Self { shared, control: tokio::sync::Mutex::new(None), _lock: lock })
     }

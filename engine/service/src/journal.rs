@@ -28,7 +28,7 @@ pub use codec::{Hash, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
 pub(crate) use page::page;
 pub use redb_store::{RedbStore, look};
-pub use slip::Slip;
+pub use slip::{Slip, Subject};
 use store::id_key;
 pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest};
 

@@ -14,6 +14,7 @@ mod fitting;
 mod history;
 mod policies;
 mod requests;
+mod sends;
 mod server;
 mod silence;
 pub(crate) mod wallet;

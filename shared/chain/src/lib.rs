@@ -4,9 +4,13 @@
 
 pub mod abi;
 pub mod clock;
+pub mod errands;
 pub mod explorer_http;
+pub mod follower;
 pub mod multicall;
 mod outbound;
 pub mod ports;
+pub mod revert;
 pub mod rpc;
+pub mod token;
 pub mod zone;

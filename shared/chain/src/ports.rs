@@ -7,6 +7,8 @@ use std::pin::Pin;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::{Moment, Utc};
+use bursar_submit::Call;
+use bursar_submit::fees::FeeFacts;
 use url::Url;
 
 /// A future behind a pointer, so that the ports can be used as trait objects.
@@ -31,7 +33,8 @@ pub trait Clock: Send + Sync + Debug {
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()>;
 }
 
-/// One EVM chain, whichever nodes speak for it. Every method may be repeated without harm.
+/// One EVM chain, whichever nodes speak for it. Every method may be repeated without harm. What only senders
+/// of transactions ask has a default: a chain that nobody sends to does not answer it.
 pub trait Chain: Send + Sync + Debug {
     /// Asks which chain is served, now, whatever was checked before. The answer is always the configured
     /// chain: another one is [`ChainFault::WrongChain`].
@@ -52,6 +55,31 @@ pub trait Chain: Send + Sync + Debug {
 
     /// When the newest block was made, by its own account.
     fn block_time(&self) -> ChainReply<'_, Utc>;
+
+    /// What a node says about the price of gas.
+    fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
+        unasked()
+    }
+
+    /// The number of the newest block.
+    fn block_number(&self) -> ChainReply<'_, u64> {
+        unasked()
+    }
+
+    /// How many transactions an account has sent, as of a block: the nonce of its next.
+    fn transaction_count(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, u64> {
+        unasked()
+    }
+
+    /// How much gas a call by this account would use. A revert is [`ChainFault::Reverted`].
+    fn estimate_gas(&self, _from: Address, _call: Call) -> ChainReply<'_, u64> {
+        unasked()
+    }
+
+    /// Whether a node has heard of a transaction, mined or not.
+    fn has_heard_of(&self, _hash: B256) -> ChainReply<'_, bool> {
+        unasked()
+    }
 
     /// Broadcasts a signed transaction and gives its hash. **An error is no proof that it was not sent**:
     /// a node may take the bytes and lose the answer, and the next one then refuses them as known.
@@ -91,6 +119,8 @@ pub enum ExplorerFault {
 /// The state of the chain that a question is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockTag {
+    /// The newest block and what the node would put into the next.
+    Pending,
     /// The newest block.
     Latest,
     /// The newest block that a reorganisation is unlikely to remove.
@@ -106,6 +136,7 @@ pub enum BlockTag {
 pub struct Receipt {
     pub tx_hash: B256,
     pub block_number: u64,
+    pub block_hash: B256,
     pub status: TxStatus,
     /// The events, in the order in which they were emitted.
     pub logs: Vec<Log>,
@@ -183,6 +214,10 @@ pub enum ChainFault {
     /// Every endpoint answered with something that is no answer; this is the first.
     #[error("{endpoint} gave an unusable answer: {reason}")]
     Malformed { endpoint: EndpointLabel, reason: String },
+}
+
+fn unasked<'a, T: Send + 'a>() -> ChainReply<'a, T> {
+    Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
 }
 
 fn list(tried: &[(EndpointLabel, String)]) -> String {

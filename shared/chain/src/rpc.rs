@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicU64;
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
+use bursar_submit::fees::FeeFacts;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -65,6 +66,20 @@ impl RpcChain {
     fn mono_ms(&self) -> u64 {
         self.clock.now().mono_ms
     }
+
+    fn newest_block<'a, T: Send + 'a>(
+        &'a self,
+        read: impl Fn(&RawValue) -> Result<T, Unusable> + Send + Sync + 'a,
+    ) -> ChainReply<'a, T> {
+        let params = json!([tag(BlockTag::Latest), false]);
+        self.ask(Call { method: "eth_getBlockByNumber", params, kind: Kind::Read }, read)
+    }
+
+    /// A price in wei, by a method without parameters.
+    fn number(&self, method: &'static str) -> ChainReply<'_, u128> {
+        let call = Call { method, params: json!([]), kind: Kind::Read };
+        self.ask(call, |raw| price(&shape::<String>(raw)?))
+    }
 }
 
 impl Chain for RpcChain {
@@ -95,8 +110,43 @@ impl Chain for RpcChain {
     }
 
     fn block_time(&self) -> ChainReply<'_, Utc> {
-        let params = json!([tag(BlockTag::Latest), false]);
-        self.ask(Call { method: "eth_getBlockByNumber", params, kind: Kind::Read }, timestamp)
+        self.newest_block(timestamp)
+    }
+
+    fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
+        Box::pin(async move {
+            let base_fee = self.newest_block(base_fee).await?;
+            // Methods that a node need not have: without its word the network's row decides.
+            let tip = self.number("eth_maxPriorityFeePerGas").await.ok();
+            let gas_price = self.number("eth_gasPrice").await.ok();
+            Ok(FeeFacts { base_fee, tip, gas_price })
+        })
+    }
+
+    fn block_number(&self) -> ChainReply<'_, u64> {
+        let decode = |raw: &RawValue| u64_of(&shape::<String>(raw)?);
+        self.ask(Call { method: "eth_blockNumber", params: json!([]), kind: Kind::Read }, decode)
+    }
+
+    fn transaction_count(&self, address: Address, block: BlockTag) -> ChainReply<'_, u64> {
+        let params = json!([address, tag(block)]);
+        let decode = |raw: &RawValue| u64_of(&shape::<String>(raw)?);
+        let method = "eth_getTransactionCount";
+        self.ask(Call { method, params, kind: Kind::Read }, decode)
+    }
+
+    fn estimate_gas(&self, from: Address, call: bursar_submit::Call) -> ChainReply<'_, u64> {
+        let params = json!([{
+            "from": from, "to": call.to, "value": call.value, "data": call.data,
+        }]);
+        let decode = |raw: &RawValue| u64_of(&shape::<String>(raw)?);
+        self.ask(Call { method: "eth_estimateGas", params, kind: Kind::Execute }, decode)
+    }
+
+    fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {
+        let call =
+            Call { method: "eth_getTransactionByHash", params: json!([hash]), kind: Kind::Read };
+        self.ask(call, |raw| Ok(raw.get() != "null"))
     }
 
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256> {
@@ -115,6 +165,7 @@ impl Chain for RpcChain {
 
 fn tag(block: BlockTag) -> Value {
     match block {
+        BlockTag::Pending => json!("pending"),
         BlockTag::Latest => json!("latest"),
         BlockTag::Safe => json!("safe"),
         BlockTag::Finalized => json!("finalized"),
@@ -124,6 +175,20 @@ fn tag(block: BlockTag) -> Value {
 
 fn bytes(raw: &RawValue) -> Result<Bytes, Unusable> {
     bytes_of(&shape::<String>(raw)?)
+}
+
+/// A chain without a base fee leaves it out.
+fn base_fee(raw: &RawValue) -> Result<Option<u128>, Unusable> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Block {
+        base_fee_per_gas: Option<String>,
+    }
+    shape::<Block>(raw)?.base_fee_per_gas.map(|fee| price(&fee)).transpose()
+}
+
+fn price(text: &str) -> Result<u128, Unusable> {
+    u128::try_from(u256_of(text)?).map_err(|_huge| Unusable("a price is above 128 bits"))
 }
 
 fn timestamp(raw: &RawValue) -> Result<Utc, Unusable> {

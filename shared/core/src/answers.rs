@@ -5,6 +5,7 @@ mod activity;
 mod balances;
 mod doctor;
 mod history;
+mod sends;
 mod settings;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ pub use activity::{ActivityAnswer, ActivityRow};
 pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 pub use doctor::{CheckAnswer, CheckResult};
 pub use history::{ExportAnswer, HistoryAnswer, HistoryRow};
+pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
 
 /// Something the operator should know although the command succeeded.
@@ -57,6 +59,10 @@ pub enum Answer {
     Address(AddressAnswer),
     Addresses {
         addresses: Vec<AddressAnswer>,
+    },
+    Send(SendAnswer),
+    Sends {
+        sends: Vec<SendAnswer>,
     },
     Balances {
         addresses: Vec<HoldingsAnswer>,

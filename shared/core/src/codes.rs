@@ -107,6 +107,8 @@ codes! {
     RequestDenied "REQUEST_DENIED" 409 21 "User rejected";
 
     // The operator's side.
+    InsufficientFunds "INSUFFICIENT_FUNDS" 409 1 "The address does not hold enough for it.";
+    WouldFail "WOULD_FAIL" 409 1 "The transaction would fail, so it was not sent.";
     Unpriced "UNPRICED" 409 9 "This asset has no price yet, so no limit can be applied to it: deny the request.";
     BadInput "BAD_INPUT" 400 2 "The command was not understood.";
     EngineDown "ENGINE_DOWN" 503 3 "No engine runs on this data folder: start `bursar engine`.";

@@ -16,7 +16,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 
 pub use activity::{ActivityOrder, WatchOrder};
-pub use address::AddressOrder;
+pub use address::{AddressOrder, SendOrder};
 pub use agent::{AgentOrder, AuthMode};
 pub use balances::BalancesOrder;
 pub use config::ConfigOrder;
@@ -159,7 +159,11 @@ impl Order {
                 | Order::Server(ServerOrder::Stop)
                 | Order::Balances(_)
                 | Order::Watch(_)
-                | Order::Address(AddressOrder::Balance { .. })
+                | Order::Address(
+                    AddressOrder::Balance { .. }
+                        | AddressOrder::Send(_)
+                        | AddressOrder::Cancel { .. }
+                )
         )
     }
 }

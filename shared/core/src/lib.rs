@@ -16,6 +16,7 @@ pub mod limits;
 pub mod money;
 pub mod networks;
 pub mod policy;
+pub mod send_card;
 pub mod settings;
 pub mod text;
 pub mod time;

@@ -67,7 +67,7 @@ impl fmt::Display for Atoms {
 }
 
 /// An amount of a token with that token's decimals, for people: every decimal is shown, none rounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenAmount {
     pub atoms: Atoms,
     pub decimals: u8,

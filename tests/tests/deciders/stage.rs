@@ -78,7 +78,11 @@ impl Stage {
         let (vault, counted) = (Arc::clone(engine.engine.vault()), Arc::clone(&signed));
         tokio::spawn(async move {
             while let Some(asked) = slips.recv().await {
-                *counted.lock().unwrap().entry(asked.slip.request()).or_default() += 1;
+                *counted
+                    .lock()
+                    .unwrap()
+                    .entry(asked.slip.request().expect("a payment"))
+                    .or_default() += 1;
                 let _nobody_waits = asked.answer.send(vault.sign(asked.slip).await);
             }
         });

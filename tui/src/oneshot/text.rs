@@ -10,6 +10,7 @@ mod history;
 mod policy;
 mod receipt;
 mod request;
+mod sends;
 mod settings;
 mod wallet;
 
@@ -38,6 +39,8 @@ pub(super) fn sheet(answer: &Answer, context: Context<'_>) -> Sheet {
         Answer::Seeds { seeds } => wallet::seeds(to, seeds),
         Answer::Address(address) => wallet::address(to, address),
         Answer::Addresses { addresses } => wallet::addresses(to, addresses),
+        Answer::Send(send) => sends::send(to, send),
+        Answer::Sends { sends } => sends::sends(to, sends),
         Answer::Balances { addresses } => balances::balances(to, addresses),
         Answer::Policy(policy) => policy::policy(to, policy),
         Answer::Policies { policies } => policy::policies(to, policies),

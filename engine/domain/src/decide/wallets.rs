@@ -105,6 +105,10 @@ pub(super) fn delete_address(
         let message = "A request that would be paid from it waits for you: decide it first.";
         return Err(Refusal::because(Code::InUse, message));
     }
+    if state.desks.busy().any(|desk| desk.key.signer == known.address) {
+        let message = "A transaction from it is on its way: see `address sends`.";
+        return Err(Refusal::because(Code::InUse, message));
+    }
     Ok(Decision::done(vec![Event::AddressDeleted { label: known.label.clone() }]))
 }
 

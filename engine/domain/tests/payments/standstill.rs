@@ -17,7 +17,14 @@ fn signature_of(world: &World, id: RequestId) -> bool {
 fn reissued(world: &mut World) -> Vec<RequestId> {
     let decision = world.must(Action::Reissue);
     assert_eq!(decision.events, [], "a slip is no news");
-    decision.effects.into_iter().map(|Effect::Sign(id)| id).collect()
+    decision
+        .effects
+        .into_iter()
+        .filter_map(|effect| match effect {
+            Effect::Sign(id) => Some(id),
+            Effect::Desk(..) => None,
+        })
+        .collect()
 }
 
 fn in_order<const N: usize>(mut ids: [RequestId; N]) -> [RequestId; N] {

@@ -40,7 +40,7 @@ pub(crate) struct Scene<'a> {
 impl Ledger {
     /// An order to sign, with the request as it stands.
     pub(crate) fn sign(&mut self, effect: Effect, request: &Request, scene: &Scene<'_>) {
-        let Effect::Sign(id) = effect;
+        let Effect::Sign(id) = effect else { return };
         assert_eq!(id, request.id);
         assert!(!scene.frozen, "I-g: signed while frozen");
         assert!(scene.unlocked, "I-f: signed while locked");

@@ -186,9 +186,9 @@ impl Run {
     /// Takes the orders to sign to the ledger.
     fn leaves(&mut self, effects: &[Effect], now: &Moment) {
         for effect in effects {
-            let Effect::Sign(id) = effect;
+            let Effect::Sign(id) = effect else { continue };
             let scene = self.scene(self.model.requests[id].agent, now);
-            self.ledger.sign(*effect, &self.world.records[id], &scene);
+            self.ledger.sign(effect.clone(), &self.world.records[id], &scene);
         }
     }
 

@@ -1,6 +1,7 @@
 //! `activity` and `watch`: the journal told entry by entry. Reads only what it tells, so that a journal of a
 //! million entries is paged through as quickly as one of ten, and never through the core.
 
+pub(super) mod desks;
 mod tell;
 
 use std::sync::Arc;

@@ -105,6 +105,9 @@ pub(super) async fn address(
             let order = BalancesOrder { address: Some(label), network };
             super::balances::run(engine, order).await
         }
+        AddressOrder::Send(order) => super::sends::send(engine, &order, dialogue).await,
+        AddressOrder::Sends => super::sends::list(engine),
+        AddressOrder::Cancel { id } => super::sends::cancel(engine, &id).await,
         AddressOrder::Create { label, index, description, seed } => {
             create(engine, &label, index, description, seed).await
         }

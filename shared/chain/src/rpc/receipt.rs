@@ -12,6 +12,7 @@ use crate::rpc::quantity::{Unusable, address_of, bytes_of, hash_of, shape, u64_o
 struct WireReceipt {
     transaction_hash: String,
     block_number: String,
+    block_hash: String,
     status: String,
     logs: Vec<WireLog>,
 }
@@ -40,7 +41,13 @@ pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>,
         _other => return Err(Unusable("the receipt has an unknown status")),
     };
     let logs = wire.logs.iter().map(|log| log_of(log, asked)).collect::<Result<_, _>>()?;
-    Ok(Some(Receipt { tx_hash, block_number: u64_of(&wire.block_number)?, status, logs }))
+    Ok(Some(Receipt {
+        tx_hash,
+        block_number: u64_of(&wire.block_number)?,
+        block_hash: hash_of(&wire.block_hash)?,
+        status,
+        logs,
+    }))
 }
 
 fn log_of(wire: &WireLog, asked: B256) -> Result<Log, Unusable> {
@@ -74,7 +81,7 @@ mod tests {
 
     fn wire() -> Value {
         json!({
-            "transactionHash": word(7), "blockNumber": "0x10", "status": "0x1", "gasUsed": "0x5208",
+            "transactionHash": word(7), "blockNumber": "0x10", "blockHash": word(9), "status": "0x1", "gasUsed": "0x5208",
             "logs": [{
                 "address": format!("0x{}", "ab".repeat(20)), "topics": [word(1), word(2)],
                 "data": "0x0102", "transactionHash": word(7), "logIndex": "0x0", "removed": false,
@@ -109,6 +116,7 @@ mod tests {
             ("/status", Value::Null),
             ("/status", json!(1)),
             ("/blockNumber", Value::Null),
+            ("/blockHash", json!("0x9")),
             ("/logs", Value::Null),
             ("/logs/0/transactionHash", json!(word(8))),
             ("/logs/0/removed", json!(true)),

@@ -2,6 +2,7 @@
 
 use alloy_primitives::B256;
 use bursar_core::time::Utc;
+use bursar_x402::signature::Signature65;
 use serde::{Deserialize, Serialize};
 
 use crate::call::{Call, Fees, Raw};
@@ -28,10 +29,12 @@ pub enum Event {
         digest: B256,
         at: Utc,
     },
-    /// These bytes may be broadcast, and no others.
+    /// These bytes may be broadcast, and no others. They follow from the signature, and are kept beside it so
+    /// that they are the same whatever program reads them back.
     Signed {
         id: SubmissionId,
         attempt: usize,
+        signature: Signature65,
         raw: Raw,
     },
     Declined {

@@ -113,7 +113,12 @@ fn signed(
         None => {
             let raw = unsigned.signed(signature);
             Ok(Step {
-                events: vec![Event::Signed { id, attempt, raw: raw.clone() }],
+                events: vec![Event::Signed {
+                    id,
+                    attempt,
+                    signature: *signature,
+                    raw: raw.clone(),
+                }],
                 actions: vec![Action::Send { id, raw }],
             })
         }

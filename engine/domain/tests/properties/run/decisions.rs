@@ -169,7 +169,11 @@ impl Run {
         let now = self.world.now();
         let decision = self.perform(Action::Reissue).expect("never refused");
         assert_eq!(decision.events, []);
-        let ordered: BTreeSet<_> = decision.effects.iter().map(|Effect::Sign(id)| *id).collect();
+        let signs = decision.effects.iter().filter_map(|effect| match effect {
+            Effect::Sign(id) => Some(*id),
+            Effect::Desk(..) => None,
+        });
+        let ordered: BTreeSet<_> = signs.collect();
         assert_eq!(ordered.len(), decision.effects.len());
         let still = self.model.frozen || !self.world.unlocked || !self.world.trusted;
         for (id, known) in &self.model.requests {

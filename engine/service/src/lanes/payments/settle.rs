@@ -207,6 +207,7 @@ mod tests {
             tx_hash: B256::repeat_byte(9),
             status: TxStatus::Succeeded,
             block_number: 7,
+            block_hash: B256::repeat_byte(7),
             logs: Vec::new(),
         }
     }

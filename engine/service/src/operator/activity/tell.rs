@@ -7,10 +7,12 @@ use bursar_core::limits::REPORT_TEXT_BYTES;
 use bursar_core::networks::{self, ChainId};
 use bursar_core::settings::keys::Key;
 use bursar_core::text;
+use bursar_domain::desks::Send;
 use bursar_domain::event::Asked;
 use bursar_domain::settlement::{Check, Settlement};
 use bursar_domain::{Entry, Event, PaymentAsk, State};
 
+use super::desks;
 use crate::journal::{Reader, StoreError};
 
 /// What an entry alone does not say: the requests that it names, and who is who today.
@@ -149,6 +151,11 @@ fn told(event: &Event) -> Told<'_> {
             ("payment.rejected", Request(*id), some(text::visible(&refusal.told())))
         }
         Event::PaymentSigned { id, .. } => ("payment.signed", Request(*id), None),
+        Event::SendOrdered(send) => ("send.ordered", Wallet, some(ordered(send))),
+        Event::Desk { key, event } => {
+            let (kind, detail) = desks::told(key, event);
+            (kind, Wallet, Some(detail))
+        }
         Event::SettlementReported { settlement, .. } => {
             ("settlement.reported", Request(settlement.id), Some(report(settlement)))
         }
@@ -156,6 +163,11 @@ fn told(event: &Event) -> Told<'_> {
             ("settlement.checked", Request(*id), check(found))
         }
     }
+}
+
+fn ordered(send: &Send) -> String {
+    let to = send.to.to_checksum(None);
+    format!("{} from {} to {to}, by {}", send.amount_text(), send.label, send.by)
 }
 
 fn some(text: impl ToString) -> Option<String> {

@@ -1,0 +1,170 @@
+//! What the operator sends, and the desks by which transactions leave: the wallet's side of
+//! [`bursar_submit`]. The machine decides about nonces, offers and ends; here is what the wallet adds to
+//! it: which of that may happen while it is locked.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use bursar_core::client::Client;
+use bursar_core::ids::{Name, RequestId};
+use bursar_core::money::TokenAmount;
+use bursar_core::networks::{ChainId, by_chain};
+use bursar_core::time::Utc;
+use bursar_submit::{Call, Desk, DeskKey, Event as DeskEvent, Outcome, Rules, SubmissionId};
+use bursar_x402::signature::recover;
+use serde::{Deserialize, Serialize};
+
+use crate::state::State;
+
+/// How many of an address's submissions hold a nonce at a time.
+const WINDOW: usize = 16;
+
+/// How many sends that are over are remembered beside the journal.
+const RECENT: usize = 20;
+
+/// Money that the operator moves away from an address of the wallet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Send {
+    pub id: RequestId,
+    /// The label that the paying address had then.
+    pub label: Name,
+    pub from: Address,
+    pub chain: ChainId,
+    /// `None` is the native coin.
+    pub token: Option<Address>,
+    pub symbol: String,
+    pub to: Address,
+    pub amount: TokenAmount,
+    /// What is put on the chain for it.
+    pub call: Call,
+    /// The most that may be offered for a unit of gas, in wei.
+    pub ceiling: u128,
+    pub by: Client,
+}
+
+impl Send {
+    pub fn key(&self) -> DeskKey {
+        DeskKey { chain: self.chain, signer: self.from }
+    }
+
+    pub fn submission(&self) -> SubmissionId {
+        SubmissionId(*self.id.as_bytes())
+    }
+
+    /// Like `1.500000 USDC`.
+    pub fn amount_text(&self) -> String {
+        format!("{} {}", self.amount, self.symbol)
+    }
+}
+
+/// A send and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendRecord {
+    pub send: Send,
+    pub at: Utc,
+    pub ended: Option<(Outcome, Utc)>,
+}
+
+/// Every desk, and the sends that go through them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Desks {
+    pub each: BTreeMap<DeskKey, Arc<Desk>>,
+    /// The open ones, and the latest of those that are over.
+    pub sends: BTreeMap<RequestId, Arc<SendRecord>>,
+    /// Those that are over, the latest last.
+    over: VecDeque<RequestId>,
+}
+
+impl Desks {
+    /// The desk of a signer on a network; an empty one where nothing was ever sent.
+    pub fn get(&self, key: &DeskKey) -> Arc<Desk> {
+        self.each.get(key).cloned().unwrap_or_else(|| Arc::new(Desk::new(*key)))
+    }
+
+    /// Those at which something is open.
+    pub fn busy(&self) -> impl Iterator<Item = &Arc<Desk>> {
+        self.each.values().filter(|desk| !desk.open.is_empty())
+    }
+
+    pub(crate) fn ordered(&mut self, send: &Send, at: Utc) {
+        let record = SendRecord { send: send.clone(), at, ended: None };
+        self.sends.insert(send.id, Arc::new(record));
+    }
+
+    pub(crate) fn happened(&mut self, key: &DeskKey, event: &DeskEvent, at: Utc) {
+        let desk = self.each.entry(*key).or_insert_with(|| Arc::new(Desk::new(*key)));
+        bursar_submit::apply(Arc::make_mut(desk), event);
+        if let DeskEvent::Finished { id, outcome } = event {
+            self.ended(RequestId::from_bytes(id.0), *outcome, at);
+        }
+    }
+
+    fn ended(&mut self, id: RequestId, outcome: Outcome, at: Utc) {
+        let Some(record) = self.sends.get_mut(&id) else { return };
+        Arc::make_mut(record).ended = Some((outcome, at));
+        self.over.push_back(id);
+        if self.over.len() > RECENT
+            && let Some(oldest) = self.over.pop_front()
+        {
+            self.sends.remove(&oldest);
+        }
+    }
+
+    /// The operator accepts a journal that did not fit the wallet: what it allows to be signed is not
+    /// accepted with it. What was signed may be mined whatever anybody accepts.
+    pub(crate) fn accepted(&mut self, at: Utc) {
+        let unsigned: Vec<(DeskKey, SubmissionId)> = self
+            .each
+            .values()
+            .flat_map(|desk| desk.open.iter().map(|(id, one)| (desk.key, *id, one)))
+            .filter(|(_key, _id, one)| !one.is_signed())
+            .map(|(key, id, _one)| (key, id))
+            .collect();
+        for (key, id) in unsigned {
+            let outcome = Outcome::Dropped;
+            self.happened(&key, &DeskEvent::Finished { id, outcome }, at);
+        }
+        for desk in self.each.values_mut() {
+            let refused: Vec<DeskEvent> = desk
+                .open
+                .iter()
+                .filter_map(|(id, one)| Some((*id, one.unsigned_attempt()?.0)))
+                .map(|(id, attempt)| DeskEvent::Declined { id, attempt })
+                .collect();
+            for event in &refused {
+                bursar_submit::apply(Arc::make_mut(desk), event);
+            }
+        }
+    }
+}
+
+/// The rules of a desk's network; `None` for a network that is in no row.
+pub fn rules(key: &DeskKey) -> Option<Rules> {
+    by_chain(key.chain).map(|row| Rules::of(&row.gas, WINDOW))
+}
+
+/// Whether this may happen without the key that seals the journal. A locked wallet broadcasts what it has
+/// signed and learns what became of it; it allows nothing to be signed, and takes nothing for unsigned.
+pub(crate) fn may_happen_locked(state: &State, key: &DeskKey, event: &DeskEvent) -> bool {
+    let desk = state.desks.get(key);
+    let Some(one) = desk.open.get(&event.submission()) else { return false };
+    match event {
+        DeskEvent::Signed { id, attempt, signature, raw } => {
+            let Some(tried) = one.attempts.get(*attempt) else { return false };
+            let ours = recover(tried.digest, signature) == Ok(key.signer);
+            let same = desk.unsigned(*id, *attempt).map(|of| of.signed(signature));
+            ours && tried.raw.is_none() && same.as_ref() == Some(raw)
+        }
+        DeskEvent::Included { .. }
+        | DeskEvent::Missed { .. }
+        | DeskEvent::WaitsAgain { .. }
+        | DeskEvent::Troubled { .. } => one.is_signed(),
+        DeskEvent::Finished { outcome, .. } => one.is_signed() && *outcome != Outcome::Dropped,
+        DeskEvent::Opened { .. }
+        | DeskEvent::Reserved { .. }
+        | DeskEvent::Authorized { .. }
+        | DeskEvent::Declined { .. }
+        | DeskEvent::CancelWanted { .. } => false,
+    }
+}

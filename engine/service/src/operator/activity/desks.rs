@@ -1,0 +1,66 @@
+//! What happened to a transaction, in words that stay.
+
+use bursar_core::networks::by_chain;
+use bursar_submit::{DeskKey, Event, Kind, Outcome, Trouble};
+
+/// The kind of an entry and what it says beside.
+pub(super) fn told(key: &DeskKey, event: &Event) -> (&'static str, String) {
+    let network = by_chain(key.chain).map_or("an unknown network", |row| row.title);
+    let id: String = event.submission().to_string().chars().take(8).collect();
+    let (kind, detail) = match event {
+        Event::Opened { filler: true, .. } => {
+            ("tx.filler", "fills a nonce that is missing".to_owned())
+        }
+        Event::Opened { .. } => ("tx.opened", String::new()),
+        Event::Reserved { nonce, .. } => ("tx.nonce", format!("nonce {nonce}")),
+        Event::Authorized { kind, fees, .. } => {
+            let what = match kind {
+                Kind::Whole => "",
+                Kind::Nothing { .. } => " to cancel it",
+            };
+            ("tx.authorized", format!("at most {} wei a unit of gas{what}", fees.most()))
+        }
+        Event::Signed { raw, .. } => ("tx.signed", format!("tx {}", raw.hash)),
+        Event::Declined { .. } => ("tx.declined", "the signer refused".to_owned()),
+        Event::CancelWanted { .. } => ("tx.cancel_wanted", String::new()),
+        Event::Included { included, .. } => ("tx.included", format!("block {}", included.block)),
+        Event::Missed { .. } => {
+            ("tx.missed", "another transaction seems to have its nonce".to_owned())
+        }
+        Event::WaitsAgain { .. } => ("tx.waits_again", "it is in no block any more".to_owned()),
+        Event::Troubled { trouble, .. } => ("tx.trouble", trouble_text(*trouble).to_owned()),
+        Event::Finished { outcome, .. } => ("tx.finished", outcome_text(outcome)),
+    };
+    let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+    (kind, format!("{id} on {network}{detail}"))
+}
+
+/// Why a transaction does not get on, for people.
+pub(crate) fn trouble_text(trouble: Option<Trouble>) -> &'static str {
+    match trouble {
+        None => "it gets on again",
+        Some(Trouble::TooExpensive) => "gas costs more than its ceiling",
+        Some(Trouble::Underpriced) => "the network wants a higher offer",
+        Some(Trouble::Unfunded) => "the address cannot pay for gas and value",
+        Some(Trouble::Refused) => "a node refused it",
+        Some(Trouble::NonceJump) => "a node's count of transactions cannot be right",
+    }
+}
+
+/// How a transaction ended, for people.
+pub(crate) fn outcome_text(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Succeeded { hash, block } => format!("done in block {block}, tx {hash}"),
+        Outcome::Reverted { hash, block } => {
+            format!("failed in block {block}: nothing was moved, gas was paid, tx {hash}")
+        }
+        Outcome::Cancelled { hash, block } => {
+            format!("cancelled: tx {hash} took its nonce in block {block}")
+        }
+        Outcome::Dropped => "dropped: nothing was ever sent".to_owned(),
+        Outcome::Displaced => {
+            "unknown: a transaction that is not Bursar's took its nonce, says the network"
+                .to_owned()
+        }
+    }
+}

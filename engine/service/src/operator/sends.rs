@@ -1,0 +1,172 @@
+//! `address send`, `address sends`, `address cancel`.
+
+mod describe;
+mod plan;
+
+use std::sync::Arc;
+
+use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::SendOrder;
+use bursar_core::ids::RequestId;
+use bursar_core::money::{Round, TokenAmount, Usd, parse_decimal};
+use bursar_core::send_card::SendCard;
+use bursar_core::wire::Asking;
+use bursar_domain::desks::{Send, SendRecord};
+use bursar_domain::{Action, State};
+use bursar_submit::Input;
+
+use super::{Done, act};
+use crate::control::Dialogue;
+use crate::engine::Shared;
+
+/// How long a command waits for its transaction, by the engine's clock.
+const WAIT_MS: u64 = 120_000;
+
+/// Below it no amount is typed, unless the operator set it so.
+const TYPED_FROM: Usd = Usd::dollars(5);
+
+pub(super) async fn send(
+    engine: &Arc<Shared>,
+    order: &SendOrder,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    if !engine.vault.is_unlocked() {
+        return Err(Fault::new(Code::WalletLocked));
+    }
+    super::needs_trust(engine)?;
+    let (send, card) = plan::plan(engine, order, dialogue.client()).await?;
+    confirm(&engine.core.view().state, &send, &card, order, dialogue).await?;
+    let id = send.id;
+    act(engine, Action::Send(Box::new(send))).await?;
+    if !order.no_wait {
+        wait(engine, id, dialogue).await;
+    }
+    let record = find(&engine.core.view().state, &id.to_string())?;
+    Ok(Answer::Send(describe::send(&engine.core.view().state, &record)).into())
+}
+
+/// An amount that matters, or whose worth nobody knows, is typed; anything else takes a yes.
+async fn confirm(
+    state: &State,
+    send: &Send,
+    card: &SendCard,
+    order: &SendOrder,
+    dialogue: &mut Dialogue,
+) -> Result<(), Fault> {
+    let agreed = order.yes || dialogue.asking() == Asking::Agreed;
+    let interactive = dialogue.asking() == Asking::Interactive;
+    if !must_be_typed(state, send) {
+        return match (agreed, interactive) {
+            (true, _) => Ok(()),
+            (false, true) => dialogue.confirm(card.lines(), "Send it?").await,
+            (false, false) => Err(Fault::because(
+                Code::ConfirmationNeeded,
+                "Nobody can be asked here: look at `bursar balances`, then add --yes.",
+            )),
+        };
+    }
+    let amount = plain(&send.amount);
+    let given = match &order.confirm {
+        Some(given) => given.clone(),
+        None if interactive => dialogue.typed_amount(card.lines(), &amount).await?,
+        None => {
+            let message = format!("This amount must be typed: add --confirm {amount}.");
+            return Err(Fault::because(Code::ConfirmationNeeded, message));
+        }
+    };
+    let same = parse_decimal(given.trim(), send.amount.decimals)
+        .is_ok_and(|typed| typed == send.amount.atoms.0);
+    if same {
+        return Ok(());
+    }
+    let message = format!("Nothing was sent: the amount is {amount}.");
+    Err(Fault::because(Code::Declined, message))
+}
+
+/// Without the zeros at its end, as somebody would write it.
+fn plain(amount: &TokenAmount) -> String {
+    let text = amount.to_string();
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// Only the network's dollar token has a price here.
+fn must_be_typed(state: &State, send: &Send) -> bool {
+    let row = bursar_core::networks::by_chain(send.chain);
+    let dollar = row.filter(|row| send.token == Some(row.stablecoin.address));
+    let usd =
+        dollar.and_then(|row| send.amount.atoms.to_usd(row.stablecoin.decimals, Round::Up).ok());
+    let typed_from = state.settings.confirm_typing_above.unwrap_or(TYPED_FROM);
+    usd.is_none_or(|usd| usd >= typed_from)
+}
+
+/// Until it is in a block, for as long as anybody likes to wait. It goes on without the command.
+async fn wait(engine: &Arc<Shared>, id: RequestId, dialogue: &mut Dialogue) {
+    let mut views = engine.core.watch();
+    let clock = &engine.ports.clock;
+    let until = clock.mono_ms().saturating_add(WAIT_MS);
+    let mut told = String::new();
+    loop {
+        let state = views.borrow_and_update().state.clone();
+        let Ok(record) = find(&state, &id.to_string()) else { return };
+        let now = describe::send(&state, &record);
+        if record.ended.is_some() {
+            return;
+        }
+        if now.told != told {
+            dialogue.progress(&now.told).await;
+            told = now.told;
+        }
+        // cancel-safe: all of it only waits.
+        tokio::select! {
+            () = engine.stopping.cancelled() => return,
+            () = clock.sleep_until(until) => return,
+            () = dialogue.let_go() => return,
+            changed = views.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+pub(super) fn list(engine: &Shared) -> Result<Done, Fault> {
+    let view = engine.core.view();
+    let mut records: Vec<&Arc<SendRecord>> = view.state.desks.sends.values().collect();
+    records.sort_by_key(|record| std::cmp::Reverse(record.at));
+    let sends = records.into_iter().map(|record| describe::send(&view.state, record));
+    Ok(Answer::Sends { sends: sends.collect() }.into())
+}
+
+pub(super) async fn cancel(engine: &Shared, id: &str) -> Result<Done, Fault> {
+    let record = find(&engine.core.view().state, id)?;
+    let input = Box::new(Input::Cancel { id: record.send.submission() });
+    act(engine, Action::Desk { key: record.send.key(), input }).await?;
+    let view = engine.core.view();
+    let record = find(&view.state, &record.send.id.to_string())?;
+    Ok(Answer::Send(describe::send(&view.state, &record)).into())
+}
+
+fn find(state: &State, prefix: &str) -> Result<Arc<SendRecord>, Fault> {
+    let named = prefix.chars().any(|c| c != '-');
+    let fits: Vec<&Arc<SendRecord>> = state
+        .desks
+        .sends
+        .values()
+        .filter(|record| named && record.send.id.has_prefix(prefix))
+        .collect();
+    match fits.as_slice() {
+        [only] => Ok(Arc::clone(only)),
+        [] => Err(Fault::because(
+            Code::NothingFound,
+            format!("No send begins with {prefix}: see `bursar address sends`."),
+        )),
+        several => {
+            let ids: Vec<String> = several.iter().map(|record| record.send.id.short()).collect();
+            let message = format!("Several sends begin so: {}.", ids.join(", "));
+            Err(Fault::because(Code::Ambiguous, message))
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A send as it stands, in the words of an answer.
+
+use bursar_core::answers::SendAnswer;
+use bursar_core::networks::by_chain;
+use bursar_core::text;
+use bursar_domain::State;
+use bursar_domain::desks::SendRecord;
+use bursar_submit::{Outcome, Place, Submission};
+
+use crate::operator::activity::desks::{outcome_text, trouble_text};
+
+pub(super) fn send(state: &State, record: &SendRecord) -> SendAnswer {
+    let send = &record.send;
+    let desk = state.desks.get(&send.key());
+    let open = desk.open.get(&send.submission());
+    let (status, told) = match (&record.ended, open) {
+        (Some((outcome, _at)), _) => (ended(outcome), outcome_text(outcome)),
+        (None, Some(one)) => underway(one),
+        (None, None) => ("waiting", "It waits for its turn.".to_owned()),
+    };
+    let mined = record.ended.as_ref().and_then(|(outcome, _at)| match outcome {
+        Outcome::Succeeded { hash, block }
+        | Outcome::Reverted { hash, block }
+        | Outcome::Cancelled { hash, block } => Some((*hash, *block)),
+        Outcome::Dropped | Outcome::Displaced => None,
+    });
+    let newest = open.and_then(Submission::newest).map(|(_at, _tried, raw)| raw.hash);
+    let row = by_chain(send.chain);
+    SendAnswer {
+        id: send.id.to_string(),
+        at: text::utc(record.at),
+        status: status.to_owned(),
+        told,
+        amount: send.amount_text(),
+        amount_atomic: send.amount.atoms.to_string(),
+        token_address: send.token.map(|token| token.to_checksum(None)),
+        label: send.label.as_str().to_owned(),
+        from: send.from.to_checksum(None),
+        to: send.to.to_checksum(None),
+        network: row.map_or_else(|| send.chain.to_string(), |row| row.title.to_owned()),
+        caip2: row.map_or_else(|| format!("eip155:{}", send.chain), |row| row.caip2()),
+        nonce: open.and_then(|one| one.nonce),
+        tx_hash: mined.map(|(hash, _block)| hash).or(newest).map(|hash| hash.to_string()),
+        block: mined.map(|(_hash, block)| block),
+    }
+}
+
+fn ended(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded { .. } => "done",
+        Outcome::Reverted { .. } => "failed",
+        Outcome::Cancelled { .. } => "cancelled",
+        Outcome::Dropped => "dropped",
+        Outcome::Displaced => "unknown",
+    }
+}
+
+fn underway(one: &Submission) -> (&'static str, String) {
+    let trouble = one.trouble.map(|trouble| format!(": {}", trouble_text(Some(trouble))));
+    let trouble = trouble.unwrap_or_default();
+    match &one.place {
+        Place::Included(included) => (
+            "included",
+            format!("in block {}, waiting for the blocks that make it final", included.block),
+        ),
+        Place::Missed { .. } => {
+            ("sent", "another transaction seems to have its nonce; looking again".to_owned())
+        }
+        Place::Waiting if one.is_signed() => ("sent", format!("sent, not in a block yet{trouble}")),
+        Place::Waiting if one.nonce.is_some() => {
+            ("waiting", format!("waiting for its signature{trouble}"))
+        }
+        Place::Waiting => ("waiting", format!("asking what gas costs{trouble}")),
+    }
+}

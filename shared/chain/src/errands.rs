@@ -1,0 +1,144 @@
+//! What a desk wants done, done at a chain: the same for every host. Signing is not among it: who holds the
+//! key does that.
+
+use alloy_primitives::{Address, B256};
+use bursar_core::networks::{FeeModel, Gas};
+use bursar_submit::fees;
+use bursar_submit::{
+    Action, Call, DeskKey, Found, Input, Quote, Raw, Rules, SendAnswer, SubmissionId,
+};
+
+use crate::ports::{BlockTag, Chain, ChainFault, TxStatus};
+
+/// What a transfer of nothing costs where gas is nothing but gas (EIP-2028 and before).
+const PLAIN_GAS: u64 = 21_000;
+
+/// Does what a desk wants done. `None` where it comes to nothing now: a later block has it asked again.
+/// [`Action::Sign`] comes to nothing here.
+pub async fn run(
+    chain: &dyn Chain,
+    key: &DeskKey,
+    gas: &Gas,
+    rules: &Rules,
+    action: &Action,
+) -> Option<Input> {
+    let done = match action {
+        Action::Quote => quote(chain, key.signer, gas).await.map(Input::Quoted),
+        Action::Send { id, raw } => {
+            let answer = send(chain, raw).await;
+            Ok(Input::Answered { id: *id, answer })
+        }
+        Action::Look { id, hashes } => look(chain, key.signer, rules, *id, hashes).await,
+        Action::Sign { .. } => return None,
+    };
+    match done {
+        Ok(input) => Some(input),
+        Err(fault) => {
+            tracing::debug!(chain = %key.chain, %fault, "a desk's errand came to nothing");
+            None
+        }
+    }
+}
+
+/// What gas costs and which nonce is next.
+///
+/// # Errors
+/// No node answered, or what it said makes no offer.
+pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quote, ChainFault> {
+    let facts = chain.fee_facts().await?;
+    let fee = fees::quote(gas, &facts)
+        .map_err(|fault| ChainFault::Rejected { code: 0, message: fault.to_string() })?;
+    let plain_gas = match gas.model {
+        // Where the cost of the data is in the gas, only the node knows it. A margin, for it moves.
+        FeeModel::Arbitrum => {
+            let needed = chain.estimate_gas(signer, Call::nothing(signer, 0)).await?;
+            needed.saturating_add(needed / 4)
+        }
+        FeeModel::Eip1559 | FeeModel::OpStack | FeeModel::Legacy | FeeModel::Free => PLAIN_GAS,
+    };
+    let pending = chain.transaction_count(signer, BlockTag::Pending).await?;
+    Ok(Quote { fee, plain_gas, pending })
+}
+
+/// Broadcasts, and reads the answer as far as it can be read.
+pub async fn send(chain: &dyn Chain, raw: &Raw) -> SendAnswer {
+    match chain.send_raw(raw.bytes.clone()).await {
+        Ok(_hash) => SendAnswer::Accepted,
+        Err(ChainFault::Rejected { message, .. }) => judged(&message),
+        Err(_no_judgement) => SendAnswer::Unclear,
+    }
+}
+
+/// The words of geth, Erigon, Nethermind, Besu, Nitro and anvil for what their pools say. Codes do not tell
+/// these apart.
+fn judged(message: &str) -> SendAnswer {
+    let message = message.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    if says(&["already known", "already imported", "known transaction", "alreadyknown"]) {
+        SendAnswer::AlreadyKnown
+    } else if says(&["nonce too low", "oldnonce", "nonce is too low", "invalid nonce"]) {
+        SendAnswer::NonceTooLow
+    } else if says(&["underpriced", "fee too low", "less than block base fee", "gas price below"]) {
+        SendAnswer::Underpriced
+    } else if says(&["insufficient funds", "insufficient balance", "upfront cost"]) {
+        SendAnswer::Unfunded
+    } else {
+        SendAnswer::Refused
+    }
+}
+
+/// Looks for receipts. The head is read first, so that a block that is made meanwhile makes nothing look
+/// deeper than it is.
+async fn look(
+    chain: &dyn Chain,
+    signer: Address,
+    rules: &Rules,
+    id: SubmissionId,
+    hashes: &[B256],
+) -> Result<Input, ChainFault> {
+    let asked = hashes.len();
+    let head = chain.block_number().await?;
+    // The newest is the most probable.
+    for hash in hashes.iter().rev() {
+        let Some(receipt) = chain.receipt(*hash).await? else { continue };
+        let found = Some(Found {
+            hash: *hash,
+            block: receipt.block_number,
+            block_hash: receipt.block_hash,
+            ok: receipt.status == TxStatus::Succeeded,
+        });
+        return Ok(Input::Seen { id, asked, found, known: true, head, settled: 0 });
+    }
+    let final_block = head.checked_sub(rules.confirmations.saturating_sub(1));
+    let settled = match final_block {
+        Some(block) => chain.transaction_count(signer, BlockTag::Number(block)).await?,
+        None => 0,
+    };
+    let known = match hashes.last() {
+        Some(newest) => chain.has_heard_of(*newest).await?,
+        None => false,
+    };
+    Ok(Input::Seen { id, asked, found: None, known, head, settled })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_nodes_are_told_apart() {
+        for (message, answer) in [
+            ("already known", SendAnswer::AlreadyKnown),
+            ("transaction already imported", SendAnswer::AlreadyKnown),
+            ("nonce too low: next nonce 5, tx nonce 4", SendAnswer::NonceTooLow),
+            ("OldNonce, Current nonce: 3", SendAnswer::NonceTooLow),
+            ("replacement transaction underpriced", SendAnswer::Underpriced),
+            ("max fee per gas less than block base fee", SendAnswer::Underpriced),
+            ("Insufficient funds for gas * price + value", SendAnswer::Unfunded),
+            ("intrinsic gas too low", SendAnswer::Refused),
+            ("", SendAnswer::Refused),
+        ] {
+            assert_eq!(judged(message), answer, "{message}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Why a contract refused, in words.
+
+use alloy_primitives::{Bytes, hex};
+use alloy_sol_types::{Panic, Revert, SolError};
+
+/// Longest reason that is told.
+const REASON_CHARS_MAX: usize = 200;
+
+/// The reason that a revert gives: `Error(string)`, `Panic(uint256)`, or the selector of an error of its own.
+/// A stranger's words: of bounded length, otherwise as they came.
+pub fn reason(data: &Bytes) -> String {
+    if let Ok(told) = Revert::abi_decode_validate(data) {
+        return told.reason.chars().take(REASON_CHARS_MAX).collect();
+    }
+    if let Ok(panic) = Panic::abi_decode_validate(data) {
+        return format!("panic 0x{:x}", panic.code);
+    }
+    match data.first_chunk::<4>() {
+        Some(selector) => format!("error {}", hex::encode_prefixed(selector)),
+        None => "no reason given".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::U256;
+
+    #[test]
+    fn a_reason_is_told_in_each_of_its_forms_and_is_bounded() {
+        let told = Revert::from("ERC20: transfer amount exceeds balance").abi_encode();
+        assert_eq!(reason(&told.into()), "ERC20: transfer amount exceeds balance");
+        let long = Revert::from("x".repeat(10_000)).abi_encode();
+        assert_eq!(reason(&long.into()).len(), 200);
+        let panic = Panic { code: U256::from(0x11) }.abi_encode();
+        assert_eq!(reason(&panic.into()), "panic 0x11");
+        assert_eq!(reason(&Bytes::from_static(&hex!("8b063d7300"))), "error 0x8b063d73");
+        assert_eq!(reason(&Bytes::new()), "no reason given");
+    }
+}

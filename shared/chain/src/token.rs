@@ -1,0 +1,81 @@
+//! What is asked of one ERC-20 token, and what moves it.
+
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::SolCall;
+
+use crate::abi::erc20::IErc20;
+use crate::ports::{BlockTag, Chain, ChainFault};
+
+/// Longest symbol that is read: what a token calls itself is a stranger's word.
+const SYMBOL_BYTES_MAX: usize = 64;
+
+/// What a token says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    pub decimals: u8,
+    /// As it came, of bounded length; not to be shown as it is.
+    pub symbol: String,
+}
+
+/// The data of a call that moves `amount` of a token, in its smallest unit, to `to`.
+pub fn transfer(to: Address, amount: U256) -> Bytes {
+    IErc20::transferCall { to, value: amount }.abi_encode().into()
+}
+
+/// Asks a token for its decimals and its symbol. `None` where it does not answer like a token.
+///
+/// # Errors
+/// No node answered.
+pub async fn describe(chain: &dyn Chain, token: Address) -> Result<Option<Described>, ChainFault> {
+    let ask = |data: Vec<u8>| chain.call(token, data.into(), BlockTag::Latest);
+    let decimals = match ask(IErc20::decimalsCall {}.abi_encode()).await {
+        Ok(word) => IErc20::decimalsCall::abi_decode_returns_validate(&word).ok(),
+        Err(ChainFault::Reverted { .. }) => None,
+        Err(fault) => return Err(fault),
+    };
+    let Some(decimals) = decimals else { return Ok(None) };
+    let symbol = match ask(IErc20::symbolCall {}.abi_encode()).await {
+        Ok(text) if text.len() <= 4 * SYMBOL_BYTES_MAX => {
+            IErc20::symbolCall::abi_decode_returns_validate(&text).unwrap_or_default()
+        }
+        Ok(_) | Err(ChainFault::Reverted { .. }) => String::new(),
+        Err(fault) => return Err(fault),
+    };
+    let symbol: String = symbol.chars().take(SYMBOL_BYTES_MAX).collect();
+    Ok(Some(Described { decimals, symbol }))
+}
+
+/// What an account holds of a token, in its smallest unit.
+///
+/// # Errors
+/// No node answered, or the token gave no number.
+pub async fn balance(
+    chain: &dyn Chain,
+    token: Address,
+    owner: Address,
+) -> Result<U256, ChainFault> {
+    let data = IErc20::balanceOfCall { owner }.abi_encode();
+    let word = chain.call(token, data.into(), BlockTag::Latest).await?;
+    IErc20::balanceOfCall::abi_decode_returns_validate(&word).map_err(|_odd| ChainFault::Rejected {
+        code: 0,
+        message: "the token gave no balance".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{address, hex};
+
+    #[test]
+    fn a_transfer_is_selector_address_and_amount() {
+        let to = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
+        assert_eq!(
+            transfer(to, U256::from(1_500_000))[..],
+            hex!(
+                "a9059cbb000000000000000000000000209693bc6afc0c5328ba36faf03c514ef312287c"
+                "000000000000000000000000000000000000000000000000000000000016e360"
+            )
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! What the operator sent.
+
+use bursar_core::answers::SendAnswer;
+
+use crate::oneshot::sheet::Sheet;
+
+pub(super) fn send(to: &mut Sheet, send: &SendAnswer) {
+    let id = short(&send.id);
+    to.rows(&[
+        ("send", format!("{id}  {}", send.status)),
+        ("amount", format!("{} on {}", send.amount, send.network)),
+        ("from", format!("{} ({})", send.from, send.label)),
+        ("to", send.to.clone()),
+        ("state", send.told.clone()),
+    ]);
+    if let Some(hash) = &send.tx_hash {
+        to.rows(&[("tx", hash.clone())]);
+    }
+    if is_underway(send) {
+        to.next("It goes on by itself; look again with", "bursar address sends");
+        to.next("Try to stop it with", &format!("bursar address cancel {id}"));
+    }
+}
+
+pub(super) fn sends(to: &mut Sheet, sends: &[SendAnswer]) {
+    if sends.is_empty() {
+        return to.line("Nothing was sent lately.");
+    }
+    let row = |send: &SendAnswer| {
+        [
+            short(&send.id),
+            send.at.clone(),
+            send.status.clone(),
+            format!("{} on {}", send.amount, send.network),
+            send.to.clone(),
+        ]
+    };
+    let rows = sends.iter().map(row).collect::<Vec<_>>();
+    to.table(["SEND", "WHEN", "STATUS", "AMOUNT", "TO"], &rows);
+    for send in sends.iter().filter(|send| is_underway(send)) {
+        to.line(&format!("{}: {}", short(&send.id), send.told));
+    }
+}
+
+fn is_underway(send: &SendAnswer) -> bool {
+    matches!(send.status.as_str(), "waiting" | "sent" | "included")
+}
+
+/// The first 8 hex digits, as everywhere.
+fn short(id: &str) -> String {
+    id.chars().take(8).collect()
+}
