@@ -5,6 +5,7 @@ pub mod caller;
 pub mod doubles;
 pub mod engine;
 pub mod files;
+pub mod lying_rpc;
 pub mod offers;
 pub mod operator;
 pub mod process;

@@ -38,8 +38,17 @@ mod rude_explorers;
 #[path = "chain/sdk.rs"]
 mod sdk;
 #[cfg(test)]
+#[path = "chain/sends.rs"]
+mod sends;
+#[cfg(test)]
+#[path = "chain/sends_among_liars.rs"]
+mod sends_among_liars;
+#[cfg(test)]
 #[path = "chain/settlements.rs"]
 mod settlements;
+#[cfg(test)]
+#[path = "chain/slow_signer.rs"]
+mod slow_signer;
 #[cfg(test)]
 #[path = "chain/stage.rs"]
 mod stage;

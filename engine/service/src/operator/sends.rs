@@ -115,7 +115,7 @@ async fn wait(engine: &Arc<Shared>, id: RequestId, dialogue: &mut Dialogue) {
         let state = views.borrow_and_update().state.clone();
         let Ok(record) = find(&state, &id.to_string()) else { return };
         let now = describe::send(&state, &record);
-        if record.ended.is_some() {
+        if record.ended.is_some() || now.status == "included" {
             return;
         }
         if now.told != told {

@@ -1,0 +1,100 @@
+//! The operator moves money away: from a command at the control socket to a settled transaction.
+
+use alloy_primitives::{Address, U256};
+use bursar_core::answers::{Answer, SendAnswer};
+use bursar_core::codes::Code;
+use bursar_tests::offers::BASE;
+use bursar_tests::operator::Expect;
+use bursar_tests::process::Start;
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::stage::{PATIENCE, PAUSE, Stage, local_chain};
+
+pub(crate) const TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+/// Ten coins.
+pub(crate) const GAS_MONEY: &str = "0x8ac7230489e80000";
+
+async fn stage() -> Option<Stage> {
+    let chain = local_chain(BASE).await?;
+    let start = Start { rpc: Some(chain.url().to_owned()), ..Start::default() };
+    let stage = Stage::set(chain, start).await;
+    stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
+    Some(stage)
+}
+
+fn to() -> Address {
+    TO.parse().expect("an address")
+}
+
+async fn coins(stage: &Stage, of: Address) -> U256 {
+    let held = stage.chain.request("eth_getBalance", json!([of, "latest"])).await.expect("told");
+    held.as_str().expect("text").parse().expect("a number")
+}
+
+async fn sent(stage: &mut Stage, line: &str) -> SendAnswer {
+    match stage.operator.must(line).await {
+        Answer::Send(sent) => sent,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The one send, once it has come to an end. Blocks go on meanwhile, as on a real chain.
+async fn ended(stage: &mut Stage) -> SendAnswer {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let Answer::Sends { sends } = stage.operator.must("address sends").await else {
+            panic!("no list")
+        };
+        let [only] = sends.as_slice() else { panic!("{sends:?}") };
+        if !matches!(only.status.as_str(), "waiting" | "sent" | "included") {
+            return only.clone();
+        }
+        assert!(Instant::now() < end, "{only:?}");
+        stage.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
+        sleep(PAUSE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_coin_and_a_token_are_sent_once_each() {
+    let Some(mut stage) = stage().await else { return };
+    let coin = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
+    let told = sent(&mut stage, &coin).await;
+    assert_eq!((told.amount.as_str(), told.to.as_str()), ("0.250000000000000000 ETH", TO));
+    let told = ended(&mut stage).await;
+    assert_eq!(told.status, "done", "{told:?}");
+    assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));
+    let token = format!("address send pay {TO} 1.5 --token usdc --yes --no-wait");
+    sent(&mut stage, &token).await;
+    let end = Instant::now() + PATIENCE;
+    while stage.chain.balance_of(to()).await.expect("a balance") != U256::from(1_500_000) {
+        assert!(Instant::now() < end, "never moved");
+        sleep(PAUSE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_sent_is_refused_before_anybody_is_asked() {
+    let Some(mut stage) = stage().await else { return };
+    for (line, code) in [
+        (format!("address send pay {TO} 0 --confirm 0"), Code::BadInput),
+        (format!("address send pay {TO} 1.0000001 --token usdc --yes"), Code::BadInput),
+        (format!("address send pay {TO} 21 --token usdc --confirm 21"), Code::InsufficientFunds),
+        (format!("address send pay {TO} 10 --confirm 10"), Code::InsufficientFunds),
+        (format!("address send nobody {TO} 1 --confirm 1"), Code::NothingFound),
+        (format!("address send pay {} 1 --confirm 1", TO.replace("Bc6", "bC6")), Code::BadInput),
+        ("address send pay pay 1 --confirm 1".to_owned(), Code::BadInput),
+        (format!("address send pay {TO} 1 --token doge --confirm 1"), Code::NothingFound),
+        (format!("address send pay {TO} 1 --network sepolia --confirm 1"), Code::NetworkDisabled),
+        (format!("address send pay {TO} 1 --confirm 2"), Code::Declined),
+    ] {
+        let line = if line.contains("--network") { line } else { format!("{line} --network base") };
+        let refused = stage.operator.refused(&line).await;
+        assert_eq!(refused.code, code, "{line}: {}", refused.message);
+    }
+    stage.operator.must("wallet lock").await;
+    let line = format!("address send pay {TO} 1 --confirm 1 --network base");
+    assert_eq!(stage.operator.refused(&line).await.code, Code::WalletLocked);
+    assert_eq!(coins(&stage, to()).await, U256::ZERO);
+}

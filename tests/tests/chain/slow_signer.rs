@@ -1,0 +1,159 @@
+//! A device that asks a person holds up nobody else's address, and what it refuses leaves no gap.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy_primitives::U256;
+use bursar_chain::clock::manual::ManualClock;
+use bursar_chain::ports::{Chain, Clock};
+use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_core::answers::{Answer, SendAnswer};
+use bursar_core::time::Utc;
+use bursar_demo::devnet::Devnet;
+use bursar_engine::ports::{SignFault, Signer};
+use bursar_tests::doubles::{Asked, SlowSigner};
+use bursar_tests::engine::{NEW_YEAR_S, Setup, TestEngine};
+use bursar_tests::offers::BASE;
+use bursar_tests::operator::{Expect, Operator};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::sends::{GAS_MONEY, TO};
+use crate::stage::{PATIENCE, PAUSE, local_chain};
+
+struct Scene {
+    chain: Devnet,
+    engine: TestEngine,
+    operator: Operator,
+    asked: tokio::sync::mpsc::UnboundedReceiver<Asked>,
+}
+
+impl Scene {
+    async fn set() -> Option<Self> {
+        let chain = local_chain(BASE).await?;
+        let clock = Arc::new(ManualClock::new(Utc::from_seconds(NEW_YEAR_S)));
+        let config = RpcConfig::new(BASE, [chain.url().to_owned()]);
+        let node = RpcChain::new(config, Arc::clone(&clock) as Arc<dyn Clock>).expect("a node");
+        let (signer, asked) = SlowSigner::person();
+        let setup = Setup {
+            signer: Some(signer as Arc<dyn Signer>),
+            chains: BTreeMap::from([(BASE, Arc::new(node) as Arc<dyn Chain>)]),
+            clock,
+            ..Setup::default()
+        };
+        let engine = TestEngine::start(setup).await;
+        engine.furnish("--day 10").await;
+        let mut operator = engine.operator();
+        operator.must("address create other 1 \"\"").await;
+        let Answer::Addresses { addresses } = operator.must("address list").await else {
+            panic!("no list")
+        };
+        for address in addresses {
+            let set = json!([address.address, GAS_MONEY]);
+            chain.request("anvil_setBalance", set).await.expect("set");
+        }
+        Some(Self { chain, engine, operator, asked })
+    }
+
+    async fn send(&mut self, from: &str, amount: &str) -> SendAnswer {
+        let line = format!(
+            "address send {from} {TO} {amount} --network base --confirm {amount} --no-wait"
+        );
+        match self.operator.must(&line).await {
+            Answer::Send(sent) => sent,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Time passes, and blocks are made.
+    async fn pass(&mut self) {
+        self.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
+        self.engine.clock.advance(500);
+        sleep(PAUSE).await;
+    }
+
+    async fn asked(&mut self) -> Asked {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Ok(asked) = self.asked.try_recv() {
+                return asked;
+            }
+            assert!(Instant::now() < end, "the device is not asked");
+            self.pass().await;
+        }
+    }
+
+    async fn until(&mut self, id: &str, status: &str) -> SendAnswer {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let Answer::Sends { sends } = self.operator.must("address sends").await else {
+                panic!("no list")
+            };
+            let found = sends.into_iter().find(|send| send.id == id).expect("it is listed");
+            if found.status == status {
+                return found;
+            }
+            assert!(Instant::now() < end, "{found:?}");
+            self.pass().await;
+        }
+    }
+
+    async fn sign(&self, asked: Asked) {
+        let signature = self.engine.engine.vault().sign(asked.slip).await;
+        asked.answer.send(signature).expect("somebody waits");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_device_that_takes_minutes_holds_up_nobody_else() {
+    let Some(mut scene) = Scene::set().await else { return };
+    let slow = scene.send("pay", "0.1").await;
+    let device = scene.asked().await;
+    let quick = scene.send("other", "0.2").await;
+    let asked = scene.asked().await;
+    assert_ne!(asked.slip.signer(), device.slip.signer());
+    scene.sign(asked).await;
+    scene.until(&quick.id, "done").await;
+    // Minutes later: the same digest, nothing else was asked for.
+    for _block in 0..40 {
+        scene.pass().await;
+    }
+    assert!(scene.asked.try_recv().is_err(), "asked twice for one transaction");
+    assert_eq!(scene.until(&slow.id, "waiting").await.nonce, Some(0));
+    scene.sign(device).await;
+    let done = scene.until(&slow.id, "done").await;
+    assert!(done.block.is_some(), "{done:?}");
+    let held = scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("told");
+    let held: U256 = held.as_str().expect("text").parse().expect("a number");
+    assert_eq!(held, U256::from(300_000_000_000_000_000u64));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_person_refuses_on_the_device_is_dropped_and_its_nonce_used_by_the_next() {
+    let Some(mut scene) = Scene::set().await else { return };
+    let refused = scene.send("pay", "0.1").await;
+    let device = scene.asked().await;
+    let no = SignFault::Refused("rejected on the device".to_owned());
+    device.answer.send(Err(no)).expect("somebody waits");
+    scene.until(&refused.id, "dropped").await;
+    let next = scene.send("pay", "0.2").await;
+    let asked = scene.asked().await;
+    assert_eq!(scene.until(&next.id, "waiting").await.nonce, Some(0));
+    scene.sign(asked).await;
+    scene.until(&next.id, "done").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_the_device_can_be_cancelled_and_its_late_answer_does_nothing() {
+    let Some(mut scene) = Scene::set().await else { return };
+    let sent = scene.send("pay", "0.1").await;
+    let device = scene.asked().await;
+    scene.operator.must(&format!("address cancel {}", &sent.id[..8])).await;
+    scene.until(&sent.id, "dropped").await;
+    scene.sign(device).await;
+    for _block in 0..5 {
+        scene.pass().await;
+    }
+    let held = scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("told");
+    assert_eq!(held, json!("0x0"));
+}
