@@ -4,6 +4,7 @@
 
 pub mod abi;
 pub mod clock;
+pub mod courier;
 pub mod errands;
 pub mod explorer_http;
 pub mod follower;

@@ -1,0 +1,197 @@
+//! Serves one desk of a host: asks prices, has signed, broadcasts, looks. It owns nothing: every answer goes
+//! to the host, which keeps what follows from it before the next thing is done. Dies the process, the host
+//! names at the next start what is still to be done.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bursar_core::networks::Gas;
+use bursar_submit::{Action, Desk, DeskKey, Input, Rules, SubmissionId};
+use bursar_x402::signature::Signature65;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::errands;
+use crate::follower::Waiter;
+use crate::ports::{BoxFuture, Chain, Clock};
+
+/// How long nothing happens before a desk looks by itself.
+pub const IDLE_MS: u64 = 2_000;
+
+/// Who keeps a desk, and has things signed for it.
+pub trait Host: Send + Sync + 'static {
+    /// The right to one signature: only a host has it, and only for what it has kept.
+    type Leave: Send + 'static;
+
+    /// The desk as it stands.
+    fn desk(&self) -> Arc<Desk>;
+
+    /// Ends when the desk is not this one any more. Cancel-safe.
+    fn another<'a>(&'a self, than: &'a Arc<Desk>) -> BoxFuture<'a, ()>;
+
+    /// Keeps what follows from this, and answers what is to be done. Nothing, if it could not be kept.
+    fn tell(&self, told: Told) -> BoxFuture<'_, Vec<Work<Self::Leave>>>;
+
+    /// Has signed what was allowed. May take as long as a person takes.
+    fn sign(&self, leave: Self::Leave) -> BoxFuture<'static, SignEnd>;
+
+    /// Whether to go on at a named point: where tests kill.
+    fn reach(&self, _point: &'static str) -> bool {
+        true
+    }
+}
+
+/// What a host is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    Happened(Input),
+    /// Everything that is open is to be gone on with.
+    Resume,
+}
+
+/// One thing to do.
+#[derive(Debug)]
+pub struct Work<L> {
+    pub action: Action,
+    /// Beside [`Action::Sign`], where it may be signed now.
+    pub leave: Option<L>,
+}
+
+/// What asking a signer came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignEnd {
+    Signed(Signature65),
+    /// It will not be signed.
+    Declined,
+    /// Not now: the same may be asked again.
+    NotNow,
+}
+
+/// Where a desk's errands lead.
+#[derive(Debug, Clone)]
+pub struct Way {
+    pub key: DeskKey,
+    pub gas: Gas,
+    pub rules: Rules,
+    pub clock: Arc<dyn Clock>,
+    /// Signers are asked beside everything else.
+    pub tasks: TaskTracker,
+    pub stopping: CancellationToken,
+}
+
+/// Serves a desk until nothing is open at it. `chain` is asked anew each time: endpoints change.
+pub async fn serve<H: Host>(
+    host: Arc<H>,
+    way: Way,
+    chain: impl Fn() -> Option<Arc<dyn Chain>> + Send,
+    mut waiter: Waiter,
+) {
+    let (signed, mut answers) = mpsc::unbounded_channel();
+    let mut errands =
+        Errands { host, way, due: VecDeque::new(), asked: BTreeSet::new(), signed };
+    let mut begun = false;
+    loop {
+        let desk = errands.host.desk();
+        if desk.open.is_empty() || errands.way.stopping.is_cancelled() {
+            return;
+        }
+        if let Some(chain) = chain() {
+            // Everything at the beginning, and whenever something waits for a signer that nobody asks: it
+            // may be there again. Otherwise what a block brings.
+            let fresh = !begun || errands.lacks_a_signer(&desk);
+            begun = true;
+            errands.tell(if fresh { Told::Resume } else { Told::Happened(Input::Tick) }).await;
+            errands.work_off(&*chain).await;
+        }
+        let desk = errands.host.desk();
+        let wake = errands.way.clock.mono_ms().saturating_add(IDLE_MS);
+        // cancel-safe: a signer's answer is taken whole or stays in its channel, the rest only waits.
+        tokio::select! {
+            () = errands.way.stopping.cancelled() => return,
+            answer = answers.recv() => {
+                if let Some((id, attempt, end)) = answer {
+                    errands.signer_said(id, attempt, end).await;
+                }
+            }
+            // A follower that ended is begun anew; until then the clock wakes.
+            true = waiter.next_block() => {}
+            () = errands.host.another(&desk) => {}
+            () = errands.way.clock.sleep_until(wake) => {}
+        }
+    }
+}
+
+/// What serving one desk holds; all of it is made anew after a restart.
+struct Errands<H: Host> {
+    host: Arc<H>,
+    way: Way,
+    due: VecDeque<Work<H::Leave>>,
+    /// Attempts that a signer is asked for.
+    asked: BTreeSet<(SubmissionId, usize)>,
+    signed: mpsc::UnboundedSender<(SubmissionId, usize, SignEnd)>,
+}
+
+impl<H: Host> Errands<H> {
+    fn lacks_a_signer(&self, desk: &Desk) -> bool {
+        desk.open.iter().any(|(id, one)| {
+            one.unsigned_attempt().is_some_and(|(at, _tried)| !self.asked.contains(&(*id, at)))
+        })
+    }
+
+    /// Tells the host, and takes on what follows.
+    async fn tell(&mut self, told: Told) {
+        self.due.extend(self.host.tell(told).await);
+    }
+
+    async fn work_off(&mut self, chain: &dyn Chain) {
+        while let Some(work) = self.due.pop_front() {
+            if self.way.stopping.is_cancelled() {
+                return;
+            }
+            if let Action::Sign { id, attempt, .. } = work.action {
+                if let Some(leave) = work.leave {
+                    self.sign(id, attempt, leave);
+                }
+                continue;
+            }
+            let sends = matches!(work.action, Action::Send { .. });
+            if sends && !self.host.reach("desk.send") {
+                return;
+            }
+            let Way { key, gas, rules, .. } = &self.way;
+            let done = errands::run(chain, key, gas, rules, &work.action).await;
+            if sends && !self.host.reach("desk.sent") {
+                return;
+            }
+            if let Some(input) = done {
+                self.tell(Told::Happened(input)).await;
+            }
+        }
+    }
+
+    /// Beside everything else: a signer may ask a person, and take minutes.
+    fn sign(&mut self, id: SubmissionId, attempt: usize, leave: H::Leave) {
+        if !self.asked.insert((id, attempt)) {
+            return;
+        }
+        let end = self.host.sign(leave);
+        let signed = self.signed.clone();
+        self.way.tasks.spawn(async move {
+            // The desk may be served no more: the next start asks again.
+            let _gone = signed.send((id, attempt, end.await));
+        });
+    }
+
+    async fn signer_said(&mut self, id: SubmissionId, attempt: usize, end: SignEnd) {
+        self.asked.remove(&(id, attempt));
+        let input = match end {
+            SignEnd::Signed(signature) => Input::Signature { id, attempt, signature },
+            SignEnd::Declined => Input::Declined { id, attempt },
+            SignEnd::NotNow => return,
+        };
+        if self.host.reach("desk.signed") {
+            self.tell(Told::Happened(input)).await;
+        }
+    }
+}
