@@ -44,6 +44,9 @@ mod sends;
 #[path = "chain/sends_among_liars.rs"]
 mod sends_among_liars;
 #[cfg(test)]
+#[path = "chain/services.rs"]
+mod services;
+#[cfg(test)]
 #[path = "chain/settlements.rs"]
 mod settlements;
 #[cfg(test)]

@@ -88,8 +88,7 @@ pub async fn serve<H: Host>(
     mut waiter: Waiter,
 ) {
     let (signed, mut answers) = mpsc::unbounded_channel();
-    let mut errands =
-        Errands { host, way, due: VecDeque::new(), asked: BTreeSet::new(), signed };
+    let mut errands = Errands { host, way, due: VecDeque::new(), asked: BTreeSet::new(), signed };
     let mut begun = false;
     loop {
         let desk = errands.host.desk();

@@ -2,10 +2,7 @@
 //! takes effect twice, nothing is sent that was not kept, and once nodes tell the truth everything ends
 //! and no nonce is left out.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers stand outside #[test]"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers stand outside #[test]")]
 
 mod net;
 mod world;

@@ -1,0 +1,91 @@
+//! A store that forgets with its process: for tests, and the plainest reading of what a store is.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use bursar_submit::{Desk, DeskKey, Event, Outcome, SubmissionId};
+
+use crate::store::{Kept, Store, StoreFault, StoreReply, apply_all};
+
+#[derive(Debug, Default)]
+struct Tables {
+    desks: BTreeMap<DeskKey, Kept>,
+    nonces: BTreeMap<(DeskKey, u64), SubmissionId>,
+    ended: BTreeMap<(DeskKey, SubmissionId), Outcome>,
+}
+
+/// Desks in memory.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    // A mutex and not an owner behind a channel: it is held for a look into the maps.
+    tables: Mutex<Tables>,
+}
+
+impl Store for MemoryStore {
+    fn load(&self, key: DeskKey) -> StoreReply<'_, Kept> {
+        let kept = self.with(|tables| tables.desk(key));
+        Box::pin(async move { Ok(kept) })
+    }
+
+    fn busy(&self) -> StoreReply<'_, Vec<DeskKey>> {
+        let busy = self.with(|tables| {
+            let busy = tables.desks.iter().filter(|(_key, kept)| !kept.desk.open.is_empty());
+            busy.map(|(key, _kept)| *key).collect()
+        });
+        Box::pin(async move { Ok(busy) })
+    }
+
+    fn commit(&self, key: DeskKey, after: u64, events: Vec<Event>) -> StoreReply<'_, u64> {
+        let done = self.with(|tables| tables.commit(key, after, &events));
+        Box::pin(async move { done })
+    }
+
+    fn outcome(&self, key: DeskKey, id: SubmissionId) -> StoreReply<'_, Option<Outcome>> {
+        let ended = self.with(|tables| tables.ended.get(&(key, id)).copied());
+        Box::pin(async move { Ok(ended) })
+    }
+}
+
+impl MemoryStore {
+    fn with<T>(&self, work: impl FnOnce(&mut Tables) -> T) -> T {
+        work(&mut self.tables.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Tables {
+    fn desk(&self, key: DeskKey) -> Kept {
+        let fresh = || Kept { desk: Desk::new(key), version: 0 };
+        self.desks.get(&key).cloned().unwrap_or_else(fresh)
+    }
+
+    fn commit(&mut self, key: DeskKey, after: u64, events: &[Event]) -> Result<u64, StoreFault> {
+        let Kept { mut desk, version } = self.desk(key);
+        if version != after {
+            return Err(StoreFault::Conflict);
+        }
+        let changes = apply_all(&mut desk, events);
+        for id in &changes.opened {
+            if let Some(outcome) = self.ended.get(&(key, *id)) {
+                return Err(StoreFault::Over(*outcome));
+            }
+        }
+        for (nonce, id) in &changes.reserved {
+            let holder = self.nonces.get(&(key, *nonce));
+            if holder.is_some_and(|holder| holder != id) {
+                return Err(StoreFault::NonceTaken(*nonce));
+            }
+        }
+        for (nonce, id) in changes.reserved {
+            self.nonces.insert((key, nonce), id);
+        }
+        for nonce in changes.released {
+            self.nonces.remove(&(key, nonce));
+        }
+        for (id, outcome) in changes.ended {
+            self.ended.insert((key, id), outcome);
+        }
+        let version = version.saturating_add(1);
+        self.desks.insert(key, Kept { desk, version });
+        Ok(version)
+    }
+}

@@ -1,0 +1,209 @@
+//! Desks in a redb file: for one process, which holds the file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bursar_submit::{Desk, DeskKey, Event, Outcome, SubmissionId};
+use redb::{
+    Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition, TableError,
+    WriteTransaction,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::store::{Kept, Store, StoreFault, StoreReply, apply_all};
+
+/// By desk: version and state.
+const DESKS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("desks");
+/// By desk and nonce: who holds it.
+const NONCES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("nonces");
+/// By desk and submission: how it ended.
+const ENDED: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("ended");
+
+/// Pages kept in memory.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// A redb file.
+#[derive(Debug, Clone)]
+pub struct RedbStore {
+    db: Arc<Database>,
+}
+
+impl RedbStore {
+    /// Opens or creates `path`.
+    ///
+    /// # Errors
+    /// The file cannot be used, or another process holds it.
+    pub fn open(path: &Path) -> Result<Self, StoreFault> {
+        let db = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
+        Ok(Self { db: Arc::new(db) })
+    }
+
+    /// Waits for the disk on a thread made for that.
+    fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Database) -> Result<T, StoreFault> + Send + 'static,
+    ) -> StoreReply<'_, T> {
+        let db = Arc::clone(&self.db);
+        Box::pin(
+            async move { tokio::task::spawn_blocking(move || work(&db)).await.map_err(failed)? },
+        )
+    }
+}
+
+impl Store for RedbStore {
+    fn load(&self, key: DeskKey) -> StoreReply<'_, Kept> {
+        self.work(move |db| {
+            let read = db.begin_read().map_err(failed)?;
+            match existing(read.open_table(DESKS))? {
+                Some(table) => desk(&table, key),
+                None => Ok(fresh(key)),
+            }
+        })
+    }
+
+    fn busy(&self) -> StoreReply<'_, Vec<DeskKey>> {
+        self.work(|db| {
+            let read = db.begin_read().map_err(failed)?;
+            let Some(table) = existing(read.open_table(DESKS))? else { return Ok(Vec::new()) };
+            let mut busy = Vec::new();
+            for row in table.iter().map_err(failed)? {
+                let (_key, value) = row.map_err(failed)?;
+                let kept: (u64, Desk) = decode(value.value())?;
+                if !kept.1.open.is_empty() {
+                    busy.push(kept.1.key);
+                }
+            }
+            Ok(busy)
+        })
+    }
+
+    fn commit(&self, key: DeskKey, after: u64, events: Vec<Event>) -> StoreReply<'_, u64> {
+        self.work(move |db| {
+            let mut write = db.begin_write().map_err(failed)?;
+            write.set_durability(Durability::Immediate).map_err(failed)?;
+            write.set_quick_repair(true);
+            // Dropped without a commit, it leaves nothing behind.
+            let version = written(&write, key, after, &events)?;
+            write.commit().map_err(failed)?;
+            Ok(version)
+        })
+    }
+
+    fn outcome(&self, key: DeskKey, id: SubmissionId) -> StoreReply<'_, Option<Outcome>> {
+        self.work(move |db| {
+            let read = db.begin_read().map_err(failed)?;
+            let Some(table) = existing(read.open_table(ENDED))? else { return Ok(None) };
+            let value = table.get(of_submission(key, id).as_slice()).map_err(failed)?;
+            value.map(|value| decode(value.value())).transpose()
+        })
+    }
+}
+
+fn written(
+    write: &WriteTransaction,
+    key: DeskKey,
+    after: u64,
+    events: &[Event],
+) -> Result<u64, StoreFault> {
+    let mut desks = write.open_table(DESKS).map_err(failed)?;
+    let Kept { desk: mut state, version } = desk(&desks, key)?;
+    if version != after {
+        return Err(StoreFault::Conflict);
+    }
+    let changes = apply_all(&mut state, events);
+    let mut ended = write.open_table(ENDED).map_err(failed)?;
+    for id in &changes.opened {
+        let over = ended.get(of_submission(key, *id).as_slice()).map_err(failed)?;
+        if let Some(outcome) = over {
+            return Err(StoreFault::Over(decode(outcome.value())?));
+        }
+    }
+    let mut nonces = write.open_table(NONCES).map_err(failed)?;
+    for (nonce, id) in &changes.reserved {
+        reserve(&mut nonces, key, *nonce, *id)?;
+    }
+    for nonce in &changes.released {
+        nonces.remove(of_nonce(key, *nonce).as_slice()).map_err(failed)?;
+    }
+    for (id, outcome) in &changes.ended {
+        let value = encode(outcome)?;
+        ended.insert(of_submission(key, *id).as_slice(), value.as_slice()).map_err(failed)?;
+    }
+    let version = version.saturating_add(1);
+    let value = encode(&(version, &state))?;
+    desks.insert(of_desk(key).as_slice(), value.as_slice()).map_err(failed)?;
+    Ok(version)
+}
+
+fn reserve(
+    nonces: &mut Table<'_, &'static [u8], &'static [u8]>,
+    key: DeskKey,
+    nonce: u64,
+    id: SubmissionId,
+) -> Result<(), StoreFault> {
+    let row = of_nonce(key, nonce);
+    let holder = nonces.get(row.as_slice()).map_err(failed)?.map(|value| value.value().to_vec());
+    if holder.is_some_and(|holder| holder != id.0) {
+        return Err(StoreFault::NonceTaken(nonce));
+    }
+    nonces.insert(row.as_slice(), id.0.as_slice()).map_err(failed)?;
+    Ok(())
+}
+
+fn desk(
+    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
+    key: DeskKey,
+) -> Result<Kept, StoreFault> {
+    match table.get(of_desk(key).as_slice()).map_err(failed)? {
+        None => Ok(fresh(key)),
+        Some(value) => {
+            let (version, desk) = decode(value.value())?;
+            Ok(Kept { desk, version })
+        }
+    }
+}
+
+fn fresh(key: DeskKey) -> Kept {
+    Kept { desk: Desk::new(key), version: 0 }
+}
+
+/// Chain id and signer.
+fn of_desk(key: DeskKey) -> Vec<u8> {
+    let mut row = key.chain.0.to_be_bytes().to_vec();
+    row.extend(key.signer);
+    row
+}
+
+fn of_nonce(key: DeskKey, nonce: u64) -> Vec<u8> {
+    let mut row = of_desk(key);
+    row.extend(nonce.to_be_bytes());
+    row
+}
+
+fn of_submission(key: DeskKey, id: SubmissionId) -> Vec<u8> {
+    let mut row = of_desk(key);
+    row.extend(id.0);
+    row
+}
+
+fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreFault> {
+    postcard::to_allocvec(value).map_err(failed)
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreFault> {
+    postcard::from_bytes(bytes).map_err(failed)
+}
+
+fn failed(error: impl std::fmt::Display) -> StoreFault {
+    StoreFault::Failed(error.to_string())
+}
+
+/// A table that nobody has written to yet is an empty one.
+fn existing<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreFault> {
+    match table {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}

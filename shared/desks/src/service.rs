@@ -1,0 +1,279 @@
+//! Serves the desks of a store: one task for each at which something is open.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use alloy_primitives::B256;
+use bursar_chain::courier::{self, Host, SignEnd, Told, Way, Work};
+use bursar_chain::follower::Follower;
+use bursar_chain::ports::{BoxFuture, Chain, Clock};
+use bursar_core::networks::Gas;
+use bursar_submit::{
+    Action, Call, Desk, DeskKey, Input, Outcome, Refusal, Rules, SubmissionId, resume, step,
+};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::store::{Kept, Store, StoreFault};
+
+/// How often a commit is tried again after another process was quicker.
+const CONFLICTS_MAX: usize = 8;
+
+/// Who holds a desk's key.
+pub trait Signer: Send + Sync + std::fmt::Debug {
+    fn sign(&self, key: DeskKey, digest: B256) -> BoxFuture<'_, SignEnd>;
+}
+
+/// Why a submission was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitFault {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Store(#[from] StoreFault),
+}
+
+/// What a service sends with.
+#[derive(Debug, Clone)]
+pub struct Means {
+    pub store: Arc<dyn Store>,
+    pub chain: Arc<dyn Chain>,
+    pub signer: Arc<dyn Signer>,
+    pub clock: Arc<dyn Clock>,
+    pub gas: Gas,
+    /// How many submissions of a desk hold a nonce at a time.
+    pub window: usize,
+}
+
+/// One desk of a service, and the task that serves it.
+#[derive(Debug)]
+pub struct ServiceDesk {
+    host: Arc<ServiceHost>,
+    way: Way,
+    follower: Arc<Follower>,
+    /// Whether a task serves the desk now.
+    served: Mutex<bool>,
+}
+
+impl ServiceDesk {
+    /// Reads a desk back; [`ServiceDesk::go_on`] goes on with what is open.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn open(
+        key: DeskKey,
+        means: Means,
+        tasks: TaskTracker,
+        stopping: CancellationToken,
+    ) -> Result<Arc<Self>, StoreFault> {
+        let rules = Rules::of(&means.gas, means.window);
+        let kept = means.store.load(key).await?;
+        let way =
+            Way { key, gas: means.gas, rules, clock: Arc::clone(&means.clock), tasks, stopping };
+        let host = ServiceHost {
+            key,
+            rules,
+            means,
+            version: tokio::sync::Mutex::new(kept.version),
+            desk: watch::Sender::new(Arc::new(kept.desk)),
+        };
+        Ok(Arc::new(Self {
+            host: Arc::new(host),
+            way,
+            follower: Arc::new(Follower::default()),
+            served: Mutex::new(false),
+        }))
+    }
+
+    /// Takes a submission on. Once this has answered it is durable, and it is done once, whatever dies.
+    /// The same id again is the same submission, also when it is over.
+    ///
+    /// # Errors
+    /// [`SubmitFault`]; [`StoreFault::Over`] tells how it ended.
+    pub async fn submit(
+        self: &Arc<Self>,
+        id: SubmissionId,
+        call: Call,
+        ceiling: u128,
+    ) -> Result<(), SubmitFault> {
+        self.host.keep(|| Told::Happened(Input::Open { id, call: call.clone(), ceiling })).await?;
+        self.go_on();
+        Ok(())
+    }
+
+    /// Asks that it does not happen.
+    ///
+    /// # Errors
+    /// [`SubmitFault`]: it is too late, or it is over.
+    pub async fn cancel(self: &Arc<Self>, id: SubmissionId) -> Result<(), SubmitFault> {
+        self.host.keep(|| Told::Happened(Input::Cancel { id })).await?;
+        self.go_on();
+        Ok(())
+    }
+
+    /// The desk as it stands.
+    pub fn desk(&self) -> Arc<Desk> {
+        self.host.desk()
+    }
+
+    /// Waits for the end of a submission. Cancel-safe.
+    ///
+    /// # Errors
+    /// The store's; `None` for a submission that nobody began.
+    pub async fn outcome(&self, id: SubmissionId) -> Result<Option<Outcome>, StoreFault> {
+        let mut desks = self.host.desk.subscribe();
+        loop {
+            let open = desks.borrow_and_update().open.contains_key(&id);
+            if !open {
+                return self.host.means.store.outcome(self.host.key, id).await;
+            }
+            if desks.changed().await.is_err() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Serves the desk, unless that is done already.
+    pub fn go_on(self: &Arc<Self>) {
+        let mut served = self.served();
+        if *served || self.host.desk().open.is_empty() {
+            return;
+        }
+        *served = true;
+        let this = Arc::clone(self);
+        self.way.tasks.spawn(async move { this.serve().await });
+    }
+
+    async fn serve(self: Arc<Self>) {
+        let waiter = self.follower.waiter();
+        let (way, chain) = (self.way.clone(), Arc::clone(&self.host.means.chain));
+        let ask = {
+            let chain = Arc::clone(&chain);
+            move || Some(Arc::clone(&chain))
+        };
+        let serves = courier::serve(Arc::clone(&self.host), way, ask, waiter);
+        let poll_ms = self.way.gas.poll_ms;
+        // cancel-safe: looking leaves nothing half done, and ends with the serving.
+        tokio::select! {
+            () = serves => {}
+            () = self.follower.run(&*chain, &*self.way.clock, poll_ms) => {}
+        }
+        *self.served() = false;
+        // What came while the serving ended.
+        if !self.way.stopping.is_cancelled() {
+            self.go_on();
+        }
+    }
+
+    fn served(&self) -> MutexGuard<'_, bool> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens every desk of a store at which something is open, and goes on with it.
+///
+/// # Errors
+/// The store's.
+pub async fn go_on_with_all(
+    means: &Means,
+    tasks: &TaskTracker,
+    stopping: &CancellationToken,
+) -> Result<BTreeMap<DeskKey, Arc<ServiceDesk>>, StoreFault> {
+    let mut desks = BTreeMap::new();
+    for key in means.store.busy().await? {
+        let desk = ServiceDesk::open(key, means.clone(), tasks.clone(), stopping.clone()).await?;
+        desk.go_on();
+        desks.insert(key, desk);
+    }
+    Ok(desks)
+}
+
+/// Keeps one desk in a store.
+#[derive(Debug)]
+struct ServiceHost {
+    key: DeskKey,
+    rules: Rules,
+    means: Means,
+    /// The commit that this process knows of. A queue of one, held over the commit that follows.
+    version: tokio::sync::Mutex<u64>,
+    desk: watch::Sender<Arc<Desk>>,
+}
+
+impl ServiceHost {
+    /// Decides, commits and applies; where another process was quicker, again on what that one made.
+    async fn keep(&self, told: impl Fn() -> Told + Send) -> Result<Vec<Action>, SubmitFault> {
+        let mut version = self.version.lock().await;
+        for _again in 0..CONFLICTS_MAX {
+            let mut desk = (*self.desk()).clone();
+            let at = self.means.clock.now().utc;
+            let input = match told() {
+                Told::Resume => return Ok(resume(&desk, &self.rules, at)),
+                Told::Happened(input) => input,
+            };
+            let taken = step(&desk, &self.rules, at, input)?;
+            if taken.events.is_empty() {
+                return Ok(taken.actions);
+            }
+            let events = taken.events.clone();
+            match self.means.store.commit(self.key, *version, events).await {
+                Ok(next) => {
+                    for event in &taken.events {
+                        bursar_submit::apply(&mut desk, event);
+                    }
+                    *version = next;
+                    self.desk.send_replace(Arc::new(desk));
+                    return Ok(taken.actions);
+                }
+                Err(StoreFault::Conflict) => {
+                    let Kept { desk, version: newer } = self.means.store.load(self.key).await?;
+                    *version = newer;
+                    self.desk.send_replace(Arc::new(desk));
+                }
+                Err(fault) => return Err(fault.into()),
+            }
+        }
+        Err(StoreFault::Conflict.into())
+    }
+}
+
+impl Host for ServiceHost {
+    type Leave = B256;
+
+    fn desk(&self) -> Arc<Desk> {
+        Arc::clone(&self.desk.borrow())
+    }
+
+    fn another<'a>(&'a self, than: &'a Arc<Desk>) -> BoxFuture<'a, ()> {
+        let mut desks = self.desk.subscribe();
+        Box::pin(async move {
+            while Arc::ptr_eq(&desks.borrow_and_update(), than) {
+                if desks.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        })
+    }
+
+    fn tell(&self, told: Told) -> BoxFuture<'_, Vec<Work<B256>>> {
+        Box::pin(async move {
+            let actions = self.keep(|| told.clone()).await.unwrap_or_else(|fault| {
+                tracing::warn!(%fault, "a desk was not told");
+                Vec::new()
+            });
+            let work = actions.into_iter().map(|action| {
+                let leave = match &action {
+                    Action::Sign { digest, .. } => Some(*digest),
+                    _no_signature => None,
+                };
+                Work { action, leave }
+            });
+            work.collect()
+        })
+    }
+
+    fn sign(&self, digest: B256) -> BoxFuture<'static, SignEnd> {
+        let (signer, key) = (Arc::clone(&self.means.signer), self.key);
+        Box::pin(async move { signer.sign(key, digest).await })
+    }
+}

@@ -1,0 +1,102 @@
+//! The smallest service that sends transactions: a desk in a redb file, a key in the arguments. It has so many
+//! submissions done, each to an address of its own, says how each ended, and may be killed at any time:
+//! started again it goes on. Never part of a release.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, U256, keccak256};
+use bursar_chain::clock::SystemClock;
+use bursar_chain::courier::SignEnd;
+use bursar_chain::ports::{BoxFuture, Clock};
+use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
+use bursar_core::networks::{ChainId, Gas, by_chain};
+use bursar_desks::redb_store::RedbStore;
+use bursar_desks::service::{Means, ServiceDesk, Signer, SubmitFault};
+use bursar_desks::store::StoreFault;
+use bursar_submit::{Call, DeskKey, SubmissionId};
+use bursar_x402::signature::Signature65;
+use k256::ecdsa::SigningKey;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+struct Key(SigningKey);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+impl Key {
+    fn address(&self) -> Address {
+        let point = self.0.verifying_key().to_encoded_point(false);
+        Address::from_word(keccak256(&point.as_bytes()[1..]))
+    }
+}
+
+impl Signer for Key {
+    fn sign(&self, _key: DeskKey, digest: B256) -> BoxFuture<'_, SignEnd> {
+        let (scalars, id) = self.0.sign_prehash_recoverable(digest.as_slice()).expect("signed");
+        let (r, s) = scalars.split_bytes();
+        let (r, s) = (B256::from_slice(&r), B256::from_slice(&s));
+        let signature = Signature65::new(r, s, id.to_byte()).expect("a signature");
+        Box::pin(async move { SignEnd::Signed(signature) })
+    }
+}
+
+/// Where the nth submission goes: to nobody else.
+fn payee(n: u8) -> Address {
+    Address::repeat_byte(0xc0 | n)
+}
+
+#[tokio::main]
+async fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let [_program, store, rpc, key, count] = args.as_slice() else {
+        panic!("a file, an endpoint, a key and a count")
+    };
+    let chain = ChainId(8453);
+    let row = by_chain(chain).expect("a row");
+    let key = SigningKey::from_slice(&hex::decode(key).expect("hex")).map(Key).expect("a key");
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new().expect("a zone"));
+    let mut config = RpcConfig::new(chain, [rpc.clone()]);
+    // A node that misbehaved once is asked again soon: a test has less patience than a service.
+    config.limits =
+        RpcLimits { identity_retry_ms: 200, breaker_cool_down_ms: 200, ..config.limits };
+    let node = RpcChain::new(config, Arc::clone(&clock)).expect("an endpoint");
+    let desk = DeskKey { chain, signer: key.address() };
+    let means = Means {
+        store: Arc::new(RedbStore::open(Path::new(store)).expect("a store")),
+        chain: Arc::new(node),
+        signer: Arc::new(key),
+        clock,
+        // A quick chain, so that a test sees offers rise.
+        gas: Gas { patience_ms: 400, poll_ms: 20, ..row.gas },
+        window: 4,
+    };
+    let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
+    let desk = ServiceDesk::open(desk, means, tasks, stopping).await.expect("a desk");
+    desk.go_on();
+    let count: u8 = count.parse().expect("a count");
+    for n in 0..count {
+        let call = Call {
+            to: payee(n),
+            value: U256::from(1_000 + u64::from(n)),
+            data: Default::default(),
+            gas_limit: 21_000,
+        };
+        match desk.submit(SubmissionId([n + 1; 16]), call, row.gas.ceiling).await {
+            // Over: the process before this one saw it through.
+            Ok(()) | Err(SubmitFault::Store(StoreFault::Over(_))) => {}
+            Err(fault) => panic!("{fault}"),
+        }
+    }
+    for n in 0..count {
+        let outcome = desk.outcome(SubmissionId([n + 1; 16])).await.expect("a store");
+        println!("{n} {outcome:?}");
+    }
+    println!("END");
+    std::io::stdout().flush().expect("flushed");
+}

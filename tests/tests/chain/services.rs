@@ -1,0 +1,156 @@
+//! A service with a desk in a file of its own, killed and stopped among lying nodes: everything it took on
+//! happens once, and no nonce is missing.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use alloy_primitives::{Address, U256};
+use bursar_demo::devnet::Devnet;
+use bursar_tests::lying_rpc::{Lie, LyingRpc};
+use bursar_tests::offers::BASE;
+use futures::StreamExt;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::sends::GAS_MONEY;
+use crate::stage::{PATIENCE, PAUSE, local_chain};
+
+const KEY: &str = "4646464646464646464646464646464646464646464646464646464646464646";
+/// The address of that key, as EIP-155 has it in its example.
+const SIGNER: &str = "0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F";
+const COUNT: u8 = 5;
+
+/// What is done to the process once so many broadcasts were seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blow {
+    None,
+    Kill {
+        after: usize,
+    },
+    /// Paused while blocks are made.
+    Pause {
+        after: usize,
+    },
+}
+
+const BLOWS: [Blow; 5] = [
+    Blow::None,
+    Blow::Kill { after: 1 },
+    Blow::Kill { after: 3 },
+    Blow::Kill { after: 5 },
+    Blow::Pause { after: 2 },
+];
+
+fn program() -> std::path::PathBuf {
+    let test = std::env::current_exe().expect("a test program");
+    let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
+    folder.join("bursar-test-sender")
+}
+
+struct Service(Child);
+
+impl Service {
+    fn start(store: &Path, rpc: &str) -> Self {
+        let mut command = Command::new(program());
+        command.arg(store).args([rpc, KEY, &COUNT.to_string()]);
+        Self(command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("started"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(id, signal).expect("signalled");
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.0.try_wait().expect("a child of ours").is_some()
+    }
+
+    fn said(mut self) -> String {
+        let mut text = String::new();
+        let out = self.0.stdout.take().expect("a pipe");
+        std::io::Read::read_to_string(&mut { out }, &mut text).expect("text");
+        text
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+async fn number(chain: &Devnet, method: &str, params: Value) -> U256 {
+    let told = chain.request(method, params).await.expect("told");
+    told.as_str().expect("text").parse().expect("a number")
+}
+
+async fn serve_through(lies: Vec<Lie>, blow: Blow) {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let case = format!("{lies:?}, {blow:?}");
+    let rpc = LyingRpc::before(chain.url()).await;
+    chain.request("anvil_setBalance", json!([SIGNER, GAS_MONEY])).await.expect("set");
+    chain.request("evm_setAutomine", json!([false])).await.expect("set");
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("desks.redb");
+    rpc.tell(lies.iter().copied());
+    let mut service = Service::start(&store, &rpc.url);
+    let mut due = blow;
+    let end = Instant::now() + PATIENCE;
+    while !service.is_over() {
+        assert!(Instant::now() < end, "{case}: no end, {} broadcasts", rpc.broadcast().len());
+        match due {
+            Blow::Kill { after } if rpc.broadcast().len() >= after => {
+                drop(service);
+                service = Service::start(&store, &rpc.url);
+                due = Blow::None;
+            }
+            Blow::Pause { after } if rpc.broadcast().len() >= after => {
+                service.signal(Signal::STOP);
+                for _block in 0..5 {
+                    chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
+                }
+                sleep(PAUSE * 30).await;
+                service.signal(Signal::CONT);
+                due = Blow::None;
+            }
+            _not_yet => {}
+        }
+        chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
+        sleep(PAUSE * 3).await;
+    }
+    assert_eq!(due, Blow::None, "{case}: the blow was never dealt");
+    assert_eq!(rpc.told(), lies.len(), "{case}");
+    let said = service.said();
+    assert!(said.ends_with("END\n"), "{case}: {said}");
+    assert_eq!(said.matches("Succeeded").count(), usize::from(COUNT), "{case}: {said}");
+    for n in 0..COUNT {
+        let of = json!([Address::repeat_byte(0xc0 | n), "latest"]);
+        let held = number(&chain, "eth_getBalance", of).await;
+        assert_eq!(held, U256::from(1_000 + u64::from(n)), "{case}: payee {n}");
+    }
+    let mut counts = Vec::new();
+    for tag in ["latest", "pending"] {
+        let of = json!([SIGNER, tag]);
+        counts.push(number(&chain, "eth_getTransactionCount", of).await);
+    }
+    assert_eq!(counts[0], counts[1], "{case}: something waits");
+    let fillers = counts[0].saturating_sub(U256::from(COUNT));
+    assert!(fillers <= U256::from(3), "{case}: {fillers} nonces were filled");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_service_takes_on_happens_once_whatever_nodes_say_and_whenever_it_dies() {
+    let mut cases: Vec<(Vec<Lie>, Blow)> = Vec::new();
+    for (at, lie) in Lie::ALL.into_iter().enumerate() {
+        let calm = [Blow::None, BLOWS[1 + at % (BLOWS.len() - 1)]];
+        cases.extend(calm.map(|blow| (vec![lie], blow)));
+        // The same from every side at once.
+        let other = Lie::ALL[(at + 4) % Lie::ALL.len()];
+        cases.push((vec![lie, other, lie], BLOWS[1 + (at + 1) % (BLOWS.len() - 1)]));
+    }
+    futures::stream::iter(cases)
+        .for_each_concurrent(4, |(lies, blow)| serve_through(lies, blow))
+        .await;
+}
