@@ -81,6 +81,7 @@ impl Stage {
         words.insert("{first}", home.ask(&address));
         words.insert("{second}", home.ask(&address));
         drop(engine);
+        words.insert("{payee}", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C".to_owned());
         let phrase = format!("{}about", "abandon ".repeat(11));
         for (name, text) in [("{phrase}", phrase.as_str()), ("{wrong}", "none of these")] {
             let file = home.dir.path().join(name.trim_matches(['{', '}']));

@@ -14,9 +14,9 @@ const fn row(
 }
 
 /// In an order in which no command takes away what a later one needs; balances are asked for while every
-/// network is off, for nobody answers there. Words in braces stand for what the stage has made. Two
-/// commands cannot succeed on the stage: its wallet is there already, and only a jump of the clock gives
-/// something to renew.
+/// network is off, for nobody answers there. Words in braces stand for what the stage has made. Four
+/// commands cannot succeed on the stage: its wallet is there already, only a jump of the clock gives
+/// something to renew, and without a network nothing is sent or can be stopped.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
     row("wallet.create", "", ("wallet create again", "WALLET_EXISTS"), "WALLET_EXISTS", "WALLET_EXISTS"),
@@ -33,6 +33,9 @@ pub(crate) const TABLE: &[Row] = &[
     row("policy.test", "policy test p 1", ("policy test p much", "BAD_INPUT"), "", ""),
     row("network.disable", "network disable base", ("network disable nowhere", "NOTHING_FOUND"), "", ""),
     row("address.balance", "address balance pay", ("address balance nothing", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
+    row("address.send", "", ("address send nothing {payee} 1 --network base --confirm 1", "NOTHING_FOUND"), "WALLET_LOCKED", "ENGINE_DOWN"),
+    row("address.sends", "address sends", ("address sends x", "BAD_INPUT"), "", ""),
+    row("address.cancel", "", ("address cancel 00000000", "NOTHING_FOUND"), "NOTHING_FOUND", "ENGINE_DOWN"),
     row("balances", "balances", ("balances --network nowhere", "NOTHING_FOUND"), "", "ENGINE_DOWN"),
     row("network.enable", "network enable base", ("network enable nowhere", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.create", "policy create q --day 1", ("policy create p", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),

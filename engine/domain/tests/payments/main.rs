@@ -8,6 +8,7 @@ mod asks;
 mod endings;
 mod loosening;
 mod repeats;
+mod sends;
 mod settings;
 mod settlements;
 mod standstill;

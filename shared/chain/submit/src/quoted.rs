@@ -41,6 +41,13 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     impatient || (urgent && !last.declined)
 }
 
+/// Whether a submission waits longer than it should: a nonce below it may be missing.
+pub(crate) fn is_stuck(one: &Submission, rules: &Rules, at: Utc) -> bool {
+    let since = one.attempts.first().map_or(0, |first| at.since_ms(first.at));
+    let waited = since >= rules.patience_ms || since < 0;
+    waited && one.is_signed() && matches!(one.place, Place::Waiting)
+}
+
 struct Work {
     desk: Desk,
     at: Utc,
@@ -114,9 +121,7 @@ impl Work {
     fn fill_gap(&mut self, rules: &Rules, quote: &Quote) {
         let Some((stuck, gap)) = nonces::gap(&self.desk, quote.pending) else { return };
         let Some(one) = self.desk.open.get(&stuck) else { return };
-        let since = one.attempts.first().map_or(0, |first| self.at.since_ms(first.at));
-        let waited = since >= rules.patience_ms || since < 0;
-        if !waited || !one.is_signed() || !matches!(one.place, Place::Waiting) {
+        if !is_stuck(one, rules, self.at) {
             return;
         }
         let ceiling = one.ceiling;

@@ -57,7 +57,10 @@ fn is_mined(one: &Submission) -> bool {
 /// What is looked at whenever a block was made.
 fn tick(desk: &Desk, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
-    if desk.open.values().any(|one| one.nonce.is_none() || quoted::is_due(one, rules, at)) {
+    let wants_a_price = |one: &Submission| {
+        one.nonce.is_none() || quoted::is_due(one, rules, at) || quoted::is_stuck(one, rules, at)
+    };
+    if desk.open.values().any(wants_a_price) {
         actions.push(Action::Quote);
     }
     actions.extend(desk.open.iter().filter_map(|(id, one)| look(*id, one)));

@@ -45,7 +45,7 @@ async fn every_question_is_put_as_the_specification_says() {
     assert_eq!(chain.send_raw(raw).await, Ok(sent));
     assert_eq!(chain.receipt(hash).await, Ok(None));
     let receipt = json!({
-        "transactionHash": hash, "blockNumber": "0x10", "status": "0x0", "logs": [],
+        "transactionHash": hash, "blockNumber": "0x10", "blockHash": hash, "status": "0x0", "logs": [],
     });
     node.on("eth_getTransactionReceipt", Answer::Result(receipt));
     let receipt = chain.receipt(hash).await.unwrap().unwrap();

@@ -1,0 +1,216 @@
+//! What the operator sends, by a wallet that is open, locked or not trusted.
+
+use alloy_primitives::{Address, B256, U256, keccak256};
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::money::{Atoms, TokenAmount};
+use bursar_core::networks::ChainId;
+use bursar_domain::desks::Send;
+use bursar_domain::event::Entry;
+use bursar_domain::tail::may_follow_a_seal;
+use bursar_domain::{Action, Effect, Event};
+use bursar_submit::fees::FeeQuote;
+use bursar_submit::{
+    Action as DeskAction, Call, DeskKey, Event as DeskEvent, Fees, Found, Input, Kind, Outcome,
+    Quote, SubmissionId,
+};
+use bursar_x402::signature::Signature65;
+use k256::ecdsa::SigningKey;
+
+use crate::support::build::ordinary;
+use crate::support::{OPERATOR, World};
+
+/// Signs for whom it is told to; the world's own address has no key here.
+fn key() -> SigningKey {
+    SigningKey::from_slice(&[7; 32]).expect("a key")
+}
+
+fn signer() -> Address {
+    let point = key().verifying_key().to_encoded_point(false);
+    Address::from_word(keccak256(point.as_bytes().get(1..).expect("a point")))
+}
+
+fn sign(digest: B256) -> Signature65 {
+    let (scalars, id) = key().sign_prehash_recoverable(digest.as_slice()).expect("signed");
+    let (r, s) = scalars.split_bytes();
+    Signature65::new(B256::from_slice(&r), B256::from_slice(&s), id.to_byte()).expect("valid")
+}
+
+fn desk() -> DeskKey {
+    DeskKey { chain: ChainId(8453), signer: signer() }
+}
+
+/// A world whose wallet has the address of our key.
+fn world() -> World {
+    let mut world = ordinary();
+    world.must(Action::AddAddress(Box::new(bursar_domain::event::AddressAdded {
+        label: "sends".parse().expect("a name"),
+        description: String::new(),
+        index: 9,
+        backing: bursar_domain::wallets::Backing::Seed("S001".parse().expect("a seed")),
+        path: "m/44'/60'/0'/0/9".to_owned(),
+        address: signer(),
+    })));
+    world
+}
+
+fn send(n: u8) -> Send {
+    let amount = TokenAmount { atoms: Atoms(U256::from(n)), decimals: 18 };
+    Send {
+        id: RequestId::from_entropy([n; 16]),
+        label: "sends".parse().expect("a name"),
+        from: signer(),
+        chain: ChainId(8453),
+        token: None,
+        symbol: "ETH".to_owned(),
+        to: Address::repeat_byte(0xaa),
+        amount,
+        call: Call {
+            to: Address::repeat_byte(0xaa),
+            value: U256::from(n),
+            data: Default::default(),
+            gas_limit: 21_000,
+        },
+        ceiling: 1_000,
+        by: OPERATOR,
+    }
+}
+
+fn told(input: Input) -> Action {
+    Action::Desk { key: desk(), input: Box::new(input) }
+}
+
+fn quoted() -> Action {
+    let fee = FeeQuote { fees: Fees::Dynamic { max_fee: 100, tip: 1 }, needed: 50 };
+    told(Input::Quoted(Quote { fee, plain_gas: 21_000, pending: 0 }))
+}
+
+fn id(n: u8) -> SubmissionId {
+    send(n).submission()
+}
+
+/// What is to be signed, after an order and a price.
+fn authorized(world: &mut World, n: u8) -> B256 {
+    world.must(Action::Send(Box::new(send(n))));
+    let decision = world.must(quoted());
+    let digest = decision.effects.iter().find_map(|effect| match effect {
+        Effect::Desk(_key, DeskAction::Sign { digest, .. }) => Some(*digest),
+        _other => None,
+    });
+    digest.expect("it is to be signed")
+}
+
+fn seen(found: Option<Found>, head: u64) -> Action {
+    told(Input::Seen { id: id(1), asked: 1, found, known: true, head, settled: 0 })
+}
+
+#[test]
+fn an_order_needs_an_open_wallet_a_trusted_journal_and_an_address_of_ours() {
+    let mut world = world();
+    world.unlocked = false;
+    assert_eq!(world.refused(Action::Send(Box::new(send(1)))).code, Code::WalletLocked);
+    (world.unlocked, world.trusted) = (true, false);
+    assert_eq!(world.refused(Action::Send(Box::new(send(1)))).code, Code::JournalUntrusted);
+    world.trusted = true;
+    let strangers = Send { from: Address::repeat_byte(1), ..send(1) };
+    assert_eq!(world.refused(Action::Send(Box::new(strangers))).code, Code::NothingFound);
+    world.must(Action::SetNetwork { chain: ChainId(8453), enabled: false });
+    assert_eq!(world.refused(Action::Send(Box::new(send(1)))).code, Code::NetworkDisabled);
+    world.must(Action::SetNetwork { chain: ChainId(8453), enabled: true });
+    world.must(Action::Send(Box::new(send(1))));
+    assert_eq!(world.refused(Action::Send(Box::new(send(1)))).code, Code::AlreadyDecided);
+}
+
+#[test]
+fn a_locked_wallet_broadcasts_and_looks_and_allows_nothing_new() {
+    let mut world = world();
+    let digest = authorized(&mut world, 1);
+    world.must(Action::Send(Box::new(send(2))));
+    world.unlocked = false;
+    // A price comes, and nothing is allowed by it; nobody is told to sign again either.
+    assert_eq!(world.must(quoted()).events, []);
+    let resumed = world.must(Action::ResumeDesk(desk())).effects;
+    let signs = |effect: &Effect| matches!(effect, Effect::Desk(_, DeskAction::Sign { .. }));
+    assert!(!resumed.iter().any(signs));
+    // What the device refuses now is asked again later.
+    assert_eq!(world.must(told(Input::Declined { id: id(1), attempt: 0 })).events, []);
+    assert_eq!(world.refused(told(Input::Cancel { id: id(1) })).code, Code::WalletLocked);
+    // A signature that was under way is kept, and what follows from it goes on.
+    let signature = sign(digest);
+    let kept = world.must(told(Input::Signature { id: id(1), attempt: 0, signature }));
+    let [Effect::Desk(_, DeskAction::Send { raw, .. })] = kept.effects.as_slice() else {
+        panic!("{kept:?}")
+    };
+    let found = Found { hash: raw.hash, block: 5, block_hash: B256::ZERO, ok: true };
+    assert_eq!(world.must(seen(Some(found), 5)).events.len(), 1);
+    let ended = world.must(seen(Some(found), 9)).events;
+    let done = Outcome::Succeeded { hash: raw.hash, block: 5 };
+    let finished = DeskEvent::Finished { id: id(1), outcome: done };
+    assert_eq!(ended, [Event::Desk { key: desk(), event: finished }]);
+    let record = world.state.desks.sends.get(&send(1).id).expect("a record").clone();
+    assert_eq!(record.ended.map(|(outcome, _at)| outcome), Some(done));
+    assert_eq!(world.restarted().state, world.state);
+}
+
+#[test]
+fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
+    let mut world = world();
+    let digest = authorized(&mut world, 1);
+    let unsigned = world.state.clone();
+    let now = world.now();
+    let follows = |state: &bursar_domain::State, event: DeskEvent| {
+        let event = Event::Desk { key: desk(), event };
+        let entry = Entry { seq: state.seq + 1, at: now.utc, event };
+        may_follow_a_seal(state, &entry, &now)
+    };
+    let raw = |signature| {
+        let whole = world.state.desks.get(&desk()).unsigned(id(1), 0).expect("one");
+        whole.signed(signature)
+    };
+    let (ours, theirs) = (sign(digest), sign(B256::repeat_byte(1)));
+    let signed = |signature, raw| DeskEvent::Signed { id: id(1), attempt: 0, signature, raw };
+    assert!(follows(&unsigned, signed(ours, raw(&ours))));
+    assert!(!follows(&unsigned, signed(theirs, raw(&theirs))), "of another digest");
+    assert!(!follows(&unsigned, signed(ours, raw(&theirs))), "other bytes");
+    let call = send(3).call;
+    let (kind, fees) = (Kind::Whole, Fees::Legacy { gas_price: 1 });
+    for event in [
+        DeskEvent::Opened { id: id(3), call, ceiling: 1, filler: false },
+        DeskEvent::Reserved { id: id(1), nonce: 5 },
+        DeskEvent::Authorized { id: id(1), kind, fees, digest, at: now.utc },
+        DeskEvent::Declined { id: id(1), attempt: 0 },
+        DeskEvent::CancelWanted { id: id(1) },
+        DeskEvent::Finished { id: id(1), outcome: Outcome::Dropped },
+        DeskEvent::Finished { id: id(1), outcome: Outcome::Displaced },
+    ] {
+        assert!(!follows(&unsigned, event.clone()), "{event:?}");
+    }
+    let order = Event::SendOrdered(Box::new(send(4)));
+    let entry = Entry { seq: unsigned.seq + 1, at: now.utc, event: order };
+    assert!(!may_follow_a_seal(&unsigned, &entry, &now));
+}
+
+#[test]
+fn who_accepts_a_journal_accepts_no_unsigned_transaction_in_it() {
+    let mut world = world();
+    let digest = authorized(&mut world, 1);
+    let signature = sign(digest);
+    world.must(told(Input::Signature { id: id(1), attempt: 0, signature }));
+    let forged = authorized(&mut world, 2);
+    world.must(Action::AcceptJournal);
+    let desk_now = world.state.desks.get(&desk());
+    assert!(desk_now.open.contains_key(&id(1)), "what was signed may be mined");
+    assert!(!desk_now.open.contains_key(&id(2)));
+    let late = told(Input::Signature { id: id(2), attempt: 0, signature: sign(forged) });
+    assert_eq!(world.must(late).effects, []);
+}
+
+#[test]
+fn an_address_with_a_transaction_on_its_way_is_not_deleted() {
+    let mut world = world();
+    world.must(Action::Send(Box::new(send(1))));
+    let delete = Action::DeleteAddress { label: "sends".parse().expect("a name") };
+    assert_eq!(world.refused(delete.clone()).code, Code::InUse);
+    world.must(told(Input::Cancel { id: id(1) }));
+    world.must(delete);
+}
