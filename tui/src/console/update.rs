@@ -54,7 +54,7 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
     });
     unpile(model);
     watch(model);
-    select(model);
+    model.settle();
     follow(model);
     card::see(model);
     page(model);
@@ -130,15 +130,6 @@ fn unpile(model: &mut Model) {
             }
             None => model.unread.pop_front().map(Overlay::Told),
         };
-    }
-}
-
-/// A row is selected by what it is from the first frame on.
-fn select(model: &mut Model) {
-    let known = model.selected.get(&Pane::Approvals);
-    let known = known.is_some_and(|id| model.server.waiting(id).is_some());
-    if !known && !model.server.queue.is_empty() {
-        model.select(Pane::Approvals, 0);
     }
 }
 

@@ -131,8 +131,12 @@ impl Model {
     }
 
     pub(crate) fn select(&mut self, pane: Pane, place: usize) {
-        let last = self.row_count(pane).saturating_sub(1);
-        let key = self.row_key(pane, place.min(last));
+        let count = match (pane, self.server.held(self.now_ms).count()) {
+            // What is over lies below what waits, and is only reached where nothing does.
+            (Pane::Approvals, waiting @ 1..) => waiting,
+            _any => self.row_count(pane),
+        };
+        let key = self.row_key(pane, place.min(count.saturating_sub(1)));
         // At its top the feed follows what happens.
         match key.filter(|_key| pane != Pane::Activity || place > 0) {
             Some(key) => {

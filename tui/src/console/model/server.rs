@@ -1,5 +1,6 @@
 //! What the console last heard of its engine.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use bursar_core::answers::{
@@ -10,8 +11,9 @@ use bursar_core::settings::Notices;
 
 use super::feed::Feed;
 
-/// How long a request stays in the list after it was decided.
+/// How long a request stays in the list after it was decided, and how many such rows there are at most.
 const LINGER_MS: u64 = 60_000;
+const LINGERING: usize = 2;
 
 /// One subject that the engine is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,13 +43,28 @@ impl Topic {
     ];
 }
 
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Over {
+    pub(crate) what: String,
+    /// Who decided and when, if the engine told.
+    pub(crate) by: Option<String>,
+    /// When this console learned it.
+    at_ms: u64,
+}
+
+impl Over {
+    fn at(what: &str, at_ms: u64) -> Self {
+        Self { what: what.to_owned(), by: None, at_ms }
+    }
+}
+
 /// A request in the queue, with its end on this console's own clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) request: RequestAnswer,
     pub(crate) deadline_ms: u64,
-    /// What became of it, and when this console learned it.
-    pub(crate) over: Option<(String, u64)>,
+    pub(crate) over: Option<Over>,
     /// That was concluded from its absence and not heard.
     pub(crate) inferred: bool,
     /// Attention was drawn to it: when it was new, and when its last minute began.
@@ -63,9 +80,17 @@ impl Waiting {
     /// Why it can no longer be decided.
     pub(crate) fn closed(&self, now_ms: u64) -> Option<&str> {
         match &self.over {
-            Some((what, _at)) => Some(what),
+            Some(over) => Some(&over.what),
             None if self.left_ms(now_ms) == 0 => Some("expired"),
             None => None,
+        }
+    }
+
+    /// Since when it can no longer be decided.
+    fn closed_ms(&self, now_ms: u64) -> Option<u64> {
+        match &self.over {
+            Some(over) => Some(over.at_ms),
+            None => (self.left_ms(now_ms) == 0).then_some(self.deadline_ms),
         }
     }
 }
@@ -134,7 +159,7 @@ impl Server {
                 && !requests.iter().any(|one| one.id == known.request.id)
             {
                 let what = if known.left_ms(now_ms) == 0 { "expired" } else { "decided" };
-                known.over = Some((what.to_owned(), now_ms));
+                known.over = Some(Over::at(what, now_ms));
                 known.inferred = true;
             }
         }
@@ -184,20 +209,38 @@ impl Server {
             if let (Some(ended), Some(id)) = (ended, &row.request)
                 && let Some(known) = self.queue.iter_mut().find(|known| known.request.id == *id)
             {
-                known.over = Some((ended.to_owned(), now_ms));
+                // This console's own decision was answered before its entry came: it is as old as it is.
+                let at_ms = known.over.as_ref().map_or(now_ms, |over| over.at_ms);
+                known.over = Some(Over { by: who(&row), ..Over::at(ended, at_ms) });
                 known.inferred = false;
             }
             self.feed.happened(row, self.looked_at);
         }
     }
 
-    /// Lets go of rows that were decided a while ago; `kept` is on somebody's screen.
-    pub(crate) fn forget(&mut self, now_ms: u64, kept: Option<&str>) {
-        self.queue.retain(|known| match &known.over {
-            Some((_what, at)) => {
-                now_ms.saturating_sub(*at) < LINGER_MS || kept == Some(known.request.id.as_str())
+    /// The engine said what came of a decision made here.
+    pub(crate) fn decided(&mut self, id: &str, what: &str, now_ms: u64) {
+        let known = self.queue.iter_mut().find(|known| known.request.id == id);
+        if let Some(known) = known.filter(|known| known.over.is_none() || known.inferred) {
+            known.over = Some(Over::at(what, now_ms));
+            known.inferred = false;
+        }
+    }
+
+    /// What is over goes below what waits, the latest first, and only the last few stay, for a while: what waits
+    /// keeps its order among itself. `kept` is on somebody's screen.
+    pub(crate) fn settle(&mut self, now_ms: u64, kept: Option<&str>) {
+        self.queue.sort_by_key(|known| {
+            known.closed_ms(now_ms).map(|at| Reverse((at, known.deadline_ms)))
+        });
+        let mut lingering = 0usize;
+        self.queue.retain(|known| {
+            if known.closed_ms(now_ms).is_none() || kept == Some(known.request.id.as_str()) {
+                return true;
             }
-            None => true,
+            lingering = lingering.saturating_add(1);
+            let is_old = |over: &Over| now_ms.saturating_sub(over.at_ms) >= LINGER_MS;
+            lingering <= LINGERING && !known.over.as_ref().is_some_and(is_old)
         });
     }
 
@@ -212,6 +255,15 @@ impl Server {
 
     pub(crate) fn is_locked(&self) -> bool {
         self.status.as_ref().is_some_and(|status| status.wallet.locked)
+    }
+}
+
+/// Who ended a request and when, as the entry has it.
+fn who(row: &ActivityRow) -> Option<String> {
+    let minute: String = row.at.chars().skip(11).take(5).collect();
+    match &row.detail {
+        Some(detail) => Some(format!("{detail}, {minute} UTC")),
+        None => Some(format!("{minute} UTC")).filter(|_at| !minute.is_empty()),
     }
 }
 

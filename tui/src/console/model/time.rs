@@ -63,7 +63,23 @@ impl Model {
         if self.stale_news_ms().is_some_and(|at| at <= self.now_ms) {
             self.last = None;
         }
-        let kept = self.selected.get(&Pane::Approvals).cloned();
-        self.server.forget(self.now_ms, kept.as_deref());
+        self.settle();
+    }
+
+    /// Keeps what waits above what is over, and the cursor on something that waits, if anything does: no key opens
+    /// what is over while another request waits.
+    pub(crate) fn settle(&mut self) {
+        let kept = match &self.overlay {
+            Some(Overlay::Card(view)) => Some(view.id.clone()),
+            _other => None,
+        };
+        self.server.settle(self.now_ms, kept.as_deref());
+        let known = self.selected.get(&Pane::Approvals).and_then(|id| self.server.waiting(id));
+        let waits = known.is_some_and(|known| known.closed(self.now_ms).is_none());
+        let others = self.server.held(self.now_ms).next().is_some();
+        // A row is selected by what it is from the first frame on.
+        if (known.is_none() && !self.server.queue.is_empty()) || (!waits && others) {
+            self.select(Pane::Approvals, 0);
+        }
     }
 }

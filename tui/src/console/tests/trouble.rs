@@ -149,9 +149,101 @@ fn after_a_decision_the_next_request_is_selected() {
     stage.frame(ToClient::Entries { id: 7, entries });
     let denied = crate::oneshot::tests::fixtures::decided("denied");
     stage.answer(id, Ok(Answer::Decided(denied)));
-    assert_eq!(stage.model.selected_row(Pane::Approvals), 1);
+    assert_eq!(stage.model.selected_row(Pane::Approvals), 0);
     stage.press(KeyCode::Enter);
     assert!(stage.screen().contains("Request 0123ab02"));
+}
+
+/// The entry of the journal that ends the request in a row of the list.
+fn ended(stage: &mut Stage, place: usize, kind: &str, detail: Option<&str>) {
+    let mut entries = feed(stage.model.server.feed.head() + 1, 1);
+    entries[0].kind = kind.into();
+    entries[0].request = Some(stage.model.server.queue[place].request.id.clone());
+    entries[0].detail = detail.map(str::to_owned);
+    stage.frame(ToClient::Entries { id: 7, entries });
+}
+
+/// The ids in the list, from the top, without what all of them begin with.
+fn list(stage: &Stage) -> Vec<&str> {
+    stage.model.server.queue.iter().map(|row| &row.request.id[6..8]).collect()
+}
+
+#[test]
+fn what_is_over_lies_below_what_waits_and_is_not_opened_while_something_waits() {
+    let mut stage = Stage::full((80, 24));
+    for place in [0, 0, 0] {
+        ended(&mut stage, place, "payment.denied", None);
+    }
+    assert_eq!(list(&stage).len(), 2, "few of them stay");
+    // With the cursor on a row that is over, the next request arrives.
+    let requests = vec![held(9, 500_000, |_card| {})];
+    let now = stage.now_ms;
+    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+    for key in ["a", "d", "ja", "jjja", "Ga"] {
+        stage.keys(key);
+        assert!(stage.screen().contains("Request 0123ab09"), "{key}: {}", stage.screen());
+        stage.press(KeyCode::Esc);
+    }
+    assert_eq!(list(&stage)[0], "09");
+    // Where nothing waits, it can be read again, for a while.
+    stage.wait(1);
+    ended(&mut stage, 0, "payment.approved", None);
+    assert_eq!(list(&stage)[0], "09", "the latest first");
+    stage.keys("ja");
+    assert!(stage.screen().contains("Nothing can be decided any more: denied"));
+    stage.wait(60_000);
+    assert_eq!(list(&stage).len(), 1, "the one on the screen");
+    stage.press(KeyCode::Esc);
+    stage.wait(1);
+    assert!(stage.screen().contains("Nothing waits for you."), "{}", stage.screen());
+}
+
+#[test]
+fn what_waits_keeps_its_order_and_its_cursor_when_another_one_is_over() {
+    let mut stage = Stage::full((80, 24));
+    stage.keys("jj");
+    ended(&mut stage, 0, "payment.denied", None);
+    assert_eq!(
+        (list(&stage), stage.model.selected_row(Pane::Approvals)),
+        (vec!["02", "03", "01"], 1)
+    );
+    // Its time runs out between two keys.
+    stage.now_ms += 47_000;
+    stage.press(KeyCode::Enter);
+    assert!(stage.screen().contains("Request 0123ab02"), "{}", stage.screen());
+}
+
+#[test]
+fn the_preview_of_what_is_over_is_none_of_a_live_card() {
+    let mut stage = Stage::full((120, 40));
+    for _each in 0..3 {
+        ended(&mut stage, 0, "payment.denied", None);
+    }
+    let screen = stage.screen();
+    let row = screen.lines().position(|line| line.contains("from report bot, denied")).unwrap();
+    let buffer = stage.buffer();
+    let cell = &buffer[(3, u16::try_from(row + 1).unwrap())];
+    assert!(cell.modifier.contains(ratatui::style::Modifier::DIM), "{screen}");
+}
+
+#[test]
+fn a_card_that_another_decided_says_who_and_when() {
+    for (size, wrapped) in [((80, 24), false), ((60, 16), true)] {
+        let mut stage = Stage::full(size);
+        stage.keys("a");
+        stage.wait(GUARD_MS);
+        stage.keys("y");
+        stage.wait(ALONE_MS);
+        let (id, _) = stage.took("approve").unwrap();
+        let why = "It was denied by a console (process 12345, 2026-01-01T00:41:00Z) meanwhile.";
+        stage.answer(id, Err(Fault::because(Code::AlreadyDecided, why)));
+        // All of it, and once: not cut in the bottom line.
+        let screen = stage.screen();
+        assert!(screen.contains("meanwhile.") && screen.matches("It was denied").count() == 1);
+        assert_eq!(screen.contains(why), !wrapped, "{screen}");
+        ended(&mut stage, 0, "payment.denied", Some("by a console"));
+        assert!(stage.screen().contains("more: denied by a console,"), "{}", stage.screen());
+    }
 }
 
 #[test]

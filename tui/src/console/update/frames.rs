@@ -152,6 +152,10 @@ fn run_again(model: &mut Model, id: u64, order: Order, why: &str) {
 fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fault>) {
     model.mark_stale(&[Topic::Requests, Topic::Agents, Topic::Status, Topic::Sent]);
     let short = short(id);
+    if result.is_ok() {
+        let what = if approve { "approved" } else { "denied" };
+        model.server.decided(id, what, model.now_ms);
+    }
     let (note, fault) = match result {
         Ok(Answer::Decided(done)) => {
             let amount = done.amount;
@@ -174,11 +178,13 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
             model.note(note);
             if shown {
                 model.overlay = None;
-                to_the_next(model, id);
             }
         }
         Some(fault) => {
-            model.complain(note);
+            // The open card says it itself, and whole.
+            if !shown {
+                model.complain(note);
+            }
             let now_ms = model.now_ms;
             if let Some(Overlay::Card(card)) = model.overlay.as_mut().filter(|_card| shown) {
                 card.sent = false;
@@ -186,20 +192,6 @@ fn decided(model: &mut Model, id: &str, approve: bool, result: Result<Answer, Fa
                 card.guard(now_ms);
             }
         }
-    }
-}
-
-/// To what waits still, from what was just decided.
-fn to_the_next(model: &mut Model, decided: &str) {
-    let now_ms = model.now_ms;
-    let waits = |place: &usize| {
-        let row = model.server.queue.get(*place);
-        row.is_some_and(|row| row.request.id != decided && row.closed(now_ms).is_none())
-    };
-    let here = model.selected_row(Pane::Approvals);
-    let count = model.server.queue.len();
-    if let Some(place) = (here..count).chain(0..here).find(waits) {
-        model.select(Pane::Approvals, place);
     }
 }
 

@@ -138,7 +138,7 @@ fn in_panes(model: &mut Model, deed: Deed) -> Vec<Intent> {
         Deed::Open => open(model),
         Deed::Zoom => model.zoomed = !model.zoomed,
         Deed::Sort => {
-            model.server.queue.sort_by_key(|waiting| (waiting.over.is_some(), waiting.deadline_ms));
+            model.server.queue.sort_by_key(|waiting| waiting.deadline_ms);
         }
         Deed::Refresh => {
             let all = Topic::ALL.into_iter().filter(|topic| *topic != Topic::Feed);

@@ -208,6 +208,11 @@ pub(super) fn rank(card: &Card, line: &str) -> u8 {
     }
 }
 
+/// Who decided it and when, where the engine told.
+fn waiting_by(model: &Model, view: &CardView) -> Option<String> {
+    model.server.waiting(&view.id)?.over.as_ref()?.by.clone()
+}
+
 /// Where the decision stands, and which keys count now.
 fn state(
     model: &Model,
@@ -217,7 +222,14 @@ fn state(
 ) -> Vec<(String, Role)> {
     let mut lines = Vec::new();
     if let Some(over) = closed {
-        lines.push((format!("Nothing can be decided any more: {over}."), Role::Warn));
+        let by = waiting_by(model, view);
+        if let (None, Some(fault)) = (&by, &view.fault) {
+            lines.push((fault.clone(), Role::Alarm));
+        }
+        let by = by.map_or_else(String::new, |by| {
+            if by.starts_with("by ") { format!(" {by}") } else { format!(", {by}") }
+        });
+        lines.push((format!("Nothing can be decided any more: {over}{by}."), Role::Warn));
         lines.push(("esc closes".to_owned(), Role::Strong));
         return lines;
     }

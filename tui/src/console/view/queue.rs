@@ -145,10 +145,13 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         true => card.policy.as_str().to_owned(),
         false => format!("{}, enter shows all", card.policy),
     };
-    let title = format!("{} from {}", card.id.short(), card.agent_name);
+    // What is over does not look as if it could be decided.
+    let over = waiting.and_then(|waiting| waiting.closed(model.now_ms));
+    let state = over.map_or_else(String::new, |over| format!(", {over}"));
+    let title = format!("{} from {}{state}", card.id.short(), card.agent_name);
     let inside = paint.pane(area, false, &title, &note);
     for (row, (text, role)) in rows.iter().enumerate() {
-        let role = if paint.old { Role::Quiet } else { *role };
+        let role = if paint.old || over.is_some() { Role::Quiet } else { *role };
         paint.text(inside, 1, u16::try_from(row).unwrap_or(u16::MAX), text, role);
     }
 }
