@@ -15,10 +15,11 @@ press you 5
 see you 'per-request maximum'
 said 'the feed says why'
 press you Enter
-see you 'receipt'
-see you 'per-request maximum|PER_REQUEST|refused'
+see you 'entry [0-9]+ of the journal'
+see you 'about +.*per-request maximum'
+see you 'All of the request: .:receipt '
 close you
-said 'and the receipt what it was'
+said 'and its entry what it was'
 
 bursar_ policy edit careful --txn 5 --password-file "$WORK/password"
 agent /large

@@ -77,6 +77,7 @@ fn connected(model: &mut Model) -> Vec<Intent> {
         card.guard(model.now_ms);
     }
     model.mark_stale(&topics);
+    model.outdate_note();
     if again {
         model.note("Connected to the engine again.");
     }
@@ -108,6 +109,7 @@ fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
     if decided || asked {
         model.complain("The engine was lost before it answered: whether it was carried out shows once it is back.");
     }
+    model.outdate_note();
     model.connection = Connection::Lost(fault);
     Vec::new()
 }
@@ -161,6 +163,10 @@ fn ring(model: &mut Model) -> Option<Intent> {
         waiting.told_new = true;
         waiting.told_soon |= last_minute;
     }
+    if !said.is_empty() {
+        // What was decided is not said under what waits now.
+        model.outdate_note();
+    }
     // No amount and no name: a notice may show on a locked screen.
     let text = match said.as_slice() {
         [] => return None,
@@ -178,6 +184,9 @@ fn ring(model: &mut Model) -> Option<Intent> {
 fn page(model: &mut Model) {
     let looked_at =
         model.selected.get(&Pane::Activity).filter(|_key| model.focus == Pane::Activity);
+    if model.focus == Pane::Activity {
+        model.server.refused = 0;
+    }
     model.server.looked_at = looked_at.and_then(|key| key.parse().ok());
     // A screen in both directions.
     let reach = u64::from(model.size.1);

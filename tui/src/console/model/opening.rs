@@ -1,14 +1,21 @@
 //! What there is to open on the selected row: a card, or what a command says of it.
 
-use super::overlay::CardView;
-use super::rows::{self, entry_at};
+use bursar_core::answers::ActivityRow;
+use bursar_core::text::visible;
+use zeroize::Zeroizing;
+
+use super::overlay::{CardView, Told};
+use super::rows::{self, entry_at, short};
 use super::{Model, Pane};
+use crate::wording;
 
 #[derive(Debug)]
 pub(crate) enum Opening {
     Card(Box<CardView>),
     /// The command that tells more.
     Line(String),
+    /// An entry of the journal, whole.
+    Entry(Told),
 }
 
 impl Model {
@@ -31,10 +38,45 @@ impl Model {
             }
             Pane::Activity => {
                 let row = server.feed.get(entry_at(server, place)?)?;
-                format!("receipt {}", row.request.as_ref()?)
+                let title = format!("entry {} of the journal", row.seq);
+                let text = Zeroizing::new(entry(row));
+                return Some(Opening::Entry(Told::new(title, text)));
             }
             Pane::Sent => format!("receipt {}", server.sent.as_ref()?.get(place)?.id),
         };
         Some(Opening::Line(line))
     }
+}
+
+/// Everything that an entry has, a row each; changes with the old and the new value.
+fn entry(row: &ActivityRow) -> String {
+    let mut lines = vec![
+        format!("time      {}", row.at),
+        format!("what      {} ({})", wording::kind(&row.kind), row.kind),
+    ];
+    let agent = match (&row.agent, &row.agent_id) {
+        (Some(name), Some(id)) => Some(format!("{name} ({id})")),
+        (one, other) => one.clone().or_else(|| other.clone()),
+    };
+    // Of a change its rows say the same, one by one.
+    let detail = row.detail.clone().filter(|_same| row.changes.is_empty());
+    let known = [
+        ("agent", &agent),
+        ("amount", &row.amount),
+        ("host", &row.host),
+        ("about", &detail),
+        ("request", &row.request),
+    ];
+    for (name, value) in known {
+        lines.extend(value.as_ref().map(|value| format!("{name:<10}{}", visible(value))));
+    }
+    for change in &row.changes {
+        let warning = if change.loosens { "  (loosens)" } else { "" };
+        lines.push(format!("changed   {}{warning}", visible(&change.text())));
+    }
+    if let Some(request) = &row.request {
+        lines.push(String::new());
+        lines.push(format!("All of the request: `:receipt {}`", short(request)));
+    }
+    lines.join("\n")
 }

@@ -114,6 +114,8 @@ pub(crate) struct Server {
     pub(crate) looked_at: Option<u64>,
     /// Whether an agent ever asked for anything, as far as this console has seen.
     pub(crate) was_asked: bool,
+    /// Payments refused since somebody looked at what happened.
+    pub(crate) refused: usize,
     pub(crate) notices: Notices,
     /// Why the last look at a topic came to nothing: what is known of it is old.
     pub(crate) failed: BTreeMap<Topic, String>,
@@ -280,7 +282,8 @@ pub(crate) fn touched(kind: &str) -> &'static [Topic] {
         "policy" => &[Topic::Policies, Topic::Agents, Topic::Requests],
         "address" => &[Topic::Addresses, Topic::Balances, Topic::Status, Topic::Agents],
         "network" => &[Topic::Balances, Topic::Policies, Topic::Requests],
+        "wallet" => &[Topic::Status, Topic::Addresses, Topic::Balances],
         "frozen" | "thawed" => &[Topic::Status, Topic::Requests],
-        _wallet_or_setting => &[Topic::Status],
+        _setting => &[Topic::Status],
     }
 }

@@ -4,8 +4,6 @@ use super::overlay::Overlay;
 use super::server::Topic;
 use super::{ALONE_MS, Connection, Model, Pane, Purpose};
 
-/// What the last action came to is news for so long.
-const NEWS_MS: u64 = 20_000;
 /// Locking and the server's standing are in no journal, so they are asked for.
 const POLL_MS: u64 = 10_000;
 /// Money also comes in, and nobody tells.
@@ -18,7 +16,7 @@ impl Model {
     /// When something on the screen changes by itself, or something must be asked: on this clock.
     pub(crate) fn wake_ms(&self) -> Option<u64> {
         if self.connection != Connection::Up {
-            return None;
+            return self.stale_news_ms();
         }
         // What is being asked wakes by its answer.
         let idle = |topic: &Topic| !self.is_under_way(&Purpose::Look(*topic));
@@ -48,7 +46,7 @@ impl Model {
     }
 
     fn stale_news_ms(&self) -> Option<u64> {
-        self.last.as_ref().map(|note| note.at_ms.saturating_add(NEWS_MS))
+        self.last.as_ref().map(|note| note.goes_at_ms)
     }
 
     /// Takes the time in; asks again what is old by now.

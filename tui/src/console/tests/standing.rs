@@ -82,12 +82,6 @@ fn opening_is_offered_where_there_is_something_to_open() {
         stage.keys(&key.to_string());
         assert!(bar(&stage).contains("enter open"), "{key}: {}", stage.screen());
     }
-    // An entry of no request.
-    let mut entries = feed(41, 1);
-    entries[0].request = None;
-    stage.model.server.happened(entries, stage.now_ms);
-    stage.keys("5");
-    assert!(!bar(&stage).contains("enter open"), "{}", stage.screen());
     let server = &mut stage.model.server;
     server.queue.clear();
     (server.agents, server.policies, server.sent) = (None, None, None);
@@ -96,6 +90,128 @@ fn opening_is_offered_where_there_is_something_to_open() {
         stage.keys(&key.to_string());
         assert!(!bar(&stage).contains("enter open"), "{key}: {}", stage.screen());
     }
+}
+
+#[test]
+fn every_entry_of_the_journal_is_opened_whole() {
+    for size in [(60, 16), (120, 40)] {
+        let mut stage = Stage::full(size);
+        let mut entries = feed(42, 2);
+        entries.reverse();
+        entries[0].detail = Some("a reason that is long ".repeat(20) + "and ends");
+        entries[1].request = None;
+        entries[1].changes = vec![bursar_core::change::Change {
+            field: "payments.daily".into(),
+            name: "max a day".into(),
+            from: "10.00".into(),
+            to: "100.00".into(),
+            unit: "USD".into(),
+            loosens: true,
+        }];
+        stage.model.server.happened(entries, stage.now_ms);
+        stage.keys("5");
+        assert!(bar(&stage).contains("enter open"), "{}", stage.screen());
+        stage.press(KeyCode::Enter);
+        let screen = stage.screen();
+        assert!(screen.contains("entry 42 of the journal") && screen.contains("api.example.com"));
+        assert!(screen.contains("max a day 10.00 -> 100.00 USD"), "{screen}");
+        stage.press(KeyCode::Esc);
+        stage.keys("j");
+        stage.press(KeyCode::Enter);
+        stage.press(KeyCode::End);
+        assert!(stage.screen().contains("and ends"), "{}", stage.screen());
+        assert!(stage.screen().contains(":receipt"), "{}", stage.screen());
+    }
+}
+
+/// Nobody is asked about what a policy refuses, but it is said: quietly.
+#[test]
+fn a_refused_payment_is_told_of_where_requests_are_waited_for() {
+    let mut stage = Stage::full(SIZE);
+    let mut refused = feed(42, 1);
+    refused[0].kind = "payment.refused".into();
+    let rings = stage.intents.len();
+    let mut told = |stage: &mut Stage, seq: u64, count: u64| {
+        let entries = (seq..seq + count).map(|seq| {
+            let mut row = refused[0].clone();
+            row.seq = seq;
+            row
+        });
+        stage.frame(bursar_core::wire::ToClient::Entries { id: 7, entries: entries.collect() });
+    };
+    told(&mut stage, 41, 1);
+    let screen = stage.screen();
+    assert!(screen.contains("Refused: 1.500000 USDC from report bot. 5 shows why."), "{screen}");
+    assert!(screen.contains("(1 refused)"), "{screen}");
+    told(&mut stage, 42, 2);
+    assert!(
+        stage.screen().contains("Refused: 2 payments.") && stage.screen().contains("(3 refused)")
+    );
+    assert_eq!(stage.intents.len(), rings, "it does not ring");
+    stage.keys("5");
+    told(&mut stage, 44, 1);
+    stage.keys("1");
+    assert!(!stage.screen().contains("refused)"), "{}", stage.screen());
+    // What failed is read first.
+    stage.model.complain("It was not carried out.");
+    told(&mut stage, 45, 1);
+    assert!(
+        stage.screen().contains("It was not carried out.")
+            && stage.screen().contains("(1 refused)")
+    );
+}
+
+#[test]
+fn news_goes_when_something_else_is_news() {
+    let said = |stage: &Stage| stage.screen().contains("0123: approved and signed");
+    let tell = |stage: &mut Stage| {
+        stage.model.note("0123: approved and signed");
+        stage.wait(100);
+        assert!(said(stage));
+    };
+    let mut stage = Stage::full(SIZE);
+    tell(&mut stage);
+    let now = stage.now_ms;
+    let requests = vec![super::held(9, 500_000, |_card| {})];
+    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+    stage.wait(1);
+    assert!(!said(&stage), "under another request that waits");
+    tell(&mut stage);
+    gone(&mut stage);
+    assert!(!said(&stage), "of an engine that has gone");
+    stage.take(Message::Connected);
+    assert!(stage.screen().contains("Connected to the engine again."));
+    gone(&mut stage);
+    assert!(!stage.screen().contains("Connected to the engine again."), "{}", stage.screen());
+    tell(&mut stage);
+    assert!(stage.model.wake_ms().is_some_and(|wake| wake <= stage.now_ms + 10_000));
+    stage.wait(10_000);
+    assert!(!said(&stage));
+}
+
+/// What was asked before there was a wallet is asked again once there is one.
+#[test]
+fn balances_follow_the_wallet() {
+    let mut stage = Stage::full(SIZE);
+    let look = |stage: &mut Stage, wallet| {
+        stage.model.mark_stale(&[Topic::Status]);
+        stage.wait(400);
+        let (id, _) = stage.took("status").unwrap();
+        let status = bursar_core::answers::StatusAnswer { wallet, ..fixtures::status() };
+        stage.answer(id, Ok(Answer::Status(status)));
+        stage.wait(400);
+    };
+    look(&mut stage, fixtures::no_wallet());
+    stage.sent.clear();
+    stage.model.server.balances = None;
+    stage.model.server.failed.insert(Topic::Balances, "There is no wallet yet.".into());
+    stage.model.purposes.clear();
+    look(&mut stage, fixtures::wallet());
+    let (id, _) = stage.took("balances").expect("asked again");
+    stage.answer(id, Ok(Answer::Balances { addresses: Vec::new() }));
+    stage.keys("2");
+    assert!(!stage.screen().contains("There is no wallet"), "{}", stage.screen());
+    assert!(stage.screen().contains("There is no address yet."), "{}", stage.screen());
 }
 
 #[test]

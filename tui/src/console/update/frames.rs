@@ -1,6 +1,6 @@
 //! What the engine sends.
 
-use bursar_core::answers::{Answer, Reply, SecretField};
+use bursar_core::answers::{ActivityRow, Answer, Reply, SecretField};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
@@ -36,7 +36,11 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
             for row in &entries {
                 model.mark_stale(touched(&row.kind));
             }
+            let since = model.server.feed.head();
+            let refused = entries.iter().filter(|row| row.seq > since && row.kind == REFUSED);
+            let refused: Vec<String> = refused.map(refusal).collect();
             model.server.happened(entries, model.now_ms);
+            tell_refused(model, &refused);
         }
         ToClient::Prompt { id, prompt } => {
             if let Some(Purpose::Line { order }) = model.purposes.get(&id) {
@@ -55,6 +59,37 @@ pub(super) fn received(model: &mut Model, frame: Received) -> Vec<Intent> {
     Vec::new()
 }
 
+/// Whether there is a wallet and whether it is locked, as far as it is known.
+fn wallet_of(model: &Model) -> Option<(bool, bool)> {
+    let wallet = &model.server.status.as_ref()?.wallet;
+    Some((wallet.exists, wallet.locked))
+}
+
+/// A payment that no policy let through, and that nobody was asked about.
+const REFUSED: &str = "payment.refused";
+
+fn refusal(row: &ActivityRow) -> String {
+    let amount = row.amount.as_deref().unwrap_or("a payment");
+    let agent = row.agent.as_deref().or(row.agent_id.as_deref()).unwrap_or("an agent");
+    format!("{amount} from {agent}")
+}
+
+/// Says quietly what was refused; it does not ring, and does not take the place of what failed.
+fn tell_refused(model: &mut Model, refused: &[String]) {
+    if model.focus == Pane::Activity {
+        return;
+    }
+    model.server.refused = model.server.refused.saturating_add(refused.len());
+    if model.last.as_ref().is_some_and(|note| note.failed) {
+        return;
+    }
+    match refused {
+        [] => {}
+        [one] => model.note(format!("Refused: {one}. 5 shows why.")),
+        more => model.note(format!("Refused: {} payments. 5 shows why.", more.len())),
+    }
+}
+
 fn done(model: &mut Model, id: u64, reply: Reply) {
     let secret = model.secrets.remove(&id);
     let Some(purpose) = model.purposes.remove(&id) else { return };
@@ -65,7 +100,12 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
                     model.server.cut = !reply.warnings.is_empty();
                 }
                 model.feed_known |= topic == Topic::Feed;
+                let wallet = wallet_of(model);
                 model.server.learn(topic, answer, model.now_ms);
+                if wallet.is_some_and(|before| wallet_of(model) != Some(before)) {
+                    // What was said of it, and of what it holds, was of before.
+                    model.mark_stale(&[Topic::Addresses, Topic::Balances]);
+                }
             }
             Err(fault) => {
                 model.server.failed.insert(topic, fault.message);

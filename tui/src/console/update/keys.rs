@@ -10,12 +10,12 @@ use crate::console::model::overlay::{GUARD_MS, Overlay};
 use crate::console::model::rows::entry_at;
 use crate::console::model::server::Topic;
 use crate::console::model::setup;
-use crate::console::model::{ALONE_MS, Intent, Model, Pane};
+use crate::console::model::{ALONE_MS, FREEZE_MS, Intent, Model, Pane};
 use bursar_core::grammar::{Order, WalletOrder};
 use zeroize::Zeroizing;
 
-/// Both keys of the pair that freezes come within this.
-const FREEZE_MS: u64 = 2_000;
+/// A second key of that pair that comes later, but within this, is told that it was late.
+const FREEZE_LATE_MS: u64 = 10_000;
 /// A note that was there so long goes with the next key.
 const READ_MS: u64 = 2_000;
 
@@ -56,7 +56,10 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         Some(Deed::Suspend) => return suspend(model),
         _by_context => {}
     }
-    model.freeze_at_ms = None;
+    if let Some(at) = model.freeze_at_ms.take() {
+        // Another key came between: the hint is no longer true.
+        model.last.take_if(|note| note.at_ms == at);
+    }
     let deed = deed(context, key).filter(|deed| !model.setup.observe || deed.is_harmless());
     match context {
         Context::Panes => deed.map_or_else(Vec::new, |deed| in_panes(model, deed)),
@@ -72,12 +75,17 @@ fn freeze(model: &mut Model) -> Vec<Intent> {
     if model.setup.observe {
         return Vec::new();
     }
-    let first = model.freeze_at_ms.replace(model.now_ms);
-    if first.is_some_and(|at| model.now_ms.saturating_sub(at) <= FREEZE_MS) {
-        model.freeze_at_ms = None;
-        run_line::run(model, Order::Freeze);
-    } else {
-        model.note("^X once more freezes every agent.");
+    match model.freeze_at_ms.take().map(|at| model.now_ms.saturating_sub(at)) {
+        Some(..FREEZE_MS) => {
+            model.last = None;
+            run_line::run(model, Order::Freeze);
+        }
+        Some(..=FREEZE_LATE_MS) => {
+            model.hint_freeze(
+                "Too late: nothing is frozen. ^X once more, within two seconds, does it.",
+            );
+        }
+        _first => model.hint_freeze("^X once more freezes every agent."),
     }
     Vec::new()
 }
@@ -199,6 +207,7 @@ fn open(model: &mut Model) {
                 run_line::run(model, order);
             }
         }
+        Some(Opening::Entry(told)) => model.overlay = Some(Overlay::Told(told)),
         None => {}
     }
 }

@@ -77,9 +77,10 @@ fn lost(fault: &Fault) -> String {
 }
 
 pub(super) fn tabs(model: &Model, paint: &mut Paint<'_>, area: Rect) {
-    let held = model.waiting();
+    let (held, refused) = (model.waiting(), model.server.refused);
     let count = |pane| match pane {
         Pane::Approvals if held > 0 => format!("({held})"),
+        Pane::Activity if refused > 0 => format!("({refused} refused)"),
         _other => String::new(),
     };
     let whole = |pane: Pane| format!(" {} {}{} ", pane.number(), pane.title(), count(pane));
