@@ -9,11 +9,11 @@ see you 'about +From this amount on'
 close you
 press you a
 see you 'rows 1-[0-9]+ of'
-see you 'scroll down \(j\) first'
+see you 'scroll \(j\) to .[a-z]+., then y'
 type_ you '1.5'
 see you '1\.5 '
 press you y
-see you 'Scroll down to see all of it first'
+see you 'not yet: scroll \(j\) to '
 never you 'approved and signed'
 signed 0
 said 'what was not on the screen is not approved'

@@ -58,6 +58,8 @@ pub(crate) enum Deed {
     Previous,
     Pane(usize),
     Open,
+    /// Opens a card too; nothing is denied unseen.
+    OpenToDeny,
     Zoom,
     Sort,
     Refresh,
@@ -147,8 +149,9 @@ macro_rules! bind {
 }
 
 pub(crate) const KEYS: &[Binding] = &[
-    bind!(Panes [ENTER, ch('a', "a"), ch('d', "d")], Deed::Open, "open",
+    bind!(Panes [ENTER, ch('a', "a")], Deed::Open, "open",
         "Open the selected row: a request's card, where it is approved or denied"),
+    bind!(Panes[ch('d', "d")], Deed::OpenToDeny, "", "The same, to deny it: on the card n does"),
     bind!(Panes [TAB, ch('l', "l"), key(KeyCode::Right, "right")], Deed::Next, "pane", "Next pane"),
     bind!(Panes [BACK_TAB, ch('h', "h"), key(KeyCode::Left, "left")], Deed::Previous, "", "Previous pane"),
     bind!(Panes[ch('1', "1")], Deed::Pane(1), "", "Approvals"),
@@ -197,6 +200,12 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Panes [ch('q', "q"), ctrl('c', "^C")], Deed::Quit, "leave", "Leave the console"),
     bind!(Card[ch('y', "y")], Deed::Yes, "approve", "Approve what the card says; Enter never does"),
     bind!(Card[ch('n', "n")], Deed::No, "deny", "Deny it"),
+    bind!(
+        Card[ch('u', "u")],
+        Deed::Unlock,
+        "open the wallet",
+        "Open the wallet, where it is locked, and come back"
+    ),
     bind!(Card [DOWN, ch('j', "j")], Deed::Down, "scroll", "One row down, where not all of it fits"),
     bind!(Card [UP, ch('k', "k")], Deed::Up, "", "One row up"),
     bind!(Card [PAGE_DOWN, ch(' ', "space")], Deed::PageDown, "", "One page down"),

@@ -147,6 +147,8 @@ pub(crate) struct Model {
     /// The selected row of each pane, by what it is and not by where.
     pub(crate) selected: BTreeMap<Pane, String>,
     pub(crate) overlay: Option<Overlay>,
+    /// The request whose card comes back once the wallet was opened for it.
+    pub(crate) under: Option<String>,
     /// Answers to read that came while something else lay over the panes.
     pub(crate) unread: VecDeque<Told>,
     /// Questions of running commands that wait for the same.
@@ -211,6 +213,7 @@ impl Model {
             zoomed: false,
             selected: BTreeMap::new(),
             overlay: None,
+            under: None,
             unread: VecDeque::new(),
             prompts: VecDeque::new(),
             refused_before: BTreeMap::new(),
@@ -257,7 +260,7 @@ impl Model {
     /// Whether the engine would take an approval of the open card, as far as it says.
     pub(crate) fn may_approve(&self) -> bool {
         match &self.overlay {
-            Some(Overlay::Card(view)) => view.card.obstacle.is_none(),
+            Some(Overlay::Card(view)) => view.card.obstacle.is_none() && !self.server.is_locked(),
             _other => true,
         }
     }

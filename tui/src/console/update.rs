@@ -14,7 +14,7 @@ use bursar_core::settings::Notices;
 use bursar_core::wire::Asking;
 use crossterm::event::KeyEvent;
 
-use super::model::overlay::Overlay;
+use super::model::overlay::{CardView, Overlay};
 use super::model::rows::short;
 use super::model::server::Topic;
 use super::model::{Connection, Intent, Model, Pane, Purpose, clamped};
@@ -130,9 +130,21 @@ fn unpile(model: &mut Model) {
                 question.guard(now_ms);
                 Some(Overlay::Ask(question))
             }
-            None => model.unread.pop_front().map(Overlay::Told),
+            None => match model.unread.pop_front() {
+                Some(told) => Some(Overlay::Told(told)),
+                None => card_again(model).map(|card| Overlay::Card(Box::new(card))),
+            },
         };
     }
+}
+
+/// The card that was left to open the wallet, once that has ended.
+fn card_again(model: &mut Model) -> Option<CardView> {
+    if model.is_under_way(&Purpose::Line { order: "wallet.open" }) {
+        return None;
+    }
+    let id = model.under.take()?;
+    CardView::of(model.server.waiting(&id)?, model.now_ms)
 }
 
 /// Keeps an open card at what is true now.

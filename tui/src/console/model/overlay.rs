@@ -48,6 +48,10 @@ pub(crate) struct CardView {
     pub(crate) sent: bool,
     /// Why the last decision came to nothing.
     pub(crate) fault: Option<String>,
+    /// Why the last key did nothing.
+    pub(crate) hint: Option<Hint>,
+    /// It was opened with the key of a denial.
+    pub(crate) to_deny: bool,
     /// What is shown changed while it was open.
     pub(crate) changed: bool,
     /// Rows above the first one in sight, where not all of them fit.
@@ -56,6 +60,27 @@ pub(crate) struct CardView {
     seen: BTreeSet<RowKey>,
     /// How wide they were broken: another width makes other rows.
     seen_width: usize,
+}
+
+/// Why a key did nothing on a card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hint {
+    /// Another key, or two at once.
+    OnlyY,
+    OnlyDigits,
+    Pasted,
+    /// Not all that matters was on the screen.
+    Unseen,
+}
+
+impl Hint {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Hint::OnlyY | Hint::Unseen => "only y, alone, approves",
+            Hint::OnlyDigits => "only digits here, then y, alone",
+            Hint::Pasted => "pasted text is not taken here: type it",
+        }
+    }
 }
 
 /// A row of a card: which of its lines, and which piece of it where it had to be broken.
@@ -71,6 +96,8 @@ impl CardView {
             typed: String::new(),
             sent: false,
             fault: None,
+            hint: None,
+            to_deny: false,
             changed: false,
             scroll: 0,
             seen: BTreeSet::new(),
@@ -112,6 +139,7 @@ impl CardView {
         if !same {
             self.changed = true;
             self.fault = None;
+            self.hint = None;
             self.armed_at_ms = now_ms.saturating_add(GUARD_MS);
         }
     }

@@ -128,6 +128,62 @@ fn what_the_engine_would_refuse_is_not_sent() {
     stage.keys("n");
     stage.wait(ALONE_MS);
     assert!(stage.took("deny").is_some());
+
+    // Its reason comes before that it was not read to its end.
+    let mut stage = Stage::full((60, 16));
+    stage.keys("jja");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    stage.wait(ALONE_MS);
+    let screen = stage.screen();
+    assert!(screen.contains("Not approved: Exceeds per-request") && !screen.contains("scroll ("));
+}
+
+/// A key that does nothing says why.
+#[test]
+fn keys_that_decide_nothing_are_answered() {
+    for (keys, said) in
+        [("a", "only y, alone, approves"), ("ja", "only digits here, then y, alone")]
+    {
+        for code in [KeyCode::Enter, KeyCode::Char('Y'), KeyCode::Char('x'), KeyCode::F(1)] {
+            let mut stage = Stage::full(SIZE);
+            stage.keys(keys);
+            stage.wait(GUARD_MS);
+            stage.press(code);
+            assert!(stage.screen().contains(said), "{code:?}: {}", stage.screen());
+            stage.wait(GUARD_MS);
+            stage.keys("n");
+            assert!(!stage.screen().contains(said), "{code:?}: {}", stage.screen());
+        }
+        let mut stage = Stage::full(SIZE);
+        stage.keys(keys);
+        stage.wait(GUARD_MS);
+        stage.take(Message::Paste("1.5".into()));
+        assert!(stage.screen().contains("pasted text is not taken here: type it"));
+        assert!(!stage.screen().contains("[1.5"), "{}", stage.screen());
+    }
+    let mut stage = Stage::full(SIZE);
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    stage.keys("yy");
+    assert!(stage.screen().contains("only y, alone, approves"), "{}", stage.screen());
+}
+
+#[test]
+fn the_key_of_a_denial_denies_on_the_card_and_not_before() {
+    for (size, said) in [(SIZE, "n denies it   y approve"), ((60, 16), "n denies it   esc not now")]
+    {
+        let mut stage = Stage::full(size);
+        stage.keys("jd");
+        stage.wait(GUARD_MS);
+        assert!(stage.screen().contains(said), "{}", stage.screen());
+        stage.keys("d");
+        stage.wait(GUARD_MS);
+        assert!(stage.took("deny").is_none());
+        stage.keys("n");
+        stage.wait(ALONE_MS);
+        assert!(stage.took("deny").is_some());
+    }
 }
 
 #[test]

@@ -45,18 +45,18 @@ fn a_long_card_is_approved_once_all_that_matters_was_on_the_screen() {
     assert!(stage.screen().contains("rows 1-9 of"), "{}", stage.screen());
     assert!(!stage.screen().contains("y approve"), "{}", stage.screen());
     assert!(!yes_is_sent(&mut stage));
-    assert!(stage.screen().contains("Scroll down to see all of it first."));
+    assert!(stage.screen().contains("not yet: scroll (j) to `today`"), "{}", stage.screen());
     // Its end alone is not all of it.
     stage.press(KeyCode::End);
     assert!(stage.screen().contains("0000000"), "{}", stage.screen());
     assert!(!yes_is_sent(&mut stage));
-    assert!(stage.screen().contains("Scroll up to see all of it first."));
+    assert!(stage.screen().contains("not yet: scroll (k) to `leaves`"), "{}", stage.screen());
     stage.press(KeyCode::Home);
     for _ in 0..5 {
         stage.press(KeyCode::PageDown);
     }
     stage.wait(GUARD_MS);
-    assert!(!stage.screen().contains("Scroll down"), "{}", stage.screen());
+    assert!(!stage.screen().contains("scroll ("), "{}", stage.screen());
     assert!(stage.screen().contains("y approve"), "{}", stage.screen());
     assert!(yes_is_sent(&mut stage));
 }
@@ -142,4 +142,27 @@ fn what_can_only_be_read_scrolls_too() {
     stage.press(KeyCode::End);
     assert!(stage.screen().contains("any more: expired"), "{}", stage.screen());
     assert!(matches!(&stage.model.overlay, Some(Overlay::Card(view)) if view.scroll > 0));
+}
+
+/// What is said in answer to a key takes the place of the keys: the rows of the card stay where they are.
+#[test]
+fn no_answer_to_a_key_pushes_rows_of_the_card_away() {
+    let mut stage = Stage::full(SMALL);
+    stage.keys("ja");
+    stage.wait(GUARD_MS);
+    let rows = |stage: &Stage| stage.screen().lines().take(10).collect::<Vec<_>>().join("\n");
+    let before = rows(&stage);
+    assert!(stage.screen().contains("scroll (j) to `today`, then y"), "{}", stage.screen());
+    stage.keys("y");
+    stage.wait(ALONE_MS);
+    assert!(stage.screen().contains("not yet: scroll (j) to `today`"), "{}", stage.screen());
+    assert_eq!(rows(&stage), before);
+    stage.wait(GUARD_MS);
+    stage.press(KeyCode::Enter);
+    assert!(stage.screen().contains("only digits here"), "{}", stage.screen());
+    assert_eq!(rows(&stage), before);
+    // What comes after that row need not be seen.
+    stage.press(KeyCode::PageDown);
+    stage.wait(GUARD_MS);
+    assert!(!stage.screen().contains("scroll ("), "{}", stage.screen());
 }

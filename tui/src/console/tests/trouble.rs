@@ -258,6 +258,43 @@ fn where_the_wallet_is_locked_nothing_is_approved() {
 }
 
 #[test]
+fn a_locked_wallet_is_opened_from_the_card_that_needs_it() {
+    for size in [(60, 16), (120, 40)] {
+        let mut stage = Stage::full(size);
+        stage.keys("a");
+        stage.wait(GUARD_MS);
+        assert!(!stage.screen().contains("u open"), "{}", stage.screen());
+        stage.keys("u");
+        assert!(stage.took("wallet.open").is_none(), "it is open");
+        stage.model.server.status.as_mut().unwrap().wallet.locked = true;
+        stage.press(KeyCode::Down);
+        stage.wait(GUARD_MS);
+        let screen = stage.screen();
+        assert!(
+            screen.contains("the wallet is locked: u opens it") && !screen.contains("y approve")
+        );
+        stage.keys("u");
+        let (id, _) = stage.took("wallet.open").unwrap();
+        let what = bursar_core::wire::SecretPrompt::Password;
+        let prompt = bursar_core::wire::Prompt::Secret { what };
+        stage.frame(ToClient::Prompt { id, prompt });
+        stage.keys("n y");
+        stage.press(KeyCode::Enter);
+        stage.model.server.status.as_mut().unwrap().wallet.locked = false;
+        let wallet = crate::oneshot::tests::fixtures::wallet();
+        stage.answer(id, Ok(Answer::Wallet(wallet)));
+        // The card is back, and as guarded as any that was just opened.
+        assert!(stage.screen().contains("Request 0123ab01"), "{}", stage.screen());
+        stage.keys("y");
+        stage.wait(ALONE_MS);
+        assert!(stage.took("approve").is_none() && stage.took("deny").is_none());
+        stage.press(KeyCode::Esc);
+        stage.wait(1);
+        assert!(!stage.screen().contains("Request 0123ab01"), "once");
+    }
+}
+
+#[test]
 fn an_engine_is_not_put_to_sleep_by_its_console() {
     let owner = crate::console::model::Setup { owner: true, ..Default::default() };
     for (setup, sleeps) in [(owner, false), (Default::default(), true)] {

@@ -3,19 +3,16 @@
 //! what was on the screen, every row of it that matters.
 
 use bursar_core::grammar::Order;
-use bursar_core::grammar::{Approve, Deny};
+use bursar_core::grammar::{Approve, Deny, WalletOrder};
 use bursar_core::money::Usd;
 use bursar_core::wire::Asking;
 use crossterm::event::{KeyCode, KeyEvent};
 
+use super::run_line;
 use crate::console::keymap::Deed;
-use crate::console::model::overlay::{CardView, GUARD_MS, Overlay};
+use crate::console::model::overlay::{CardView, GUARD_MS, Hint, Overlay};
 use crate::console::model::{Intent, Model, Purpose};
-use crate::console::view::{self, Unseen};
-
-/// What to do where not all of a card was on the screen yet.
-const SCROLL_DOWN: &str = "Scroll down to see all of it first.";
-const SCROLL_UP: &str = "Scroll up to see all of it first.";
+use crate::console::view;
 
 /// Notes which rows of the open card are on the screen.
 pub(super) fn see(model: &mut Model) {
@@ -27,7 +24,21 @@ pub(super) fn see(model: &mut Model) {
     if let Some(Overlay::Card(view)) = &mut model.overlay
         && is_done
     {
-        view.fault.take_if(|fault| matches!(fault.as_str(), SCROLL_DOWN | SCROLL_UP));
+        view.hint.take_if(|hint| *hint == Hint::Unseen);
+    }
+}
+
+/// What was pasted decides nothing, and is no amount.
+pub(super) fn pasted(model: &mut Model) {
+    if let Some(Overlay::Card(view)) = &mut model.overlay {
+        view.hint = Some(Hint::Pasted);
+    }
+}
+
+/// Two keys at once are no hand.
+pub(super) fn not_alone(model: &mut Model) {
+    if let Some(Overlay::Card(view)) = &mut model.overlay {
+        view.hint = Some(Hint::OnlyY);
     }
 }
 
@@ -48,6 +59,7 @@ fn scroll(model: &mut Model, deed: Deed) -> bool {
     }
     .min(sight.last);
     view.guard(now_ms);
+    view.hint = None;
     true
 }
 
@@ -55,6 +67,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> 
     let now_ms = model.now_ms;
     let too_small = model.is_too_small();
     let may_decide = model.may_decide();
+    let locked = model.server.is_locked();
     if deed == Some(Deed::Close) {
         model.overlay = None;
         return Vec::new();
@@ -63,14 +76,24 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> 
         return Vec::new();
     }
     let Some(Overlay::Card(view)) = &mut model.overlay else { return Vec::new() };
+    let stray = match deed {
+        Some(Deed::Yes | Deed::No) => None,
+        Some(Deed::Unlock) if locked => None,
+        _other if is_digit(key.code) && view.card.type_amount => None,
+        _other if view.card.type_amount && view.card.obstacle.is_none() => Some(Hint::OnlyDigits),
+        _other => Some(Hint::OnlyY),
+    };
     if now_ms < view.deniable_at_ms || too_small {
         view.guard(now_ms);
+        view.hint = stray.or(view.hint);
         return Vec::new();
     }
     if !may_decide {
         return Vec::new();
     }
+    view.hint = stray;
     match (deed, key.code) {
+        (Some(Deed::Unlock), _) if locked => return unlock(model),
         (Some(Deed::Yes), _) if now_ms < view.armed_at_ms => {
             view.armed_at_ms = now_ms.saturating_add(GUARD_MS)
         }
@@ -84,6 +107,19 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> 
         // Somebody types, or pastes, at something else.
         _other => view.guard(now_ms),
     }
+    Vec::new()
+}
+
+fn is_digit(code: KeyCode) -> bool {
+    matches!(code, KeyCode::Char('0'..='9' | '.') | KeyCode::Backspace)
+}
+
+/// Asks for the password, and comes back to this card.
+fn unlock(model: &mut Model) -> Vec<Intent> {
+    if let Some(Overlay::Card(view)) = model.overlay.take() {
+        model.under = Some(view.id.clone());
+    }
+    run_line::run(model, Order::Wallet(WalletOrder::Open));
     Vec::new()
 }
 
@@ -108,15 +144,22 @@ pub(super) fn decide(model: &mut Model, deed: Deed) {
 
 fn approve(model: &mut Model) {
     let locked = model.server.is_locked();
-    let unseen = view::card_unseen(model);
+    let unseen = view::card_unseen(model).is_some();
     let Some(Overlay::Card(view)) = &mut model.overlay else { return };
-    let allowed = match (locked, unseen) {
-        (true, _) => Err("The wallet is locked: esc, then u opens it.".to_owned()),
-        (_, Some(Unseen::Below)) => Err(SCROLL_DOWN.to_owned()),
-        (_, Some(Unseen::Above)) => Err(SCROLL_UP.to_owned()),
-        (false, None) => may_be_approved(view),
-    };
-    if let Err(why) = allowed {
+    // What nothing here can mend comes first.
+    if let Some(obstacle) = &view.card.obstacle {
+        view.fault = Some(format!("Not approved: {obstacle}"));
+        return;
+    }
+    if locked {
+        view.fault = Some("The wallet is locked: u opens it.".to_owned());
+        return;
+    }
+    if unseen {
+        view.hint = Some(Hint::Unseen);
+        return;
+    }
+    if let Err(why) = is_typed(view) {
         view.fault = Some(why);
         return;
     }
@@ -132,11 +175,8 @@ fn approve(model: &mut Model) {
     model.call(Purpose::Decide { id, approve: true }, order, Asking::Agreed);
 }
 
-/// What the engine would refuse is not even sent; it judges all the same.
-fn may_be_approved(view: &CardView) -> Result<(), String> {
-    if let Some(obstacle) = &view.card.obstacle {
-        return Err(format!("Not approved: {obstacle}"));
-    }
+/// The amount, where it must be typed; the engine compares it too.
+fn is_typed(view: &CardView) -> Result<(), String> {
     if !view.card.type_amount {
         return Ok(());
     }

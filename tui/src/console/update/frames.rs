@@ -154,6 +154,10 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
             if order == "wallet.passwd" && reply.result.is_ok() {
                 return model.note("The password has been changed.");
             }
+            if model.under.is_some() && reply.result.is_ok() && order == "wallet.open" {
+                // Back to the card that waits below.
+                return model.note("The wallet is open.");
+            }
             let mut told = Told::new(order.replace('.', " "), text);
             told.copies = !is_phrase;
             told.words = words;

@@ -41,6 +41,7 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
     if model.resting.take().is_some() {
         // Two keys at once are no hand: neither counts. To stop is never too early, whatever came before.
         guard(model);
+        card::not_alone(model);
         if !stops {
             return Vec::new();
         }
@@ -144,6 +145,12 @@ fn in_panes(model: &mut Model, deed: Deed) -> Vec<Intent> {
             }
         }
         Deed::Open => open(model),
+        Deed::OpenToDeny => {
+            open(model);
+            if let Some(Overlay::Card(view)) = &mut model.overlay {
+                view.to_deny = true;
+            }
+        }
         Deed::Zoom => model.zoomed = !model.zoomed,
         Deed::Sort => {
             model.server.queue.sort_by_key(|waiting| waiting.deadline_ms);
@@ -197,6 +204,7 @@ fn turn(model: &mut Model, by: usize) {
 
 /// Shows all there is to know of the selected row.
 fn open(model: &mut Model) {
+    model.under = None;
     match model.opening() {
         Some(Opening::Card(card)) => {
             model.select(model.focus, model.selected_row(model.focus));

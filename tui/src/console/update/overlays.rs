@@ -30,7 +30,13 @@ pub(super) fn yes_or_no(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
                 question.sent = true;
                 return vec![Intent::Send(ToEngine::Answer { id, yes: false })];
             }
-            _other => question.guard(now_ms),
+            other => {
+                question.guard(now_ms);
+                // A yes that came too early is answered by what stands there.
+                if other.is_none() {
+                    question.fault = Some("Only y, alone, agrees; n does not.".to_owned());
+                }
+            }
         },
         _other => {}
     }
@@ -211,7 +217,15 @@ pub(super) fn pasted(model: &mut Model, text: &str) -> Vec<Intent> {
             text.chars().for_each(|ch| question.field.push(ch));
         }
         (None, Some(line)) => text.chars().for_each(|ch| line.insert(ch)),
-        _nowhere => super::keys::guard(model),
+        _nowhere => {
+            super::keys::guard(model);
+            super::card::pasted(model);
+            if let Some(Overlay::Ask(question)) = &mut model.overlay
+                && !question.sent
+            {
+                question.fault = Some("Pasted text is not taken here: type it.".to_owned());
+            }
+        }
     }
     Vec::new()
 }

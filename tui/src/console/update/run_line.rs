@@ -112,6 +112,7 @@ fn open_card(model: &mut Model, prefix: &str) {
             _several => format!("Several requests begin with {prefix}: write more of it."),
         });
     };
+    model.under = None;
     model.focus = Pane::Approvals;
     model.select(Pane::Approvals, *place);
     let card = model.server.queue.get(*place);

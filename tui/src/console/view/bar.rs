@@ -64,6 +64,7 @@ fn does_something(model: &Model, here: Context, deed: Deed) -> bool {
         (Context::Panes, Deed::Open) => is_up(model) && model.opening().is_some(),
         (Context::Panes, Deed::Command) => is_up(model),
         (Context::Card, Deed::Yes) => model.may_approve() && super::card_unseen(model).is_none(),
+        (Context::Card, Deed::Unlock) => model.server.is_locked(),
         (Context::Card | Context::Reading | Context::Words, Deed::Down) => {
             super::last_scroll(model) > 0
         }

@@ -7,7 +7,7 @@ use bursar_core::text::countdown;
 use ratatui::layout::Rect;
 
 use super::paint::{Paint, wrapped};
-use crate::console::model::overlay::{CardView, RowKey};
+use crate::console::model::overlay::{CardView, Hint, RowKey};
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
 
@@ -32,10 +32,19 @@ pub(crate) struct Sight {
 }
 
 /// Where the next row is that a decision needs and that was not on the screen yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unseen {
-    Above,
-    Below,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unseen {
+    pub(crate) above: bool,
+    /// The name of the last row that is still to be seen in that direction.
+    pub(crate) to: String,
+}
+
+impl Unseen {
+    /// How to get there.
+    fn way(&self) -> String {
+        let key = if self.above { "k" } else { "j" };
+        format!("scroll ({key}) to `{}`", self.to)
+    }
 }
 
 struct Row {
@@ -84,7 +93,7 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
         lines.iter().flat_map(broken).collect()
     };
     let unseen = unseen(view, width, &rows);
-    let mut state = fits(&state(model, view, closed, unseen));
+    let mut state = fits(&state(model, view, closed, unseen.as_ref()));
     let room = usize::from(body.height.saturating_sub(2));
     if rows.len().saturating_add(state.len()) < room {
         // The two are set apart where there is room to.
@@ -99,10 +108,15 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
 
 fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<Unseen> {
     // Where not all of them fit they stand in the order of their ranks.
-    let missing = |row: &&Row| row.matters() && !view.has_seen(width, &row.key);
-    let next = rows.iter().filter(missing).min_by_key(|row| row.rank)?;
+    let missing = || rows.iter().filter(|row| row.matters() && !view.has_seen(width, &row.key));
+    let next = missing().min_by_key(|row| (row.rank, row.key))?;
     let before = rows.iter().filter(|row| (row.rank, row.key) < (next.rank, next.key)).count();
-    Some(if before < view.scroll { Unseen::Above } else { Unseen::Below })
+    let above = before < view.scroll;
+    let to = if above { next } else { missing().max_by_key(|row| (row.rank, row.key))? };
+    // A row that was broken has its name in its first piece.
+    let (line, _piece) = to.key;
+    let named = rows.iter().find(|row| row.key == (line, 0)).unwrap_or(to);
+    Some(Unseen { above, to: name_of(&named.text).to_owned() })
 }
 
 fn card_rows(view: &CardView, width: usize, is_over: bool) -> Vec<Row> {
@@ -218,7 +232,7 @@ fn state(
     model: &Model,
     view: &CardView,
     closed: Option<&str>,
-    unseen: Option<Unseen>,
+    unseen: Option<&Unseen>,
 ) -> Vec<(String, Role)> {
     let mut lines = Vec::new();
     if let Some(over) = closed {
@@ -251,21 +265,39 @@ fn state(
         "no engine is connected: nothing can be decided   esc closes".to_owned()
     } else if view.sent {
         "sent, waiting for the engine …".to_owned()
+    } else if let Some(hint) = view.hint {
+        // In the place of the keys: another row would push the card away.
+        let why = match (hint, unseen) {
+            (Hint::Unseen, Some(unseen)) => format!("not yet: {}", unseen.way()),
+            (other, _seen) => other.text().to_owned(),
+        };
+        lines.push((format!("{why}   n deny"), Role::Alarm));
+        return lines;
     } else if model.now_ms < view.armed_at_ms {
         "y and n count in a moment   esc not now".to_owned()
     } else if view.card.obstacle.is_some() {
         "n deny   esc not now   (it cannot be approved)".to_owned()
-    } else if unseen == Some(Unseen::Below) {
-        "scroll down (j) first, then y   n deny   esc not now".to_owned()
-    } else if unseen == Some(Unseen::Above) {
-        "scroll up (k) first, then y   n deny   esc not now".to_owned()
-    } else if view.card.type_amount {
-        "then y (not Enter) approves   n deny   esc not now".to_owned()
+    } else if model.server.is_locked() {
+        "the wallet is locked: u opens it   n deny   esc not now".to_owned()
     } else {
-        "y approve   n deny   esc not now   (Enter does nothing)".to_owned()
+        deciding(view, unseen)
     };
     lines.push((keys, Role::Strong));
     lines
+}
+
+/// The keys of a card that can be decided.
+fn deciding(view: &CardView, unseen: Option<&Unseen>) -> String {
+    let way = unseen.map(Unseen::way);
+    match (way, view.to_deny) {
+        (Some(way), true) => format!("n denies it   esc not now   (y: {way})"),
+        (Some(way), false) => format!("{way}, then y   n deny   esc not now"),
+        (None, true) => "n denies it   y approve   esc not now".to_owned(),
+        (None, false) if view.card.type_amount => {
+            "then y (not Enter) approves   n deny   esc not now".to_owned()
+        }
+        (None, false) => "y approve   n deny   esc not now   (Enter does nothing)".to_owned(),
+    }
 }
 
 /// Minutes and seconds until the end; the second in which it ends is still shown as one.
