@@ -6,6 +6,7 @@ mod first_run;
 mod hostile;
 mod life;
 mod looks;
+mod news;
 mod scrolling;
 mod standing;
 mod trouble;

@@ -57,6 +57,7 @@ pub(crate) fn update(model: &mut Model, message: Message, now_ms: u64) -> Vec<In
     model.settle();
     follow(model);
     card::see(model);
+    overlays::see(model);
     page(model);
     intents.extend(ring(model));
     intents.extend(model.pump());

@@ -20,6 +20,7 @@ use super::model::setup::is_open;
 use super::model::{Connection, LEAST, Model, Pane};
 use areas::Areas;
 pub(crate) use card::{Sight, Unseen};
+pub(crate) use overlays::TextSight;
 use paint::Paint;
 
 /// Draws on an empty buffer; answers where the cursor stands, if anywhere.
@@ -67,6 +68,23 @@ pub(crate) fn last_scroll(model: &Model) -> usize {
 pub(crate) fn card_sight(model: &Model) -> Option<Sight> {
     let Some(Overlay::Card(view)) = &model.overlay else { return None };
     (!model.is_too_small()).then(|| card::sight(model, view, body(model)))
+}
+
+/// What of the text that is open is on the screen.
+pub(crate) fn told_sight(model: &Model) -> Option<TextSight> {
+    let Some(Overlay::Told(told)) = &model.overlay else { return None };
+    Some(match model.is_too_small() {
+        true => overlays::plain_sight(told, Rect::new(0, 0, model.size.0, model.size.1)),
+        false => overlays::sight(told, body(model)),
+    })
+}
+
+/// Whether all the words of the seed that is open were on the screen; true where none are.
+pub(crate) fn has_seen_words(model: &Model) -> bool {
+    let (Some(sight), Some(Overlay::Told(told))) = (told_sight(model), &model.overlay) else {
+        return true;
+    };
+    told.has_seen(sight.words, sight.width)
 }
 
 /// Where what a decision needs of the open card is, as long as not all of it was on the screen since it last

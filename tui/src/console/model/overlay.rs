@@ -264,13 +264,40 @@ pub(crate) struct Told {
     pub(crate) failed: bool,
     /// A seed's words are never copied: every program may read a clipboard.
     pub(crate) copies: bool,
-    /// Of a new seed: they are asked for.
+    /// Of a seed, shown before the text.
     pub(crate) words: Option<Words>,
+    /// Those are asked for, once all of them were on the screen.
+    pub(crate) asks: bool,
+    /// The rows from the top that were on the screen without a gap, and the columns that they were broken for.
+    seen: (usize, usize),
 }
 
 impl Told {
     pub(crate) fn new(title: impl Into<String>, text: Zeroizing<String>) -> Self {
-        Self { title: title.into(), text, scroll: 0, failed: false, copies: true, words: None }
+        Self {
+            title: title.into(),
+            text,
+            scroll: 0,
+            failed: false,
+            copies: true,
+            words: None,
+            asks: false,
+            seen: (0, 0),
+        }
+    }
+
+    /// Notes that `shown` rows are on the screen, broken for `width` columns.
+    pub(crate) fn see(&mut self, scroll: usize, shown: usize, width: usize) {
+        if self.seen.1 != width {
+            self.seen = (0, width);
+        }
+        if scroll <= self.seen.0 {
+            self.seen.0 = self.seen.0.max(scroll.saturating_add(shown));
+        }
+    }
+
+    pub(crate) fn has_seen(&self, rows: usize, width: usize) -> bool {
+        self.seen.1 == width && self.seen.0 >= rows
     }
 }
 

@@ -6,6 +6,10 @@ use super::overlay::Field;
 
 /// Words that are asked for.
 const ASKED: usize = 3;
+/// Words in a row at most; the cells of one with its number, none has more than eight letters; and between two.
+const COLUMNS: usize = 4;
+const CELL: usize = 12;
+const GAP: usize = 3;
 
 #[derive(Debug)]
 pub(crate) struct WordCheck {
@@ -32,6 +36,20 @@ impl Words {
         let text = std::str::from_utf8(phrase).ok()?;
         let words = Self(Zeroizing::new(text.to_owned()));
         (words.count() >= ASKED).then_some(words)
+    }
+
+    /// All of them with their numbers, in the order in which they are written down, in as many columns as there
+    /// is room for.
+    pub(crate) fn rows(&self, room: usize) -> Vec<String> {
+        let columns = (room.saturating_add(GAP) / CELL.saturating_add(GAP)).clamp(1, COLUMNS);
+        let words: Vec<&str> = self.0.split_whitespace().collect();
+        let line = |(line, words): (usize, &[&str])| {
+            let first = line.saturating_mul(columns).saturating_add(1);
+            let cells =
+                (first..).zip(words).map(|(number, word)| format!("{number:>2}  {word:<8}"));
+            cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
+        };
+        words.chunks(columns).enumerate().map(line).collect()
     }
 
     fn count(&self) -> usize {

@@ -262,58 +262,6 @@ fn an_observer_and_a_blind_screen_decide_nothing() {
     }
 }
 
-#[test]
-fn two_keys_freeze_from_anywhere_and_one_does_not() {
-    let mut stage = Stage::full(SIZE);
-    stage.keys("a");
-    stage.control('x');
-    stage.wait(2_001);
-    stage.control('x');
-    assert!(stage.took("freeze").is_none());
-    assert!(stage.screen().contains("Too late: nothing is frozen."), "{}", stage.screen());
-    stage.control('x');
-    assert!(stage.took("freeze").is_some());
-}
-
-/// What is said of the second key is said only while it is true, also without an engine.
-#[test]
-fn the_hint_of_the_pair_that_freezes_goes_with_its_time_or_with_another_key() {
-    const HINT: &str = "^X once more";
-    for gone in [false, true] {
-        let mut stage = Stage::full(SIZE);
-        if gone {
-            stage.take(Message::Lost(Fault::new(Code::EngineDown)));
-        }
-        stage.control('x');
-        assert!(stage.screen().contains(HINT));
-        let end = stage.now_ms + 2_000;
-        assert!(stage.model.wake_ms().is_some_and(|wake| wake <= end));
-        stage.wait(1_999);
-        assert!(stage.screen().contains(HINT));
-        stage.wait(1);
-        assert!(!stage.screen().contains(HINT), "{}", stage.screen());
-        stage.control('x');
-        stage.keys("j");
-        assert!(!stage.screen().contains("Too late"), "{}", stage.screen());
-        // A pair is two keys of which none is another one.
-        stage.control('x');
-        assert!(stage.screen().contains(HINT) && stage.took("freeze").is_none());
-    }
-}
-
-/// A hand that has just said yes, and sees that it should not have.
-#[test]
-fn freezing_is_never_too_early() {
-    let mut stage = Stage::full(SIZE);
-    stage.keys("a");
-    stage.wait(GUARD_MS);
-    stage.keys("y");
-    stage.control('x');
-    stage.control('x');
-    assert!(stage.took("freeze").is_some());
-    assert!(approved(&mut stage).is_none(), "the yes did not come alone");
-}
-
 /// What a hand may do: a key, and the pause before it.
 fn strokes() -> impl Strategy<Value = Vec<(u64, KeyCode)>> {
     let keys = "aydnjkgGsruq:+?1256 .x";

@@ -102,6 +102,22 @@ fn the_steps_end_with_the_first_request() {
     assert!(!stage.screen().contains("First steps"));
 }
 
+/// Whoever sees some of the steps sees that there are more.
+#[test]
+fn steps_that_have_no_room_are_counted() {
+    for done in 0..8 {
+        let stage = after(done, (60, 16));
+        let screen = stage.screen();
+        let steps = crate::console::model::setup::steps(&stage.model);
+        let last = steps.iter().rposition(|step| screen.contains(&format!("] {}", step.title)));
+        let more = steps.len() - 1 - last.unwrap();
+        assert_eq!(screen.contains(&format!("{more} more step")), more > 0, "{done}: {screen}");
+        let next = steps.iter().find(|step| !step.done).unwrap();
+        assert!(screen.contains(&format!("[>] {}", next.title)), "{screen}");
+        assert!(screen.contains("engine: inside"), "{screen}");
+    }
+}
+
 /// A new seed's words on the screen.
 fn shown(size: (u16, u16)) -> Stage {
     let mut stage = after(1, size);
@@ -137,9 +153,6 @@ fn words_of_a_new_seed_are_asked_for_and_leave_the_screen() {
         looks("seed_check_wrong", &stage);
         // Back to the words, and on.
         stage.press(KeyCode::Esc);
-        for _page in 0..3 {
-            stage.press(KeyCode::PageDown);
-        }
         assert!(stage.screen().contains("sausage"), "{}", stage.screen());
         stage.press(KeyCode::Enter);
         let words: Vec<&str> = fixtures::PHRASE.split(' ').collect();
@@ -153,6 +166,31 @@ fn words_of_a_new_seed_are_asked_for_and_leave_the_screen() {
         assert!(asked.is_sorted() && asked[0] != asked[1] && asked[1] != asked[2], "{asked:?}");
         assert!(stage.screen().contains("Checked"));
         assert!(!format!("{:?}", stage.model).contains("sausage"));
+    }
+}
+
+/// Each word stands beside its number, and all of them are on the smallest screen at once.
+#[test]
+fn all_words_are_on_the_screen_before_they_are_asked_for() {
+    let mut stage = shown((60, 16));
+    let screen = stage.screen();
+    for (number, word) in (1..).zip(fixtures::PHRASE.split(' ')) {
+        assert!(screen.contains(&format!("{number:>2}  {word}")), "{screen}");
+    }
+    stage.press(KeyCode::Enter);
+    assert!(matches!(stage.model.overlay, Some(Overlay::Words(..))));
+
+    // Where there is no room for them, they are scrolled through; their end alone is not all of them.
+    for keys in [&[][..], &[KeyCode::End]] {
+        let mut stage = shown((20, 5));
+        keys.iter().for_each(|key| stage.press(*key));
+        stage.press(KeyCode::Enter);
+        assert!(matches!(stage.model.overlay, Some(Overlay::Told(_))));
+        assert!(stage.model.last.as_ref().unwrap().text.contains("not all of the words"));
+        stage.press(KeyCode::Home);
+        (0..20).for_each(|_row| stage.press(KeyCode::Down));
+        stage.press(KeyCode::Enter);
+        assert!(matches!(stage.model.overlay, Some(Overlay::Words(..))));
     }
 }
 

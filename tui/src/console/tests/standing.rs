@@ -93,128 +93,6 @@ fn opening_is_offered_where_there_is_something_to_open() {
 }
 
 #[test]
-fn every_entry_of_the_journal_is_opened_whole() {
-    for size in [(60, 16), (120, 40)] {
-        let mut stage = Stage::full(size);
-        let mut entries = feed(42, 2);
-        entries.reverse();
-        entries[0].detail = Some("a reason that is long ".repeat(20) + "and ends");
-        entries[1].request = None;
-        entries[1].changes = vec![bursar_core::change::Change {
-            field: "payments.daily".into(),
-            name: "max a day".into(),
-            from: "10.00".into(),
-            to: "100.00".into(),
-            unit: "USD".into(),
-            loosens: true,
-        }];
-        stage.model.server.happened(entries, stage.now_ms);
-        stage.keys("5");
-        assert!(bar(&stage).contains("enter open"), "{}", stage.screen());
-        stage.press(KeyCode::Enter);
-        let screen = stage.screen();
-        assert!(screen.contains("entry 42 of the journal") && screen.contains("api.example.com"));
-        assert!(screen.contains("max a day 10.00 -> 100.00 USD"), "{screen}");
-        stage.press(KeyCode::Esc);
-        stage.keys("j");
-        stage.press(KeyCode::Enter);
-        stage.press(KeyCode::End);
-        assert!(stage.screen().contains("and ends"), "{}", stage.screen());
-        assert!(stage.screen().contains(":receipt"), "{}", stage.screen());
-    }
-}
-
-/// Nobody is asked about what a policy refuses, but it is said: quietly.
-#[test]
-fn a_refused_payment_is_told_of_where_requests_are_waited_for() {
-    let mut stage = Stage::full(SIZE);
-    let mut refused = feed(42, 1);
-    refused[0].kind = "payment.refused".into();
-    let rings = stage.intents.len();
-    let mut told = |stage: &mut Stage, seq: u64, count: u64| {
-        let entries = (seq..seq + count).map(|seq| {
-            let mut row = refused[0].clone();
-            row.seq = seq;
-            row
-        });
-        stage.frame(bursar_core::wire::ToClient::Entries { id: 7, entries: entries.collect() });
-    };
-    told(&mut stage, 41, 1);
-    let screen = stage.screen();
-    assert!(screen.contains("Refused: 1.500000 USDC from report bot. 5 shows why."), "{screen}");
-    assert!(screen.contains("(1 refused)"), "{screen}");
-    told(&mut stage, 42, 2);
-    assert!(
-        stage.screen().contains("Refused: 2 payments.") && stage.screen().contains("(3 refused)")
-    );
-    assert_eq!(stage.intents.len(), rings, "it does not ring");
-    stage.keys("5");
-    told(&mut stage, 44, 1);
-    stage.keys("1");
-    assert!(!stage.screen().contains("refused)"), "{}", stage.screen());
-    // What failed is read first.
-    stage.model.complain("It was not carried out.");
-    told(&mut stage, 45, 1);
-    assert!(
-        stage.screen().contains("It was not carried out.")
-            && stage.screen().contains("(1 refused)")
-    );
-}
-
-#[test]
-fn news_goes_when_something_else_is_news() {
-    let said = |stage: &Stage| stage.screen().contains("0123: approved and signed");
-    let tell = |stage: &mut Stage| {
-        stage.model.note("0123: approved and signed");
-        stage.wait(100);
-        assert!(said(stage));
-    };
-    let mut stage = Stage::full(SIZE);
-    tell(&mut stage);
-    let now = stage.now_ms;
-    let requests = vec![super::held(9, 500_000, |_card| {})];
-    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
-    stage.wait(1);
-    assert!(!said(&stage), "under another request that waits");
-    tell(&mut stage);
-    gone(&mut stage);
-    assert!(!said(&stage), "of an engine that has gone");
-    stage.take(Message::Connected);
-    assert!(stage.screen().contains("Connected to the engine again."));
-    gone(&mut stage);
-    assert!(!stage.screen().contains("Connected to the engine again."), "{}", stage.screen());
-    tell(&mut stage);
-    assert!(stage.model.wake_ms().is_some_and(|wake| wake <= stage.now_ms + 10_000));
-    stage.wait(10_000);
-    assert!(!said(&stage));
-}
-
-/// What was asked before there was a wallet is asked again once there is one.
-#[test]
-fn balances_follow_the_wallet() {
-    let mut stage = Stage::full(SIZE);
-    let look = |stage: &mut Stage, wallet| {
-        stage.model.mark_stale(&[Topic::Status]);
-        stage.wait(400);
-        let (id, _) = stage.took("status").unwrap();
-        let status = bursar_core::answers::StatusAnswer { wallet, ..fixtures::status() };
-        stage.answer(id, Ok(Answer::Status(status)));
-        stage.wait(400);
-    };
-    look(&mut stage, fixtures::no_wallet());
-    stage.sent.clear();
-    stage.model.server.balances = None;
-    stage.model.server.failed.insert(Topic::Balances, "There is no wallet yet.".into());
-    stage.model.purposes.clear();
-    look(&mut stage, fixtures::wallet());
-    let (id, _) = stage.took("balances").expect("asked again");
-    stage.answer(id, Ok(Answer::Balances { addresses: Vec::new() }));
-    stage.keys("2");
-    assert!(!stage.screen().contains("There is no wallet"), "{}", stage.screen());
-    assert!(stage.screen().contains("There is no address yet."), "{}", stage.screen());
-}
-
-#[test]
 fn what_an_address_holds_is_opened_with_its_reasons() {
     let mut stage = Stage::full(SIZE);
     stage.keys("2");
@@ -299,6 +177,51 @@ fn it_says_whose_engine_it_is() {
     assert!(Stage::full(SIZE).screen().contains("engine: attached"));
     let owner = Setup { owner: true, ..Setup::default() };
     assert!(Stage::filled(owner, SIZE).screen().contains("engine: inside"));
+}
+
+/// Where agents are heard can also be read elsewhere.
+#[test]
+fn whose_engine_it_is_stays_where_there_is_little_room() {
+    let mut stage = Stage::full((60, 16));
+    let header = |stage: &Stage| stage.screen().lines().next().unwrap().to_owned();
+    assert!(header(&stage).contains("3 WAITING  engine: attached"), "{}", header(&stage));
+    stage.model.server.queue.clear();
+    assert!(header(&stage).contains("agents :9402  engine: attached"), "{}", header(&stage));
+    stage.model.server.status.as_mut().unwrap().frozen = true;
+    assert!(header(&stage).contains("FROZEN") && header(&stage).contains("engine: attached"));
+}
+
+#[test]
+fn a_key_is_named_whole_in_the_bar_or_not_at_all() {
+    for width in 60..100 {
+        let mut stage = Stage::full((width, 16));
+        for keys in ["", "a", "\u{1b}", "?"] {
+            if keys == "\u{1b}" {
+                stage.press(KeyCode::Esc)
+            } else {
+                stage.keys(keys)
+            }
+            stage.wait(500);
+            assert!(!bar(&stage).contains('…'), "{}", bar(&stage));
+        }
+    }
+    let mut stage = Stage::full((60, 16));
+    stage.keys(":policy create careful");
+    assert!(bar(&stage).matches('…').count() <= 1, "{}", bar(&stage));
+}
+
+#[test]
+fn escape_leaves_a_line_that_was_no_command() {
+    for (key, stays) in [(KeyCode::Esc, false), (KeyCode::Enter, true)] {
+        let mut stage = Stage::full(SIZE);
+        stage.keys(":agnet list");
+        stage.press(KeyCode::Enter);
+        let keys = bar(&stage);
+        assert!(keys.contains("esc leave the line") && keys.contains("enter mend it"), "{keys}");
+        stage.press(key);
+        assert_eq!(stage.model.line.is_some(), stays);
+        assert!(stage.model.overlay.is_none());
+    }
 }
 
 /// In its line a command is typed without the program's name.

@@ -144,11 +144,15 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
             }
             model.last = None;
             let is_phrase = reply.secret == Some(SecretField::Phrase);
-            let is_asked_for = is_phrase && is_to_be_checked(model, order, &reply.result);
-            let words =
-                secret.as_ref().filter(|_secret| is_asked_for).and_then(|it| Words::of(&it.0));
+            let asks = is_phrase && is_to_be_checked(model, order, &reply.result);
+            let words = secret.as_ref().filter(|_secret| is_phrase).and_then(|it| Words::of(&it.0));
+            // Words have a place of their own.
+            let (field, secret) = match words {
+                Some(_) => (None, None),
+                None => (reply.secret, secret),
+            };
             let text = match &reply.result {
-                Ok(answer) => oneshot::told(order, answer, &reply.warnings, reply.secret, secret),
+                Ok(answer) => oneshot::told(order, answer, &reply.warnings, field, secret),
                 Err(fault) => Zeroizing::new(format!("{}\n{}", fault.code.text(), fault.message)),
             };
             if order == "wallet.passwd" && reply.result.is_ok() {
@@ -160,6 +164,7 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
             }
             let mut told = Told::new(order.replace('.', " "), text);
             told.copies = !is_phrase;
+            told.asks = asks && words.is_some();
             told.words = words;
             tell(model, told, reply.result.as_ref().err());
         }

@@ -1,6 +1,6 @@
 //! What a key does where nothing is typed.
 
-use crossterm::event::{KeyEvent, KeyEventKind};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 
 use super::{card, overlays, run_line};
 use crate::console::keymap::{Context, Deed, deed};
@@ -25,7 +25,7 @@ pub(crate) fn context(model: &Model) -> Context {
         Some(Overlay::Card(_)) => Context::Card,
         Some(Overlay::Ask(question)) if question.is_yes_or_no() => Context::YesNo,
         Some(Overlay::Ask(_) | Overlay::Words(..)) => Context::Field,
-        Some(Overlay::Told(told)) if told.words.is_some() => Context::Words,
+        Some(Overlay::Told(told)) if told.asks => Context::Words,
         Some(Overlay::Leave { .. }) => Context::YesNo,
         Some(Overlay::Told(_) | Overlay::Help { .. }) => Context::Reading,
         None if model.line.is_some() => Context::Line,
@@ -67,7 +67,13 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent) -> Vec<Intent> {
         Context::Card => card::pressed(model, key, deed),
         Context::YesNo => overlays::yes_or_no(model, deed),
         Context::Field => overlays::in_field(model, key, deed),
-        Context::Reading | Context::Words => overlays::reading(model, deed),
+        Context::Reading | Context::Words => {
+            if key.code == KeyCode::Esc {
+                // Escape leaves a line that was no command; another key that closes goes back to mend it.
+                model.line = None;
+            }
+            overlays::reading(model, deed)
+        }
         Context::Line => run_line::pressed(model, key, deed),
     }
 }

@@ -122,8 +122,21 @@ fn in_word(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> Vec<Intent>
     Vec::new()
 }
 
+/// Notes what of a text is on the screen.
+pub(super) fn see(model: &mut Model) {
+    let Some(sight) = view::told_sight(model) else { return };
+    if let Some(Overlay::Told(told)) = &mut model.overlay {
+        told.see(told.scroll.min(sight.last), sight.shown, sight.width);
+    }
+}
+
 /// Begins that check.
 fn ask_words(model: &mut Model) -> Vec<Intent> {
+    if !view::has_seen_words(model) {
+        model.complain("Scroll down first: not all of the words were on the screen.");
+        return Vec::new();
+    }
+    model.last = None;
     if let Some(Overlay::Told(mut told)) = model.overlay.take() {
         model.overlay = match told.words.take() {
             Some(words) => Some(Overlay::Words(told, WordCheck::of(words, model.now_ms))),
@@ -202,7 +215,7 @@ fn copy(model: &mut Model) -> Vec<Intent> {
 
 /// After words of a seed were shown nothing of the frame is to stay behind.
 fn close(model: &mut Model) -> Vec<Intent> {
-    if matches!(&model.overlay, Some(Overlay::Told(told)) if told.words.is_some()) {
+    if matches!(&model.overlay, Some(Overlay::Told(told)) if told.asks) {
         model.note("Unchecked. `seed words` shows them again, for the password, and asks.");
     }
     model.overlay = None;

@@ -1,6 +1,7 @@
 //! The bar: the keys that do something now.
 
 use ratatui::layout::Rect;
+use unicode_width::UnicodeWidthStr;
 
 use super::paint::Paint;
 use crate::console::complete;
@@ -24,6 +25,10 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     if !model.may_decide() {
         rename(&mut keys, "not now", "close");
     }
+    if here == Context::Reading && model.line.is_some() {
+        rename(&mut keys, "close", "leave the line");
+        keys.push(("enter", "mend it"));
+    }
     if matches!(model.overlay, Some(Overlay::Words(..))) {
         rename(&mut keys, "cancel", "back to the words");
     }
@@ -36,14 +41,17 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             keys.insert(0, ("u", "open the wallet"));
         }
     }
-    let spaced: Vec<(String, Role)> = std::iter::once((usage, Role::Plain))
-        .chain(keys.into_iter().flat_map(|(key, what)| {
-            [(key.to_owned(), Role::Strong), (format!(" {what}   "), Role::Quiet)]
-        }))
-        .collect();
-    let pieces: Vec<(&str, Role)> =
-        spaced.iter().map(|(text, role)| (text.as_str(), *role)).collect();
-    paint.pieces(area, 0, &pieces);
+    let mut column = paint.text(area, 0, 0, &usage, Role::Plain);
+    for (key, what) in keys {
+        // A key that is cut in its middle says nothing.
+        let wanted = key.width().saturating_add(what.width()).saturating_add(1);
+        if wanted > usize::from(area.width.saturating_sub(column)) {
+            continue;
+        }
+        for (text, role) in [(key.to_owned(), Role::Strong), (format!(" {what}   "), Role::Quiet)] {
+            column = column.saturating_add(paint.text(area, column, 0, &text, role));
+        }
+    }
 }
 
 fn is_up(model: &Model) -> bool {
@@ -68,6 +76,7 @@ fn does_something(model: &Model, here: Context, deed: Deed) -> bool {
         (Context::Card | Context::Reading | Context::Words, Deed::Down) => {
             super::last_scroll(model) > 0
         }
+        (Context::Words, Deed::Check) => super::has_seen_words(model),
         (Context::Reading, Deed::Copy) => {
             matches!(&model.overlay, Some(Overlay::Told(Told { copies: true, .. })))
         }

@@ -1,5 +1,6 @@
 //! Head, tabs and bottom line, and the notice of a screen that is too small.
 
+use bursar_core::answers::StatusAnswer;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use ratatui::layout::Rect;
@@ -45,19 +46,16 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     if model.setup.observe {
         pieces.push(("OBSERVING".into(), Role::Warn));
     }
-    // What may be missing stands last.
-    if let (Connection::Up, Some(status)) = (&model.connection, &model.server.status) {
-        pieces.push(match status.server.url.as_deref().filter(|_url| status.server.running) {
-            Some(url) => (format!("agents {}", url.trim_start_matches("http://")), Role::Plain),
-            None => ("agent server off".into(), Role::Warn),
-        });
-    }
     pieces.retain(|(text, _role)| !text.is_empty());
-    let engine = if model.setup.owner { "engine: inside" } else { "engine: attached" };
-    let taken: usize = pieces.iter().map(|(text, _role)| text.width().saturating_add(2)).sum();
-    if model.connection == Connection::Up
-        && taken.saturating_add(engine.width()) <= usize::from(area.width)
-    {
+    if let (Connection::Up, Some(status)) = (&model.connection, &model.server.status) {
+        let engine = if model.setup.owner { "engine: inside" } else { "engine: attached" };
+        let taken: usize = pieces.iter().map(|(text, _role)| text.width().saturating_add(2)).sum();
+        let room = usize::from(area.width).saturating_sub(taken);
+        // Whose engine it is stays; what is also known elsewhere is shortened, and goes, before it.
+        let (agents, role) = agents(status);
+        let fits =
+            |text: &&String| text.width().saturating_add(2).saturating_add(engine.width()) <= room;
+        pieces.extend(agents.iter().find(fits).map(|text| (text.clone(), role)));
         pieces.push((engine.to_owned(), Role::Quiet));
     }
     let spaced: Vec<(String, Role)> =
@@ -65,6 +63,18 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let pieces: Vec<(&str, Role)> =
         spaced.iter().map(|(text, role)| (text.as_str(), *role)).collect();
     paint.pieces(area, 0, &pieces);
+}
+
+/// Where agents are heard, from its longest form to its shortest.
+fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
+    match status.server.url.as_deref().filter(|_url| status.server.running) {
+        Some(url) => {
+            let place = url.trim_start_matches("http://");
+            let port = place.rsplit(':').next().unwrap_or(place);
+            (vec![format!("agents {place}"), format!("agents :{port}")], Role::Plain)
+        }
+        None => (vec!["agent server off".to_owned(), "server off".to_owned()], Role::Warn),
+    }
 }
 
 /// Every one of them is tried again: an engine of the right version may come.

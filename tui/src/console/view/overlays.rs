@@ -94,12 +94,57 @@ pub(super) fn word_check(check: &WordCheck, paint: &mut Paint<'_>, body: Rect) {
     paint.place_cursor(inside, u16::try_from(column).unwrap_or(0), 3);
 }
 
-/// The rows of a text, and how many of them fit on the screen.
-fn told_rows(told: &Told, body: Rect) -> (Vec<String>, u16) {
-    let room = usize::from(told_width(body).saturating_sub(4));
-    let rows: Vec<String> = told.text.lines().flat_map(|line| wrapped(line, room, 2)).collect();
-    let height = u16::try_from(rows.len()).unwrap_or(u16::MAX);
-    (rows, height.min(body.height.saturating_sub(3)))
+/// What of a text is on the screen.
+#[derive(Debug)]
+pub(crate) struct TextSight {
+    /// Rows that are shown at a time.
+    pub(crate) shown: usize,
+    /// How far it can be scrolled.
+    pub(crate) last: usize,
+    /// The columns that it was broken for.
+    pub(crate) width: usize,
+    /// The rows down to the last word of a seed; none, where no words are shown.
+    pub(crate) words: usize,
+}
+
+/// The words of a seed before all else, each with its number beside it, and how many rows that makes; then the text.
+fn rows_of(told: &Told, room: usize, indent: usize) -> (Vec<String>, usize) {
+    let break_lines = |text: &str| -> Vec<String> {
+        text.lines().flat_map(|line| wrapped(line, room, indent)).collect()
+    };
+    let (mut rows, mut words) = (Vec::new(), 0);
+    if let Some(phrase) = &told.words {
+        let (before, after) = if told.asks { TO_WRITE_DOWN } else { SHOWN_AGAIN };
+        rows.extend(break_lines(before));
+        rows.extend(phrase.rows(room));
+        words = rows.len();
+        rows.push(String::new());
+        rows.extend(break_lines(after));
+    }
+    rows.extend(break_lines(&told.text));
+    (rows, words)
+}
+
+/// What stands above the words of a seed, and below them.
+const TO_WRITE_DOWN: (&str, &str) = (
+    "Write these words down now, in this order, on paper.",
+    "If this wallet is lost they alone bring the money back; whoever has them has the money.\n\n",
+);
+const SHOWN_AGAIN: (&str, &str) = ("Whoever has these words has the money.", "");
+
+pub(super) fn sight(told: &Told, body: Rect) -> TextSight {
+    let width = usize::from(told_width(body).saturating_sub(4));
+    let (rows, words) = rows_of(told, width, 2);
+    let shown = rows.len().min(usize::from(body.height.saturating_sub(3)));
+    TextSight { shown, last: rows.len().saturating_sub(shown), width, words }
+}
+
+/// The same where there is no room for a frame.
+pub(super) fn plain_sight(told: &Told, area: Rect) -> TextSight {
+    let width = usize::from(area.width);
+    let (rows, words) = rows_of(told, width, 1);
+    let shown = rows.len().min(usize::from(area.height.saturating_sub(1)));
+    TextSight { shown, last: rows.len().saturating_sub(shown), width, words }
 }
 
 fn told_width(body: Rect) -> u16 {
@@ -108,38 +153,34 @@ fn told_width(body: Rect) -> u16 {
 
 /// How far the text that is open can be scrolled.
 pub(super) fn last_scroll(model: &Model, body: Rect) -> usize {
-    let (rows, shown) = match &model.overlay {
-        Some(Overlay::Told(told)) => {
-            let (rows, shown) = told_rows(told, body);
-            (rows.len(), shown)
-        }
+    match &model.overlay {
+        Some(Overlay::Told(told)) => sight(told, body).last,
         Some(Overlay::Help { .. }) => {
-            (help::rows(model, body).len(), body.height.saturating_sub(2))
+            let shown = usize::from(body.height.saturating_sub(2));
+            help::rows(model, body).len().saturating_sub(shown)
         }
-        _nothing_to_scroll => (0, 0),
-    };
-    rows.saturating_sub(usize::from(shown))
+        _nothing_to_scroll => 0,
+    }
 }
 
 pub(super) fn told(told: &Told, paint: &mut Paint<'_>, body: Rect) {
-    let (rows, shown) = told_rows(told, body);
-    let note = if rows.len() > usize::from(shown) { "up and down scroll" } else { "" };
-    let size = (told_width(body), shown.saturating_add(2));
+    let TextSight { shown, last, width, .. } = sight(told, body);
+    let (rows, _words) = rows_of(told, width, 2);
+    let note = if last > 0 { "up and down scroll" } else { "" };
+    let height = u16::try_from(shown).unwrap_or(u16::MAX).saturating_add(2);
+    let size = (told_width(body), height);
     let inside = paint.dialog(body, size, &told.title, note);
     let role = if told.failed { Role::Alarm } else { Role::Plain };
-    let scroll = told.scroll.min(rows.len().saturating_sub(usize::from(inside.height)));
-    for (row, text) in rows.iter().skip(scroll).enumerate() {
+    for (row, text) in rows.iter().skip(told.scroll.min(last)).enumerate() {
         paint.text(inside, 0, u16::try_from(row).unwrap_or(u16::MAX), text, role);
     }
 }
 
 /// Without a frame, where there is no room for one.
 pub(super) fn told_plainly(told: &Told, paint: &mut Paint<'_>, area: Rect) {
-    let rows: Vec<String> =
-        told.text.lines().flat_map(|line| wrapped(line, usize::from(area.width), 1)).collect();
-    let room = usize::from(area.height.saturating_sub(1));
-    let scroll = told.scroll.min(rows.len().saturating_sub(room));
-    for (row, text) in rows.iter().skip(scroll).take(room).enumerate() {
+    let TextSight { shown, last, width, .. } = plain_sight(told, area);
+    let (rows, _words) = rows_of(told, width, 1);
+    for (row, text) in rows.iter().skip(told.scroll.min(last)).take(shown).enumerate() {
         paint.text(area, 0, u16::try_from(row).unwrap_or(u16::MAX), text, Role::Plain);
     }
     paint.text(area, 0, area.height.saturating_sub(1), "down more  esc close", Role::Quiet);

@@ -17,6 +17,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let in_a_shell = try_line(model).is_some();
     let mut rows: Vec<(u16, String, Role)> = Vec::new();
     let mut here = 0usize;
+    // The rows at which the steps begin.
+    let mut begins = Vec::new();
     for (place, step) in steps.iter().enumerate() {
         let Step { done, title, line, about } = step;
         let (mark, role) = match (*done, next == Some(place)) {
@@ -24,6 +26,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             (false, true) => (">", Role::Strong),
             (false, false) => (" ", Role::Plain),
         };
+        begins.push(rows.len());
         rows.push((1, format!("[{mark}] {title}"), role));
         if next == Some(place) {
             let prompt = if in_a_shell { "$ " } else { ":" };
@@ -45,8 +48,20 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     // The next step is in sight, and what was done goes first; with the last one the hint is, too.
     let last = next.is_none_or(|next| next.saturating_add(1) == steps.len());
     let end = if last { rows.len() } else { here.saturating_add(2) };
-    let skipped = end.saturating_sub(usize::from(inside.height));
-    for (row, (column, text, role)) in (0..).zip(rows.iter().skip(skipped)) {
+    let height = usize::from(inside.height);
+    let skipped = end.saturating_sub(height);
+    // Where not all of them are in sight, the last row says so.
+    let seen = skipped.saturating_add(height);
+    let whole = begins.iter().all(|begin| *begin < seen);
+    let room = if whole { height } else { height.saturating_sub(1) };
+    for (row, (column, text, role)) in (0..).zip(rows.iter().skip(skipped).take(room)) {
         paint.text(inside, *column, row, text, *role);
+    }
+    if !whole {
+        let last = skipped.saturating_add(room);
+        let more = begins.iter().filter(|begin| **begin >= last).count();
+        let row = u16::try_from(room).unwrap_or(u16::MAX);
+        let steps = if more == 1 { "step follows" } else { "steps follow" };
+        paint.text(inside, 1, row, &format!("    {more} more {steps}"), Role::Quiet);
     }
 }

@@ -1,0 +1,199 @@
+//! What is said of what just happened: true, of now, and only as long as it is.
+
+use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use crossterm::event::KeyCode;
+
+use super::{Stage, feed};
+use crate::console::model::ALONE_MS;
+use crate::console::model::overlay::GUARD_MS;
+use crate::console::model::server::Topic;
+use crate::console::update::Message;
+use crate::oneshot::tests::fixtures;
+
+const SIZE: (u16, u16) = (80, 24);
+
+fn bar(stage: &Stage) -> String {
+    let screen = stage.screen();
+    screen.split('\n').rev().nth(1).unwrap().to_owned()
+}
+
+fn gone(stage: &mut Stage) {
+    stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+}
+
+#[test]
+fn every_entry_of_the_journal_is_opened_whole() {
+    for size in [(60, 16), (120, 40)] {
+        let mut stage = Stage::full(size);
+        let mut entries = feed(42, 2);
+        entries.reverse();
+        entries[0].detail = Some("a reason that is long ".repeat(20) + "and ends");
+        entries[1].request = None;
+        entries[1].changes = vec![bursar_core::change::Change {
+            field: "payments.daily".into(),
+            name: "max a day".into(),
+            from: "10.00".into(),
+            to: "100.00".into(),
+            unit: "USD".into(),
+            loosens: true,
+        }];
+        stage.model.server.happened(entries, stage.now_ms);
+        stage.keys("5");
+        assert!(bar(&stage).contains("enter open"), "{}", stage.screen());
+        stage.press(KeyCode::Enter);
+        let screen = stage.screen();
+        assert!(screen.contains("entry 42 of the journal") && screen.contains("api.example.com"));
+        assert!(screen.contains("max a day 10.00 -> 100.00 USD"), "{screen}");
+        stage.press(KeyCode::Esc);
+        stage.keys("j");
+        stage.press(KeyCode::Enter);
+        stage.press(KeyCode::End);
+        assert!(stage.screen().contains("and ends"), "{}", stage.screen());
+        assert!(stage.screen().contains(":receipt"), "{}", stage.screen());
+    }
+}
+
+/// Nobody is asked about what a policy refuses, but it is said: quietly.
+#[test]
+fn a_refused_payment_is_told_of_where_requests_are_waited_for() {
+    let mut stage = Stage::full(SIZE);
+    let mut refused = feed(42, 1);
+    refused[0].kind = "payment.refused".into();
+    let rings = stage.intents.len();
+    let told = |stage: &mut Stage, seq: u64, count: u64| {
+        let entries = (seq..seq + count).map(|seq| {
+            let mut row = refused[0].clone();
+            row.seq = seq;
+            row
+        });
+        stage.frame(bursar_core::wire::ToClient::Entries { id: 7, entries: entries.collect() });
+    };
+    told(&mut stage, 41, 1);
+    let screen = stage.screen();
+    assert!(screen.contains("Refused: 1.500000 USDC from report bot. 5 shows why."), "{screen}");
+    assert!(screen.contains("(1 refused)"), "{screen}");
+    told(&mut stage, 42, 2);
+    assert!(
+        stage.screen().contains("Refused: 2 payments.") && stage.screen().contains("(3 refused)")
+    );
+    assert_eq!(stage.intents.len(), rings, "it does not ring");
+    stage.keys("5");
+    told(&mut stage, 44, 1);
+    stage.keys("1");
+    assert!(!stage.screen().contains("refused)"), "{}", stage.screen());
+    // What failed is read first.
+    stage.model.complain("It was not carried out.");
+    told(&mut stage, 45, 1);
+    assert!(
+        stage.screen().contains("It was not carried out.")
+            && stage.screen().contains("(1 refused)")
+    );
+}
+
+#[test]
+fn news_goes_when_something_else_is_news() {
+    let said = |stage: &Stage| stage.screen().contains("0123: approved and signed");
+    let tell = |stage: &mut Stage| {
+        stage.model.note("0123: approved and signed");
+        stage.wait(100);
+        assert!(said(stage));
+    };
+    let mut stage = Stage::full(SIZE);
+    tell(&mut stage);
+    let now = stage.now_ms;
+    let requests = vec![super::held(9, 500_000, |_card| {})];
+    stage.model.server.learn(Topic::Requests, Answer::Requests { requests }, now);
+    stage.wait(1);
+    assert!(!said(&stage), "under another request that waits");
+    tell(&mut stage);
+    gone(&mut stage);
+    assert!(!said(&stage), "of an engine that has gone");
+    stage.take(Message::Connected);
+    assert!(stage.screen().contains("Connected to the engine again."));
+    gone(&mut stage);
+    assert!(!stage.screen().contains("Connected to the engine again."), "{}", stage.screen());
+    tell(&mut stage);
+    assert!(stage.model.wake_ms().is_some_and(|wake| wake <= stage.now_ms + 10_000));
+    stage.wait(10_000);
+    assert!(!said(&stage));
+}
+
+/// What was asked before there was a wallet is asked again once there is one.
+#[test]
+fn balances_follow_the_wallet() {
+    let mut stage = Stage::full(SIZE);
+    let look = |stage: &mut Stage, wallet| {
+        stage.model.mark_stale(&[Topic::Status]);
+        stage.wait(400);
+        let (id, _) = stage.took("status").unwrap();
+        let status = bursar_core::answers::StatusAnswer { wallet, ..fixtures::status() };
+        stage.answer(id, Ok(Answer::Status(status)));
+        stage.wait(400);
+    };
+    look(&mut stage, fixtures::no_wallet());
+    stage.sent.clear();
+    stage.model.server.balances = None;
+    stage.model.server.failed.insert(Topic::Balances, "There is no wallet yet.".into());
+    stage.model.purposes.clear();
+    look(&mut stage, fixtures::wallet());
+    let (id, _) = stage.took("balances").expect("asked again");
+    stage.answer(id, Ok(Answer::Balances { addresses: Vec::new() }));
+    stage.keys("2");
+    assert!(!stage.screen().contains("There is no wallet"), "{}", stage.screen());
+    assert!(stage.screen().contains("There is no address yet."), "{}", stage.screen());
+}
+
+#[test]
+fn two_keys_freeze_from_anywhere_and_one_does_not() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("a");
+    stage.control('x');
+    stage.wait(2_001);
+    stage.control('x');
+    assert!(stage.took("freeze").is_none());
+    assert!(stage.screen().contains("Too late: nothing is frozen."), "{}", stage.screen());
+    stage.control('x');
+    assert!(stage.took("freeze").is_some());
+}
+
+/// A hand that has just said yes, and sees that it should not have.
+#[test]
+fn freezing_is_never_too_early() {
+    let mut stage = Stage::full(SIZE);
+    stage.keys("a");
+    stage.wait(GUARD_MS);
+    stage.keys("y");
+    stage.control('x');
+    stage.control('x');
+    assert!(stage.took("freeze").is_some());
+    stage.wait(ALONE_MS);
+    assert!(stage.took("approve").is_none(), "the yes did not come alone");
+}
+
+/// What is said of the second key is said only while it is true, also without an engine.
+#[test]
+fn the_hint_of_the_pair_that_freezes_goes_with_its_time_or_with_another_key() {
+    const HINT: &str = "^X once more";
+    for gone in [false, true] {
+        let mut stage = Stage::full(SIZE);
+        if gone {
+            stage.take(Message::Lost(Fault::new(Code::EngineDown)));
+        }
+        stage.control('x');
+        assert!(stage.screen().contains(HINT));
+        let end = stage.now_ms + 2_000;
+        assert!(stage.model.wake_ms().is_some_and(|wake| wake <= end));
+        stage.wait(1_999);
+        assert!(stage.screen().contains(HINT));
+        stage.wait(1);
+        assert!(!stage.screen().contains(HINT), "{}", stage.screen());
+        stage.control('x');
+        stage.keys("j");
+        assert!(!stage.screen().contains("Too late"), "{}", stage.screen());
+        // A pair is two keys of which none is another one.
+        stage.control('x');
+        assert!(stage.screen().contains(HINT) && stage.took("freeze").is_none());
+    }
+}
