@@ -165,7 +165,7 @@ fn ended(stage: &mut Stage, place: usize, kind: &str, detail: Option<&str>) {
 
 /// The ids in the list, from the top, without what all of them begin with.
 fn list(stage: &Stage) -> Vec<&str> {
-    stage.model.server.queue.iter().map(|row| &row.request.id[6..8]).collect()
+    stage.model.server.queue.iter().map(|row| row.request.id.get(6..8).unwrap()).collect()
 }
 
 #[test]
