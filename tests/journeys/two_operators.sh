@@ -23,7 +23,7 @@ said 'all three look at one card'
 
 press ben n
 see ben 'denied'
-see anna 'Nothing can be decided any more: denied'
+see anna 'Nothing can be decided any more: denied by a console'
 press anna y
 unpaid
 id=$(bursar requests --all --json | grep -oE '"id":"[0-9a-f-]{36}"' | head -1 | cut -d'"' -f4)

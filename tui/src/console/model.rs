@@ -2,6 +2,7 @@
 //! what must be done goes out as an intent.
 
 mod calls;
+mod card;
 pub(crate) mod feed;
 pub(crate) mod line;
 mod note;

@@ -162,11 +162,22 @@ fn keys_that_decide_nothing_are_answered() {
         assert!(stage.screen().contains("pasted text is not taken here: type it"));
         assert!(!stage.screen().contains("[1.5"), "{}", stage.screen());
     }
+    for (keys, moment, said) in [
+        ("yy", GUARD_MS, "only y, alone, approves"),
+        ("y", 0, "too early: press it again"),
+        ("n", 0, "too early: press it again"),
+    ] {
+        let mut stage = Stage::full(SIZE);
+        stage.keys("a");
+        stage.wait(moment);
+        stage.keys(keys);
+        assert!(stage.screen().contains(said), "{}", stage.screen());
+    }
     let mut stage = Stage::full(SIZE);
-    stage.keys("a");
+    stage.keys("jja");
     stage.wait(GUARD_MS);
-    stage.keys("yy");
-    assert!(stage.screen().contains("only y, alone, approves"), "{}", stage.screen());
+    stage.press(KeyCode::Enter);
+    assert!(stage.screen().contains("this key does nothing here"), "{}", stage.screen());
 }
 
 #[test]

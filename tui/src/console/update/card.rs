@@ -79,13 +79,14 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> 
     let stray = match deed {
         Some(Deed::Yes | Deed::No) => None,
         Some(Deed::Unlock) if locked => None,
+        _other if view.card.obstacle.is_some() => Some(Hint::OnlyN),
         _other if is_digit(key.code) && view.card.type_amount => None,
-        _other if view.card.type_amount && view.card.obstacle.is_none() => Some(Hint::OnlyDigits),
+        _other if view.card.type_amount => Some(Hint::OnlyDigits),
         _other => Some(Hint::OnlyY),
     };
     if now_ms < view.deniable_at_ms || too_small {
         view.guard(now_ms);
-        view.hint = stray.or(view.hint);
+        view.hint = Some(stray.unwrap_or(Hint::Early));
         return Vec::new();
     }
     if !may_decide {
@@ -95,7 +96,8 @@ pub(super) fn pressed(model: &mut Model, key: &KeyEvent, deed: Option<Deed>) -> 
     match (deed, key.code) {
         (Some(Deed::Unlock), _) if locked => return unlock(model),
         (Some(Deed::Yes), _) if now_ms < view.armed_at_ms => {
-            view.armed_at_ms = now_ms.saturating_add(GUARD_MS)
+            view.armed_at_ms = now_ms.saturating_add(GUARD_MS);
+            view.hint = Some(Hint::Early);
         }
         (Some(deed @ (Deed::Yes | Deed::No)), _) => model.resting = Some((deed, now_ms)),
         (_, KeyCode::Char(digit @ ('0'..='9' | '.'))) if view.card.type_amount => {

@@ -2,12 +2,14 @@
 //! on the command line. Where not all of them fit they scroll, what a decision needs most first, while what
 //! can be done now stays in sight.
 
+mod state;
+
 use bursar_core::card::Card;
 use bursar_core::text::countdown;
 use ratatui::layout::Rect;
 
 use super::paint::{Paint, wrapped};
-use crate::console::model::overlay::{CardView, Hint, RowKey};
+use crate::console::model::overlay::{CardView, RowKey};
 use crate::console::model::{Connection, Model};
 use crate::console::theme::Role;
 
@@ -93,7 +95,7 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
         lines.iter().flat_map(broken).collect()
     };
     let unseen = unseen(view, width, &rows);
-    let mut state = fits(&state(model, view, closed, unseen.as_ref()));
+    let mut state = fits(&state::lines(model, view, closed, unseen.as_ref()));
     let room = usize::from(body.height.saturating_sub(2));
     if rows.len().saturating_add(state.len()) < room {
         // The two are set apart where there is room to.
@@ -219,84 +221,6 @@ pub(super) fn rank(card: &Card, line: &str) -> u8 {
         // Its head: the frame names it too.
         name if name.len() == 8 && name.bytes().all(|b| b.is_ascii_hexdigit()) => 9,
         _needed => NEEDED,
-    }
-}
-
-/// Who decided it and when, where the engine told.
-fn waiting_by(model: &Model, view: &CardView) -> Option<String> {
-    model.server.waiting(&view.id)?.over.as_ref()?.by.clone()
-}
-
-/// Where the decision stands, and which keys count now.
-fn state(
-    model: &Model,
-    view: &CardView,
-    closed: Option<&str>,
-    unseen: Option<&Unseen>,
-) -> Vec<(String, Role)> {
-    let mut lines = Vec::new();
-    if let Some(over) = closed {
-        let by = waiting_by(model, view);
-        if let (None, Some(fault)) = (&by, &view.fault) {
-            lines.push((fault.clone(), Role::Alarm));
-        }
-        let by = by.map_or_else(String::new, |by| {
-            if by.starts_with("by ") { format!(" {by}") } else { format!(", {by}") }
-        });
-        lines.push((format!("Nothing can be decided any more: {over}{by}."), Role::Warn));
-        lines.push(("esc closes".to_owned(), Role::Strong));
-        return lines;
-    }
-    if view.changed {
-        lines.push(("The card changed while it was open: read it again.".to_owned(), Role::Warn));
-    }
-    if let Some(fault) = &view.fault {
-        lines.push((fault.clone(), Role::Alarm));
-    }
-    if view.card.type_amount && view.card.obstacle.is_none() && !model.setup.observe {
-        lines.push((
-            format!("Type the amount to approve, {}: [{:<12}]", view.card.usd, view.typed),
-            Role::Strong,
-        ));
-    }
-    let keys = if model.setup.observe {
-        "observing: nothing can be decided here   esc closes".to_owned()
-    } else if model.connection != Connection::Up {
-        "no engine is connected: nothing can be decided   esc closes".to_owned()
-    } else if view.sent {
-        "sent, waiting for the engine …".to_owned()
-    } else if let Some(hint) = view.hint {
-        // In the place of the keys: another row would push the card away.
-        let why = match (hint, unseen) {
-            (Hint::Unseen, Some(unseen)) => format!("not yet: {}", unseen.way()),
-            (other, _seen) => other.text().to_owned(),
-        };
-        lines.push((format!("{why}   n deny"), Role::Alarm));
-        return lines;
-    } else if model.now_ms < view.armed_at_ms {
-        "y and n count in a moment   esc not now".to_owned()
-    } else if view.card.obstacle.is_some() {
-        "n deny   esc not now   (it cannot be approved)".to_owned()
-    } else if model.server.is_locked() {
-        "the wallet is locked: u opens it   n deny   esc not now".to_owned()
-    } else {
-        deciding(view, unseen)
-    };
-    lines.push((keys, Role::Strong));
-    lines
-}
-
-/// The keys of a card that can be decided.
-fn deciding(view: &CardView, unseen: Option<&Unseen>) -> String {
-    let way = unseen.map(Unseen::way);
-    match (way, view.to_deny) {
-        (Some(way), true) => format!("n denies it   esc not now   (y: {way})"),
-        (Some(way), false) => format!("{way}, then y   n deny   esc not now"),
-        (None, true) => "n denies it   y approve   esc not now".to_owned(),
-        (None, false) if view.card.type_amount => {
-            "then y (not Enter) approves   n deny   esc not now".to_owned()
-        }
-        (None, false) => "y approve   n deny   esc not now   (Enter does nothing)".to_owned(),
     }
 }
 
