@@ -164,6 +164,11 @@ impl Request {
         Some(TokenDomain::of_stablecoin(self.ask.network()?).digest(terms))
     }
 
+    /// Whether a refusal left nothing of its URLs but their origins.
+    pub fn keeps_origins_only(&self) -> bool {
+        matches!(self.status, Status::Refused { .. }) && self.ask.echo == Echo::none()
+    }
+
     pub fn is_held(&self) -> bool {
         matches!(self.status, Status::Held { .. })
     }

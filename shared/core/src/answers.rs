@@ -18,7 +18,7 @@ use crate::policy::{AllowedNetworks, Policy};
 pub use activity::{ActivityAnswer, ActivityRow};
 pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 pub use doctor::{CheckAnswer, CheckResult};
-pub use history::{ExportAnswer, HistoryAnswer, HistoryRow};
+pub use history::{ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer, RefusedAnswer};
 pub use sends::SendAnswer;
 pub use settings::SettingAnswer;
 
@@ -53,56 +53,31 @@ pub enum SecretField {
 pub enum Answer {
     Wallet(WalletAnswer),
     Seed(SeedAnswer),
-    Seeds {
-        seeds: Vec<SeedAnswer>,
-    },
+    Seeds { seeds: Vec<SeedAnswer> },
     Address(AddressAnswer),
-    Addresses {
-        addresses: Vec<AddressAnswer>,
-    },
+    Addresses { addresses: Vec<AddressAnswer> },
     Send(SendAnswer),
-    Sends {
-        sends: Vec<SendAnswer>,
-    },
-    Balances {
-        addresses: Vec<HoldingsAnswer>,
-    },
+    Sends { sends: Vec<SendAnswer> },
+    Balances { addresses: Vec<HoldingsAnswer> },
     Policy(PolicyAnswer),
-    Policies {
-        policies: Vec<PolicyAnswer>,
-    },
+    Policies { policies: Vec<PolicyAnswer> },
     Rehearsal(RehearsalAnswer),
-    Deleted {
-        name: String,
-    },
+    Deleted { name: String },
     Agent(AgentAnswer),
-    Agents {
-        agents: Vec<AgentAnswer>,
-    },
+    Agents { agents: Vec<AgentAnswer> },
     Credentials(CredentialsAnswer),
     Server(ServerAnswer),
-    Requests {
-        requests: Vec<RequestAnswer>,
-    },
+    Requests { requests: Vec<RequestAnswer> },
     Decided(DecidedAnswer),
     History(HistoryAnswer),
     Activity(ActivityAnswer),
     Exported(ExportAnswer),
-    /// In AP2's form, as the agent server gives it.
-    Receipt(serde_json::Value),
+    Receipt(ReceiptAnswer),
     Setting(SettingAnswer),
-    Settings {
-        settings: Vec<SettingAnswer>,
-    },
-    Doctor {
-        checks: Vec<CheckAnswer>,
-    },
-    Networks {
-        networks: Vec<NetworkAnswer>,
-    },
-    Frozen {
-        frozen: bool,
-    },
+    Settings { settings: Vec<SettingAnswer> },
+    Doctor { checks: Vec<CheckAnswer> },
+    Networks { networks: Vec<NetworkAnswer> },
+    Frozen { frozen: bool },
     Status(StatusAnswer),
     Audit(AuditAnswer),
 }
@@ -110,6 +85,9 @@ pub enum Answer {
 impl Answer {
     /// The `data` of the JSON envelope.
     pub fn data(&self) -> serde_json::Value {
+        if let Answer::Receipt(receipt) = self {
+            return receipt.form.clone();
+        }
         let mut tagged = serde_json::to_value(self).unwrap_or(serde_json::Value::Null);
         tagged.get_mut("data").map_or(serde_json::Value::Null, serde_json::Value::take)
     }

@@ -7,7 +7,7 @@ use bursar_engine::engine::Mode;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::offer;
-use bursar_tests::operator::Expect;
+use bursar_tests::operator::{Expect, Operator};
 use serde_json::json;
 
 async fn history(engine: &TestEngine, line: &str) -> HistoryAnswer {
@@ -172,12 +172,45 @@ async fn a_receipt_is_found_by_its_id_or_by_enough_of_it() {
             let Answer::Receipt(receipt) = operator.must(&format!("receipt {id}")).await else {
                 panic!("no receipt")
             };
-            assert_eq!(receipt["transactionId"], json!(row.id));
-            assert_eq!(receipt["payment"]["amount"]["atomic"], json!(row.amount_atomic));
+            assert_eq!(receipt.form["transactionId"], json!(row.id));
+            assert_eq!(receipt.form["payment"]["amount"]["atomic"], json!(row.amount_atomic));
         }
     }
     let id = &all.requests[3].id;
     let (status, served) = engine.get(&format!("/receipt/{id}")).await;
     let Answer::Receipt(told) = operator.must(&format!("receipt {id}")).await else { panic!() };
-    assert_eq!((status, served), (200, told), "the operator reads what the agent reads");
+    assert_eq!((status, served), (200, told.form), "the operator reads what the agent reads");
+}
+
+#[tokio::test]
+async fn a_refused_payment_names_the_limit_and_the_policy_to_its_operator_alone() {
+    let (engine, _first, second) = lived().await;
+    let mut operator = engine.operator();
+    let refused = history(&engine, "history --status refused").await.requests.remove(0);
+    let id = &refused.id;
+    let told = async |operator: &mut Operator| match operator.must(&format!("receipt {id}")).await {
+        Answer::Receipt(receipt) => receipt,
+        other => panic!("{other:?}"),
+    };
+    let limit = told(&mut operator).await;
+    let why = limit.refused.clone().unwrap();
+    assert_eq!(why.why, "4.00 USD asked, `p` v1 allows 3.00 a payment");
+    assert_eq!((why.policy.as_deref(), why.option.as_deref()), (Some("p"), Some("--txn")));
+    assert_eq!(refused.refused.as_deref(), Some(why.why.as_str()));
+    assert!(limit.origins_only && limit.form["payment"]["requestUrl"] == "https://host4.example");
+    let (_status, served) = engine.get(&format!("/receipt/{id}")).await;
+    assert_eq!(served, limit.form);
+    assert_eq!(served["rejection"], json!({"reason": "Exceeds per-request maximum"}));
+
+    operator.must("policy edit p --txn 4").await;
+    let raised = told(&mut operator).await.refused.unwrap();
+    let now = "4.00 USD asked, 3.00 a payment was allowed then; `p` v2 allows 4.00 now";
+    assert_eq!((raised.why.as_str(), raised.option), (now, None));
+
+    // 2.00 of the 3.00 are held back by the request that waits.
+    operator.must("policy edit p --day 3").await;
+    ask(&engine, &second, 2_000_000, 6).await;
+    let day = history(&engine, "history --status refused --limit 1").await.requests.remove(0);
+    let left = "2.00 USD asked, 1.00 was left of the day; `p` v3 allows 3.00 a day";
+    assert_eq!(day.refused.as_deref(), Some(left));
 }

@@ -77,7 +77,7 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
     let Answer::Receipt(receipt) = operator.must(&format!("receipt {}", first.id)).await else {
         panic!()
     };
-    assert_eq!(receipt["payment"]["requestUrl"], long(0));
+    assert_eq!(receipt.form["payment"]["requestUrl"], long(0));
     operator.must(&format!("approve {} --yes --card {}", first.id, card.digest)).await;
     for request in &requests[1..] {
         operator.must(&format!("deny {}", request.id)).await;

@@ -2,11 +2,12 @@
 //! through the core.
 
 mod csv;
+mod refused;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bursar_core::answers::{Answer, ExportAnswer, HistoryAnswer, HistoryRow};
+use bursar_core::answers::{Answer, ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{
@@ -219,6 +220,7 @@ fn row(
         host,
         tx_hash_unknown_reason: because(&tx_hash, "no transaction was reported"),
         tx_hash,
+        refused: refused::told(state, request).map(|told| told.why),
     }
 }
 
@@ -234,11 +236,14 @@ pub(super) async fn receipt(engine: &Arc<Shared>, order: &ReceiptOrder) -> Resul
         Ok::<_, Fault>((request, settlement))
     });
     let (request, settlement) = found.await??;
-    let receipt = receipts::receipt(&engine.core.view().state, &request, settlement.as_ref());
+    let view = engine.core.view();
+    let receipt = receipts::receipt(&view.state, &request, settlement.as_ref());
     // The same bytes that the agent server sends, read by the JSON of the envelope.
-    let receipt = serde_json::from_str(&receipt.to_compact())
+    let form = serde_json::from_str(&receipt.to_compact())
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    Ok(Answer::Receipt(receipt).into())
+    let refused = refused::told(&view.state, &request);
+    let origins_only = request.keeps_origins_only();
+    Ok(Answer::Receipt(ReceiptAnswer { form, refused, origins_only }).into())
 }
 
 /// By the whole id one of any age, by its beginning a recent one.

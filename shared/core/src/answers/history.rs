@@ -46,6 +46,30 @@ pub struct HistoryRow {
     pub tx_hash: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tx_hash_unknown_reason: Option<String>,
+    /// Why a policy refused it, with the figures that met.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// A receipt, and what its form has no place for. Only the form is printed as JSON: it is what agents get
+/// and pass on, and limits are not theirs to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceiptAnswer {
+    /// In AP2's form, as the agent server gives it.
+    pub form: serde_json::Value,
+    pub refused: Option<RefusedAnswer>,
+    /// Of its URLs the journal has the origins alone.
+    pub origins_only: bool,
+}
+
+/// A policy's "no" in an operator's words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedAnswer {
+    pub why: String,
+    /// The policy that the agent works under now, where another one would have let it through.
+    pub policy: Option<String>,
+    /// The option of `policy edit` that moves the limit.
+    pub option: Option<String>,
 }
 
 /// A file that was written.

@@ -36,6 +36,9 @@ async fn what_is_unknown_says_why() {
     assert_ran("json_history", "--json history", &ran);
     let ran = json("receipt 0123abcd").answered(ok(Answer::Receipt(receipt()))).await;
     assert_ran("json_receipt", "--json receipt 0123abcd", &ran);
+    // What a program gets and may pass on to an agent tells no limit.
+    let ran = json("receipt 0123abcd").answered(ok(Answer::Receipt(refused_receipt()))).await;
+    assert_ran("json_receipt_refused", "--json receipt 0123abcd", &ran);
 }
 
 #[tokio::test]

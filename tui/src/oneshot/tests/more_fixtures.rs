@@ -28,6 +28,7 @@ pub(crate) fn history_row() -> HistoryRow {
         host_unknown_reason: None,
         tx_hash: Some(format!("0x{HEAD}")),
         tx_hash_unknown_reason: None,
+        refused: None,
     }
 }
 
@@ -54,8 +55,33 @@ pub(crate) fn unknown_row() -> HistoryRow {
     }
 }
 
-pub(crate) fn receipt() -> serde_json::Value {
-    serde_json::json!({
+const OVER: &str = "7.00 USD asked, `careful` v1 allows 5.00 a payment";
+
+pub(crate) fn refused_row() -> HistoryRow {
+    let (status, refused) = ("refused".into(), Some(OVER.into()));
+    let why = Some("no transaction was reported".into());
+    HistoryRow { status, refused, tx_hash: None, tx_hash_unknown_reason: why, ..history_row() }
+}
+
+pub(crate) fn signed_row() -> HistoryRow {
+    HistoryRow { status: "signed".into(), refused: None, ..refused_row() }
+}
+
+pub(crate) fn refused_receipt() -> ReceiptAnswer {
+    let form = serde_json::json!({
+        "type": "AP2Receipt",
+        "transactionId": ID,
+        "status": "payment-rejected",
+        "payment": {"recipient": PAYEE, "requestUrl": "https://api.example.com"},
+        "rejection": {"reason": "Exceeds per-request maximum"},
+    });
+    let (policy, option) = (Some("careful".into()), Some("--txn".into()));
+    let refused = Some(RefusedAnswer { why: OVER.into(), policy, option });
+    ReceiptAnswer { form, refused, origins_only: true }
+}
+
+pub(crate) fn receipt() -> ReceiptAnswer {
+    let form = serde_json::json!({
         "type": "AP2Receipt",
         "transactionId": ID,
         "status": "payment-completed",
@@ -67,7 +93,8 @@ pub(crate) fn receipt() -> serde_json::Value {
             "requestUrl": "https://api.example.com/report?\u{1b}[2J\"x\"",
         },
         "settlement": {"txHash": format!("0x{HEAD}")},
-    })
+    });
+    ReceiptAnswer { form, refused: None, origins_only: false }
 }
 
 pub(crate) fn setting(key: &str, value: serde_json::Value, source: &str) -> SettingAnswer {

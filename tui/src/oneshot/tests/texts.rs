@@ -114,7 +114,10 @@ async fn history_and_receipts() {
     shown("history", "history", Answer::History(some.clone())).await;
     let more = HistoryAnswer { requests: vec![history_row()], more: true };
     shown("history_more", "history --limit 1", Answer::History(more)).await;
+    let ends = HistoryAnswer { requests: vec![refused_row(), signed_row()], more: false };
+    shown("history_ends", "history --limit 2", Answer::History(ends)).await;
     shown("receipt", "receipt 0123abcd", Answer::Receipt(receipt())).await;
+    shown("receipt_refused", "receipt 0123abcd", Answer::Receipt(refused_receipt())).await;
 }
 
 #[tokio::test]

@@ -15,6 +15,10 @@ pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
     for request in &history.requests {
         row(to, request);
     }
+    if history.requests.iter().any(|request| request.status == "signed") {
+        to.blank();
+        to.line("What is signed counts as spent: whoever has the signature can still redeem it.");
+    }
     if history.more {
         let count = history.requests.len().saturating_mul(5).min(HISTORY_ROWS);
         to.next(
@@ -40,6 +44,10 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
     to.line(&format!("          to {payee}{host}"));
     if let Some(hash) = tx_hash {
         to.line(&format!("          tx {hash}"));
+    }
+    if let Some(why) = &request.refused {
+        // Our own words, and a policy's name.
+        to.line(&format!("          because {why}"));
     }
 }
 

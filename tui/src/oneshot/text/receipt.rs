@@ -1,10 +1,11 @@
 //! A receipt in plain words, in the order in which things happen. Programs read its own form with `--json`.
 
+use bursar_core::answers::ReceiptAnswer;
 use bursar_core::money::Usd;
 use bursar_core::text::quoted;
 use serde_json::Value;
 
-use crate::oneshot::sheet::Sheet;
+use crate::oneshot::sheet::{Sheet, word};
 
 /// Where the receipt's form has a value, and what people call it. What has no name here stands below under
 /// the name of the form: nothing is left out.
@@ -35,30 +36,71 @@ const NAMES: [(&str, &str); 21] = [
 /// Names of the form itself, and the same amount once more.
 const FORM: [&str; 4] = ["type", "version", "intent.type", "payment.amount.atomic"];
 
-pub(super) fn receipt(to: &mut Sheet, receipt: &Value) {
+/// Columns of a value before it goes on in the next line: a whole hash, and with its name it fits in 80.
+const WIDTH: usize = 66;
+
+pub(super) fn receipt(to: &mut Sheet, answer: &ReceiptAnswer) {
     let mut rest = Vec::new();
-    flatten(&mut rest, "", receipt);
+    flatten(&mut rest, "", &answer.form);
     let mut rows = Vec::new();
     for (path, name) in NAMES {
         let within = format!("{path}.");
         let is_told = |at: &str| at == path || at.starts_with(&within);
         if rest.iter().any(|(at, _value)| is_told(at)) {
             rest.retain(|(at, _value)| !is_told(at));
-            rows.push((name, told(path, receipt)));
+            push(&mut rows, name, &told(path, answer));
         }
     }
     rest.retain(|(at, _value)| !FORM.contains(&at.as_str()));
-    let rest = rest.iter().map(|(at, value)| (at.as_str(), plain(value)));
-    to.rows(&rows.into_iter().chain(rest).collect::<Vec<_>>());
+    for (at, value) in &rest {
+        push(&mut rows, at, &plain(value));
+    }
+    to.rows(&rows);
+    next(to, answer);
+}
+
+/// Whole, however long: nothing else shows what was asked. The lines that it goes on in stand under its
+/// first, so that none begins where our own names do.
+fn push<'a>(rows: &mut Vec<(&'a str, String)>, name: &'a str, value: &str) {
+    let mut name = name;
+    let mut chars = value.chars().peekable();
+    loop {
+        rows.push((name, chars.by_ref().take(WIDTH).collect()));
+        name = "";
+        if chars.peek().is_none() {
+            return;
+        }
+    }
+}
+
+/// What moves the limit that refused it.
+fn next(to: &mut Sheet, answer: &ReceiptAnswer) {
+    let Some(refused) = &answer.refused else { return };
+    match (&refused.policy, &refused.option) {
+        (Some(policy), Some(option)) => {
+            let command = format!("bursar policy edit {} {option} <USD>", word(policy));
+            to.next("If it should be allowed", &command);
+        }
+        (Some(policy), None) => {
+            to.next("The rules are in", &format!("bursar policy show {}", word(policy)));
+        }
+        (None, _) => {}
+    }
 }
 
 fn at<'a>(receipt: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(receipt, |value, name| value.get(name).unwrap_or(&Value::Null))
 }
 
-fn told(path: &str, receipt: &Value) -> String {
+fn told(path: &str, answer: &ReceiptAnswer) -> String {
+    let receipt = &answer.form;
     let value = at(receipt, path);
     match (path, value.as_str()) {
+        ("rejection.reason", _) if let Some(refused) = &answer.refused => refused.why.clone(),
+        // Else it would look like another URL than the one that was called.
+        ("payment.requestUrl" | "payment.resource", Some(_url)) if answer.origins_only => {
+            format!("{}  (path not kept)", plain(value))
+        }
         ("status", Some(status)) => words(status, receipt),
         ("authorization.method", Some("auto")) => "the policy, without asking".to_owned(),
         ("authorization.method", Some("manual")) => "you".to_owned(),
@@ -77,7 +119,7 @@ fn words(status: &str, receipt: &Value) -> String {
     match status {
         "payment-required" => "waits for your decision",
         "payment-rejected" => "not paid",
-        "payment-verified" => "signed; the agent has not told what became of it",
+        "payment-verified" => "signed, so it counts as spent; what came of it is not told yet",
         "payment-submitted" => "sent to the chain, says the agent",
         "payment-failed" => "failed",
         "payment-completed" if seen => "paid, seen on the chain",
@@ -120,7 +162,7 @@ fn flatten(rows: &mut Vec<(String, Value)>, name: &str, value: &Value) {
 fn plain(value: &Value) -> String {
     let Value::String(text) = value else { return value.to_string() };
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.: /+".contains(c));
-    if plain { text.clone() } else { quoted(text, 200) }
+    if plain { text.clone() } else { quoted(text, usize::MAX) }
 }
 
 #[cfg(test)]
@@ -129,9 +171,36 @@ mod tests {
     use serde_json::json;
 
     fn told_of(receipt: &Value) -> String {
+        told_by(&ReceiptAnswer { form: receipt.clone(), refused: None, origins_only: false })
+    }
+
+    fn told_by(answer: &ReceiptAnswer) -> String {
         let mut sheet = Sheet::new();
-        super::receipt(&mut sheet, receipt);
+        super::receipt(&mut sheet, answer);
         sheet.as_str().to_owned()
+    }
+
+    #[test]
+    fn a_long_url_is_shown_whole_and_no_line_of_it_looks_like_ours() {
+        let url = format!("https://a.example/{}END", "x status paid, seen".repeat(50));
+        let told = told_of(&json!({ "payment": { "requestUrl": url } }));
+        let whole: String = told.lines().map(|line| line.get(8..).unwrap_or_default()).collect();
+        assert_eq!(whole.replace(' ', ""), format!("\"{url}\"").replace(' ', ""));
+        for (nth, line) in told.lines().enumerate() {
+            assert!(
+                line.chars().count() < 80 && (nth == 0 || line.starts_with("        ")),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn of_a_refused_url_it_says_that_the_path_is_gone() {
+        let form = json!({ "payment": { "requestUrl": "https://a.example", "resource": null } });
+        for (origins_only, count) in [(true, 1), (false, 0)] {
+            let told = told_by(&ReceiptAnswer { form: form.clone(), refused: None, origins_only });
+            assert_eq!(told.matches("(path not kept)").count(), count, "{told}");
+        }
     }
 
     #[test]
@@ -139,7 +208,7 @@ mod tests {
         for (status, verification, words) in [
             ("payment-required", None, "waits for your decision"),
             ("payment-rejected", None, "not paid"),
-            ("payment-verified", None, "signed; the agent has not told"),
+            ("payment-verified", None, "signed, so it counts as spent"),
             ("payment-submitted", Some("pending"), "sent to the chain, says the agent"),
             ("payment-failed", Some("failed"), "failed"),
             ("payment-completed", Some("pending"), "paid, says the agent; not seen on the chain"),

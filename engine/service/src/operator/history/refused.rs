@@ -1,0 +1,75 @@
+//! Why a policy said no, for the operator: the figures of that moment, and the policy that the agent has now.
+
+use bursar_core::answers::RefusedAnswer;
+use bursar_core::codes::Code;
+use bursar_core::money::Usd;
+use bursar_domain::agents::PolicyRecord;
+use bursar_domain::refusal::Refusal;
+use bursar_domain::{Request, State, Status};
+
+/// `None` where no rule refused it.
+pub(super) fn told(state: &State, request: &Request) -> Option<RefusedAnswer> {
+    let Status::Refused { refusal, .. } = &request.status else { return None };
+    let commission = state.agents.get(&request.agent).and_then(|agent| agent.commission.as_ref());
+    let record = commission.and_then(|given| state.policy(&given.policy));
+    let Some((asked, bound)) = refusal.requested.zip(refusal.bound) else {
+        let policy =
+            record.filter(|_known| is_of_a_policy(refusal.code)).map(|record| record.as_ref());
+        return Some(RefusedAnswer {
+            why: refusal.sentence().to_owned(),
+            policy: policy.map(|record| record.name.as_str().to_owned()),
+            option: None,
+        });
+    };
+    let limit = match record {
+        // The agent or its policy is gone: what the entry itself says.
+        None => {
+            let why = refusal.told();
+            return Some(RefusedAnswer { why, policy: None, option: None });
+        }
+        Some(record) => Limit::of(refusal, record, asked, bound),
+    };
+    // A limit that was raised since needs no other.
+    let policy = limit.refuses_still.then(|| limit.policy.to_owned());
+    let option = policy.is_some().then(|| limit.option.to_owned());
+    Some(RefusedAnswer { why: format!("{asked} USD asked, {}", limit.told), policy, option })
+}
+
+struct Limit<'a> {
+    policy: &'a str,
+    told: String,
+    option: &'static str,
+    refuses_still: bool,
+}
+
+impl<'a> Limit<'a> {
+    /// The entry has the figure alone. Which policy set it is not in it, so what is said of a policy is said
+    /// of the one that is in force.
+    fn of(refusal: &Refusal, record: &'a PolicyRecord, asked: Usd, bound: Usd) -> Self {
+        let policy = record.name.as_str();
+        let (named, now) = (format!("`{policy}` v{}", record.version), &record.policy.payments);
+        if refusal.code == Code::ExceedsPerRequestMax {
+            let limit = now.per_request;
+            let told = if limit == bound {
+                format!("{named} allows {limit} a payment")
+            } else {
+                format!("{bound} a payment was allowed then; {named} allows {limit} now")
+            };
+            return Self { policy, told, option: "--txn", refuses_still: asked > limit };
+        }
+        let left = if bound == Usd::ZERO { "nothing".to_owned() } else { bound.to_string() };
+        let told = format!("{left} was left of the day; {named} allows {} a day", now.daily);
+        Self { policy, told, option: "--day", refuses_still: true }
+    }
+}
+
+/// Whether another policy would have let it through.
+fn is_of_a_policy(code: Code) -> bool {
+    matches!(
+        code,
+        Code::X402Disabled
+            | Code::NetworkNotAllowed
+            | Code::DomainNotAllowed
+            | Code::DomainUrlRequired
+    )
+}
