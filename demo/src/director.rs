@@ -39,7 +39,11 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let chain = local_chain().await?;
 
     step(2, "The engine: a process that keeps the keys, with an HTTP door for agents")?;
-    let engine = Actor::start(&["engine", data_text]).await?;
+    let mut arguments = vec!["engine", data_text];
+    if let Some(chain) = &chain {
+        arguments.extend(["--chain", chain.url()]);
+    }
+    let engine = Actor::start(&arguments).await?;
     say(&format!("  agents call {}", engine.url))?;
     let control = fs::read_to_string(data.join("control.json"))?;
     let control: ControlFile = serde_json::from_str(&control)?;

@@ -26,7 +26,12 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Role {
     #[command(hide = true)]
-    Engine { folder: std::path::PathBuf },
+    Engine {
+        folder: std::path::PathBuf,
+        /// The local chain, if there is one.
+        #[arg(long)]
+        chain: Option<String>,
+    },
     #[command(hide = true)]
     Merchant {
         pay_to: alloy_primitives::Address,
@@ -52,7 +57,7 @@ fn main() -> ExitCode {
     let done = runtime.block_on(async {
         match cli.role {
             None => director::direct(cli.yes).await,
-            Some(Role::Engine { folder }) => roles::engine(&folder).await,
+            Some(Role::Engine { folder, chain }) => roles::engine(&folder, chain.as_deref()).await,
             Some(Role::Merchant { pay_to, chain }) => roles::merchant(pay_to, chain).await,
             Some(Role::Pay) => roles::pay().await,
             Some(Role::Agent { url }) => roles::agent(&url).await,

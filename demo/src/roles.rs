@@ -1,12 +1,13 @@
 //! What the program is when it was started again: the engine, the merchant, the agent.
 
+use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use crate::stage::say;
 use alloy_primitives::{Address, address};
 use anyhow::{Context, bail};
-use bursar_core::networks::ChainId;
+use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_demo::agent::{Agent, Patience};
 use bursar_demo::devnet::Devnet;
 use bursar_demo::merchant::{Merchant, MerchantConfig};
@@ -25,9 +26,10 @@ pub(crate) const LARGE: u128 = 1_500_000;
 const NOBODY: Address = address!("0x000000000000000000000000000000000000dEaD");
 
 /// The engine that `bursar engine` runs, on a folder of the demonstration.
-pub(crate) async fn engine(folder: &Path) -> anyhow::Result<()> {
+pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result<()> {
     let folder = DataFolder::open(folder)?;
     let Instance::Free(lock) = claim(&folder)? else { bail!("the folder is taken") };
+    std::fs::write(folder.file("settings.toml"), at_home(chain)?)?;
     let mut options = Options::new(folder, lock, Edition::full(), Mode::Full);
     options.listen = Some("127.0.0.1:0".to_owned());
     let engine = Engine::open(options).await?;
@@ -38,6 +40,18 @@ pub(crate) async fn engine(folder: &Path) -> anyhow::Result<()> {
     end_asked(term).await;
     engine.stop().await;
     Ok(())
+}
+
+/// Settings with which the engine asks the local chain of the demonstration and nobody else, on any network:
+/// what is not set asks a public endpoint.
+fn at_home(chain: Option<&str>) -> anyhow::Result<String> {
+    let mut settings = String::new();
+    for network in NETWORKS {
+        let url = chain.filter(|_url| network.chain == CHAIN);
+        let list: Vec<String> = url.iter().map(|url| format!("{url:?}")).collect();
+        writeln!(settings, "[networks.{}]\nrpc = [{}]", network.chain, list.join(", "))?;
+    }
+    Ok(settings)
 }
 
 /// A merchant with two priced resources.
@@ -112,5 +126,28 @@ async fn end_asked(mut term: Signal) {
     tokio::select! {
         _signal = term.recv() => {}
         () = orphaned => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_engine::config::Config;
+
+    #[test]
+    fn nothing_leaves_this_machine() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("settings.toml");
+        for chain in [None, Some("http://127.0.0.1:8545/")] {
+            std::fs::write(&file, at_home(chain).unwrap()).unwrap();
+            let config = Config::load(&file, &|_variable| None, None).unwrap();
+            assert!(config.explorer.is_empty());
+            for network in NETWORKS {
+                let asked: Vec<&str> =
+                    config.rpc[&network.chain].iter().map(|url| url.as_str()).collect();
+                let expected = chain.filter(|_url| network.chain == CHAIN);
+                assert_eq!(asked, expected.as_slice(), "{}", network.title);
+            }
+        }
     }
 }

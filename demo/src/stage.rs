@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use bursar_core::settings::keys::Key;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -22,6 +23,10 @@ pub(crate) struct Actor {
 /// This program in another role.
 pub(crate) fn role(arguments: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("where am I?")?);
+    // Somebody's own settings are not those of the demonstration: they may name endpoints elsewhere.
+    for key in Key::all() {
+        command.env_remove(key.variable());
+    }
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     Ok(command)
 }
