@@ -65,11 +65,11 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let merchant = Actor::start(&arguments).await?;
     say(&format!("  {}/small costs 0.012, {}/large costs 1.50", merchant.url, merchant.url))?;
 
-    step(5, "The agent buys the small thing: below the threshold, so nobody is asked")?;
+    step(5, "The agent buys the small thing: the policy is automatic below 0.50, so nobody is asked")?;
     let bought = buy(&agent, &engine.url, &format!("{}/small", merchant.url))?;
     told(bought.wait_with_output().await?.stdout)?;
 
-    step(6, "The agent buys the large thing: above the threshold, so it is held for you")?;
+    step(6, "The agent buys the large thing: not below 0.50, so it is held for you")?;
     let bought = buy(&agent, &engine.url, &format!("{}/large", merchant.url))?;
     let request = held(&mut operator).await?;
     say("")?;

@@ -32,7 +32,7 @@ impl Lane {
 pub enum HoldReason {
     /// The policy has no threshold: every payment asks.
     ManualOnly,
-    /// At or above the auto-approve threshold.
+    /// At or above the policy's `automatic below`.
     AboveThreshold,
     /// The agent's URL is on the allow list, the offer's resource is not.
     ResourceOutsideAllowList,
@@ -63,11 +63,20 @@ impl HoldReason {
         }
     }
 
+    /// The same where the figures are known: what was asked, and what the policy is automatic below.
+    pub fn told(self, asked: Usd, auto_below: Usd) -> String {
+        // A policy that was raised since holds nothing like this any more: no figure of it would explain.
+        if self == HoldReason::AboveThreshold && asked >= auto_below {
+            return format!("{asked} is not below {auto_below}, from where it asks");
+        }
+        self.sentence().to_owned()
+    }
+
     /// One line for the operator.
     pub fn sentence(self) -> &'static str {
         match self {
             HoldReason::ManualOnly => "the policy approves nothing by itself",
-            HoldReason::AboveThreshold => "not below the policy's auto-approve threshold",
+            HoldReason::AboveThreshold => "not below the policy's `automatic below`",
             HoldReason::ResourceOutsideAllowList => {
                 "the paid resource lies outside the allow list, the agent's URL inside"
             }
@@ -313,7 +322,7 @@ impl Card {
             row("token", self.terms.asset.clone()),
             row("request", url(&self.terms.request_url, "agent")),
             row("resource", url(&self.terms.resource_url, "merchant")),
-            row("held", self.hold.sentence().to_owned()),
+            row("held", self.hold.told(self.usd, self.auto_below)),
             row(
                 "today",
                 if self.unpriced {

@@ -223,6 +223,17 @@ mod tests {
     }
 
     #[test]
+    fn an_edit_names_no_defaults_for_what_it_leaves_alone() {
+        let help = |line: &str| Order::parse_line(line).unwrap_err().0;
+        let (create, edit) = (help("policy create --help"), help("policy edit --help"));
+        assert!(create.contains("[default: 100]") && create.contains("[default: 0, always ask]"));
+        assert!(
+            !edit.contains("[default") && edit.contains("Most that may be paid in a day\n"),
+            "{edit}"
+        );
+    }
+
+    #[test]
     fn an_order_survives_the_control_channel() {
         let order = Order::parse_line(
             "policy edit small --day 7.5 --networks 8453,4663 --block-domains x.example",

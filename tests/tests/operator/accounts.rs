@@ -60,7 +60,15 @@ async fn a_deleted_agent_is_unknown_at_once_and_keeps_its_history() {
         let (status, held) = engine.post("/sign", &ask).await;
         assert_eq!(status, 202, "{held}");
         let early = operator.outcome(&format!("agent delete {auth}")).await;
-        assert_eq!(early.reply.result.map_err(|fault| fault.code), Err(Code::InUse));
+        let Err(fault) = early.reply.result else { panic!("{:?}", early.reply.result) };
+        assert_eq!(fault.code, Code::InUse);
+        let stop = format!(" To stop it now: `agent suspend {}`.", hired.id);
+        let deny = "1 of its requests waits for you: deny it first.";
+        assert_eq!(fault.message, format!("{deny}{stop}"));
+        // Suspending leads no further, so it is advised no second time.
+        operator.must(&format!("agent suspend {auth}")).await;
+        assert_eq!(operator.refused(&format!("agent delete {auth}")).await.message, deny);
+        operator.must(&format!("agent resume {auth}")).await;
         assert_eq!(early.prompts, [], "nobody types a name for what will be refused");
         operator.must(&format!("deny {}", held["request_id"].as_str().unwrap())).await;
         let deleted = operator.outcome(&format!("agent delete {auth}")).await;

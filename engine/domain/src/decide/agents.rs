@@ -112,9 +112,14 @@ pub(super) fn delete(
         }
     }
     if waiting > 0 {
-        let message = format!(
-            "{waiting} of its requests wait for you: decide them first, or suspend the agent."
-        );
+        let (verb, them) = if waiting == 1 { ("waits", "it") } else { ("wait", "them") };
+        // Suspending does not decide what waits, so it is no way to a deletion.
+        let stop = if agent.suspended {
+            String::new()
+        } else {
+            format!(" To stop it now: `agent suspend {}`.", agent.id)
+        };
+        let message = format!("{waiting} of its requests {verb} for you: deny {them} first.{stop}");
         return Err(Refusal::because(Code::InUse, message));
     }
     events.push(Event::AgentDeleted { agent: agent.id.clone() });

@@ -139,7 +139,8 @@ fn rehearse(
     let (verdict, code, reason) = match verdict {
         Verdict::Act => ("act", None, "it would be signed without asking".to_owned()),
         Verdict::Hold(why) => {
-            ("hold", Some(why.text().to_owned()), format!("you would be asked: {}", why.sentence()))
+            let told = why.told(amount, record.policy.payments.auto_below);
+            ("hold", Some(why.text().to_owned()), format!("you would be asked: {told}"))
         }
         Verdict::Refuse(refusal) => {
             ("refuse", Some(refusal.code.text().to_owned()), refusal.told())

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use clap::{Args, Subcommand};
+use clap::{Arg, Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
 use crate::hosts::HostEntry;
@@ -21,7 +21,8 @@ pub enum PolicyOrder {
         #[command(flatten)]
         options: Box<PolicyOptions>,
     },
-    /// Change the given fields of a policy.
+    /// Change the given fields of a policy; what is not given stays as it is.
+    #[command(mut_args(without_default))]
     Edit {
         name: Name,
         #[command(flatten)]
@@ -58,6 +59,15 @@ impl PolicyOrder {
             PolicyOrder::Delete { .. } => "policy.delete",
             PolicyOrder::Test { .. } => "policy.test",
         }
+    }
+}
+
+/// A new policy has a default for what is not given. An edit has none, so its help must not name one.
+fn without_default(option: Arg) -> Arg {
+    let help = option.get_help().map(|help| help.to_string());
+    match help.as_deref().and_then(|help| help.split_once(" [default: ")) {
+        Some((told, _default)) => option.help(told.to_owned()),
+        None => option,
     }
 }
 
@@ -118,7 +128,7 @@ pub struct PolicyOptions {
     /// Most that one payment may be [default: 10].
     #[arg(long, value_name = "USD", value_parser = Usd::parse)]
     pub txn: Option<Usd>,
-    /// Payments below it are signed without asking [default: 0, always ask].
+    /// Automatic below this: such payments are signed without asking [default: 0, always ask].
     #[arg(long, value_name = "USD", value_parser = Usd::parse)]
     pub auto: Option<Usd>,
     /// Networks the agent may use: ids or names, or `all` enabled ones [default: all].
@@ -147,7 +157,7 @@ pub struct PolicyOptions {
     /// Most that one swap may be [default: 100].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = TRADING)]
     pub trade_max: Option<Usd>,
-    /// Swaps below it execute without asking [default: 0].
+    /// Automatic below this: such swaps execute without asking [default: 0].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = TRADING)]
     pub trade_auto: Option<Usd>,
     /// Swaps stop while the ETH balance is below it [default: 0.0001].
@@ -170,7 +180,7 @@ pub struct PolicyOptions {
     /// Most that may be lent at once [default: 500].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
     pub lending_total: Option<Usd>,
-    /// Lending below it executes without asking [default: 0].
+    /// Automatic below this: such lending executes without asking [default: 0].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
     pub lending_auto: Option<Usd>,
     /// Most that may be lent, as a share of what is liquid and lent.
