@@ -65,7 +65,10 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let merchant = Actor::start(&arguments).await?;
     say(&format!("  {}/small costs 0.012, {}/large costs 1.50", merchant.url, merchant.url))?;
 
-    step(5, "The agent buys the small thing: the policy is automatic below 0.50, so nobody is asked")?;
+    step(
+        5,
+        "The agent buys the small thing: the policy is automatic below 0.50, so nobody is asked",
+    )?;
     let bought = buy(&agent, &engine.url, &format!("{}/small", merchant.url))?;
     told(bought.wait_with_output().await?.stdout)?;
 

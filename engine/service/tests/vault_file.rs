@@ -147,6 +147,8 @@ fn a_wrong_password_is_called_that_and_nothing_else() {
     assert!(wallet.verify_password(&right()).is_ok());
     let refusal = wallet.verify_password(&wrong()).unwrap_err();
     assert!(matches!(refusal, WalletFileError::WrongPassword { .. }));
+    let told = refusal.to_string();
+    assert!(told.starts_with("The password") && !told.contains('/'), "{told}");
 
     // With the current save damaged, the previous one still tells a right password from a wrong one.
     fs::write(bench.current(), "{").unwrap();

@@ -259,7 +259,12 @@ pub struct CredentialsAnswer {
     pub agent_id: String,
     pub name: String,
     pub auth_mode: String,
-    pub url: String,
+    /// Where the agent server is, or will be.
+    pub url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url_unknown_reason: Option<String>,
+    /// It is there now.
+    pub serving: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

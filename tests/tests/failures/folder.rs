@@ -144,7 +144,7 @@ async fn a_port_that_is_taken_is_told_with_its_setting() {
     let start = Start { env, ..Start::default() };
     let wallets = inventory(&lived.file("wallets"));
     let said = refused_anywhere(&lived.folder(), &start);
-    said.says(10, &["IN_USE", &address, "Set server.listen to another port"]);
+    said.says(10, &["IN_USE", &address, "bursar config set server.listen 127.0.0.1:"]);
     same(&wallets, &inventory(&lived.file("wallets")), &said.said);
     // Who is free again is used.
     drop(taken);

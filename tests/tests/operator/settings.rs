@@ -232,6 +232,42 @@ async fn a_server_that_did_not_start_leaves_nothing_open() {
     assert!(!engine.engine.core().view().state.settings.allow_lan);
 }
 
+/// An agent would take its token to whoever listens there.
+#[tokio::test]
+async fn the_door_of_another_program_is_given_to_no_agent() {
+    let engine = engine().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let mut operator = engine.operator();
+    operator.must(&format!("config set server.listen {address}")).await;
+    let refused = operator.refused("server start").await.message;
+    let advice = "`bursar config set server.listen 127.0.0.1:";
+    assert!(refused.contains("another program listens on port") && refused.contains(advice));
+    let Answer::Credentials(given) = operator.must("agent register bot --auth hmac").await else {
+        panic!()
+    };
+    let why = given.url_unknown_reason.unwrap();
+    assert!(
+        given.url.is_none() && why.contains(&address.to_string()) && why.contains(advice),
+        "{why}"
+    );
+
+    drop(taken);
+    for (line, serving) in [("status", false), ("server start", true)] {
+        operator.must(line).await;
+        let Answer::Credentials(given) = operator.must("agent instructions bot").await else {
+            panic!()
+        };
+        assert_eq!((given.url, given.serving), (Some(format!("http://{address}")), serving));
+    }
+    operator.must("server stop").await;
+    operator.must("config set server.listen 127.0.0.1:0").await;
+    let Answer::Credentials(given) = operator.must("agent instructions bot").await else {
+        panic!()
+    };
+    assert!(given.url.is_none() && given.url_unknown_reason.is_some());
+}
+
 #[test]
 fn the_manual_is_that_of_the_table() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md");

@@ -157,6 +157,10 @@ fn failed(
     if let Some(hint) = failure.hint().filter(|hint| !told(hint)) {
         complain(err, &format!("  try: {}", plain(hint)));
     }
+    // `eval "$(…)"` succeeds with nothing: the next command would miss its variables without a word.
+    if matches!(command, Some("agent.instructions" | "agent.register")) {
+        complain(err, "  Nothing was exported: a shell that reads this command gets no variable.");
+    }
     if let Some(detail) = failure.fault.detail.as_deref().filter(|_| options.verbose) {
         complain(err, &format!("  cause: {}", plain(detail)));
     }

@@ -133,7 +133,7 @@ fn ends_with_this_command(order: &Order) -> Option<Warning> {
         Order::Server(ServerOrder::Start { .. }) => {
             "No engine runs, so the server ends with this command: `bursar engine` keeps it."
         }
-        Order::Wallet(WalletOrder::Open) => {
+        Order::Wallet(WalletOrder::Open | WalletOrder::Create { .. }) => {
             "No engine runs, so the wallet is locked again as this command ends: `bursar engine` keeps it \
              open."
         }

@@ -80,10 +80,32 @@ fn failed(address: SocketAddr, error: &io::Error) -> Fault {
         io::ErrorKind::AddrInUse => format!("another program listens on port {port}"),
         _other => error.to_string(),
     };
-    let message = format!(
-        "The agent server cannot listen on {address}: {why}. Set server.listen to another port."
-    );
+    let message =
+        format!("The agent server cannot listen on {address}: {why}. {}.", another(address));
     Fault::because(Code::InUse, message)
+}
+
+/// Whether somebody else listens there: what is sent to that address is for them.
+pub fn is_taken(address: SocketAddr) -> bool {
+    open(address).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+}
+
+/// How the server comes to a port of its own.
+pub fn another(taken: SocketAddr) -> String {
+    let free = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), free_beside(taken.port()));
+    format!(
+        "Give it a free port with `bursar config set server.listen {free}`, then start it again"
+    )
+}
+
+/// Ports that are tried beside one that is taken.
+const NEAR: u16 = 20;
+
+/// A fixed one is better than any, for agents are told it once; 0 takes any where none near is free.
+fn free_beside(port: u16) -> u16 {
+    let mut near = (1..=NEAR).filter_map(|step| port.checked_add(step));
+    let is_free = |port: &u16| open(SocketAddr::from((Ipv4Addr::LOCALHOST, *port))).is_ok();
+    near.find(is_free).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -101,6 +123,10 @@ mod tests {
             let fault = bind(address, exposure).await.unwrap_err();
             assert_eq!(fault.code, Code::InUse);
             assert!(fault.message.contains(&format!("port {}", address.port())), "{fault}");
+            let command = "`bursar config set server.listen 127.0.0.1:";
+            let (_told, free) = fault.message.split_once(command).unwrap();
+            let free: u16 = free.split('`').next().unwrap().parse().unwrap();
+            assert_ne!(free, address.port());
         }
     }
 

@@ -228,7 +228,7 @@ pub fn manual() -> String {
     let mut text = String::from(
         "# Settings\n\n\
          `bursar config list` shows every setting, its value and where that comes from; `bursar config set` \
-         changes one.\nThis page is made from the table in `shared/core/src/settings/keys.rs`.\n\n\
+         changes one.\n\n\
          A default is overruled by `settings.toml` in the data folder, that by the environment, and that by an \
          argument.\nWhat may loosen a protection lives in the journal instead, and is an error elsewhere. \
          `<id>` is a chain id, as in\n`networks.1.rpc`; in the environment, `BURSAR_NETWORKS_1_RPC`.\n\n\

@@ -156,7 +156,9 @@ pub(crate) fn credentials() -> CredentialsAnswer {
         agent_id: "ABC123".into(),
         name: "report bot".into(),
         auth_mode: "hmac".into(),
-        url: "http://127.0.0.1:9402".into(),
+        url: Some("http://127.0.0.1:9402".into()),
+        url_unknown_reason: None,
+        serving: true,
     }
 }
 

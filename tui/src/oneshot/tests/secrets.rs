@@ -39,6 +39,37 @@ async fn credentials_are_the_environment_of_the_agent() {
 }
 
 #[tokio::test]
+async fn no_agent_is_sent_to_another_programs_door() {
+    let line = "agent register 'report bot'";
+    let early = CredentialsAnswer { serving: false, ..credentials() };
+    let reply = with_secret(Answer::Credentials(early), SecretField::Token);
+    let ran = handed(Scene::of(line), TOKEN, reply).await;
+    assert!(ran.out.contains("# Nothing listens there yet. Start it with: bursar"), "{}", ran.out);
+
+    let url_unknown_reason = Some("another program listens on 127.0.0.1:9402\nx=1".into());
+    let taken =
+        CredentialsAnswer { url: None, url_unknown_reason, serving: false, ..credentials() };
+    let reply = with_secret(Answer::Credentials(taken), SecretField::Token);
+    let ran = handed(Scene::of(line), TOKEN, reply).await;
+    assert!(ran.out.contains("\n# WALLET_URL: another program listens on 127.0.0.1:9402"));
+    assert!(ran.out.contains("\nunset WALLET_URL\n") && !ran.out.contains("export WALLET_URL"));
+    assert!(!ran.out.contains("\nx=1"), "{}", ran.out);
+}
+
+#[tokio::test]
+async fn a_shell_that_gets_no_credentials_is_told_so() {
+    for (line, told) in [("agent instructions b", true), ("agent list", false)] {
+        let reply = Reply {
+            result: Err(Fault::new(Code::WalletLocked)),
+            ..ok(Answer::Frozen { frozen: true })
+        };
+        let ran = Scene::of(line).answered(reply).await;
+        assert_eq!(ran.err.contains("Nothing was exported"), told, "{}", ran.err);
+        assert_eq!(ran.out, "");
+    }
+}
+
+#[tokio::test]
 async fn a_token_cannot_become_a_command() {
     let reply = with_secret(Answer::Credentials(credentials()), SecretField::Token);
     let ran = handed(Scene::of("agent register b"), "a'$(reboot)", reply).await;

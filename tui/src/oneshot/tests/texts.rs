@@ -22,7 +22,8 @@ async fn shown_alone(name: &str, line: &'static str, answer: Answer) {
 async fn wallets_and_seeds() {
     shown("wallet_none", "wallet status", Answer::Wallet(no_wallet())).await;
     let fresh = WalletAnswer { seeds: 0, addresses: 0, ..wallet() };
-    shown("wallet_created", "wallet create main", Answer::Wallet(fresh)).await;
+    shown("wallet_created", "wallet create main", Answer::Wallet(fresh.clone())).await;
+    shown_alone("wallet_created_alone", "wallet create main", Answer::Wallet(fresh)).await;
     let locked = WalletAnswer { locked: true, ..wallet() };
     shown("wallet_locked", "wallet status", Answer::Wallet(locked.clone())).await;
     shown("wallet_lock", "wallet lock", Answer::Wallet(locked)).await;

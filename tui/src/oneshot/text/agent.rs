@@ -83,7 +83,7 @@ fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
     }
 }
 
-/// The block that an agent's environment takes. All else is a comment, so that a shell can read the whole.
+/// The block that an agent's environment takes. A shell can read the whole: what is no variable is a comment.
 pub(super) fn credentials(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
     let (name, id) = (&given.name, &given.agent_id);
     to.line(&format!("# {name} ({id}): for this agent's environment, and for nobody else."));
@@ -97,10 +97,24 @@ pub(super) fn credentials(to: &mut Sheet, given: &CredentialsAnswer, context: Co
         }
     }
     to.line(&format!("export WALLET_AUTH_MODE={}", word(&given.auth_mode)));
-    to.line(&format!("export WALLET_URL={}", word(&given.url)));
+    door(to, given, context);
     if context.command == "agent.register" {
         let command = format!("bursar agent commission {id} <policy> <label>");
         to.next("# Put it to work with", &command);
+    }
+}
+
+/// A token must not be taken to another program's door, so an older address does not stay either.
+fn door(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
+    let Some(url) = &given.url else {
+        let why = given.url_unknown_reason.as_deref().unwrap_or("nobody knows it");
+        to.line(&format!("# WALLET_URL: {why}"));
+        return to.line("unset WALLET_URL");
+    };
+    to.line(&format!("export WALLET_URL={}", word(url)));
+    if !given.serving {
+        let start = if context.engine_running { "bursar server start" } else { "bursar engine" };
+        to.line(&format!("# Nothing listens there yet. Start it with: {start}"));
     }
 }
 

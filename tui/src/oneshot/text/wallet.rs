@@ -12,7 +12,7 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
     }
     to.rows(&[
         ("wallet", wallet.name.clone().unwrap_or_default()),
-        ("state", state(wallet).to_owned()),
+        ("state", state_after(wallet, context).to_owned()),
         ("seeds", wallet.seeds.to_string()),
         ("addresses", wallet.addresses.to_string()),
     ]);
@@ -24,6 +24,11 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
     } else if !wallet.locked && wallet.addresses == 0 {
         to.next("Next", "bursar address create <label> 0");
     }
+}
+
+/// What was opened without an engine is locked again before anybody reads this.
+fn state_after(wallet: &WalletAnswer, context: Context<'_>) -> &'static str {
+    if context.engine_running { state(wallet) } else { "locked" }
 }
 
 pub(super) fn state(wallet: &WalletAnswer) -> &'static str {

@@ -15,9 +15,10 @@ pub enum WalletFileError {
     #[error("there is no wallet file {}: create a wallet, or put a backup there", .file.display())]
     NotFound { file: PathBuf },
 
+    // Who types it knows which wallet that is; the file would only be in the way of the advice.
     #[error(
-        "the password does not open {}: type it again. A forgotten password cannot be recovered, \
-         but the seed phrase makes the same addresses in a new wallet", .file.display()
+        "The password does not open the wallet: type it again. A forgotten password cannot be recovered, \
+         but the seed phrase makes the same addresses in a new wallet."
     )]
     WrongPassword { file: PathBuf },
 
