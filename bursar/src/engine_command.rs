@@ -72,8 +72,9 @@ async fn open(folder: DataFolder, lock: InstanceLock, args: &EngineArgs) -> Resu
     Engine::open(options).await
 }
 
-/// Unlocks if a password was given and there is a wallet, and only then lets anybody in.
+/// Notes the start, unlocks if a password was given and there is a wallet, and only then lets anybody in.
 pub(crate) async fn let_in(engine: &Engine, password: Option<SecretString>) -> Result<(), Fault> {
+    engine.note_started().await;
     if let Some(password) = password.filter(|_given| engine.wallet_exists()) {
         engine.unlock(password).await?;
     }

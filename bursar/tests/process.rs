@@ -20,7 +20,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use stage::{Engine, bursar, run};
+use stage::{Engine, Home, bursar, run};
 
 #[test]
 fn usage_errors_are_one_object_when_json_is_asked_for() {
@@ -191,6 +191,26 @@ fn an_engine_may_open_as_many_files_as_it_needs_and_gains_no_privileges() {
     child.kill().unwrap();
     let said = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
     assert!(said.contains("too few open files") && said.contains("ulimit -n"), "{said}");
+}
+
+#[test]
+fn an_engine_that_was_killed_shows_in_the_activity() {
+    let mut home = Home::new();
+    home.furnish();
+    let kinds = |limit: usize| -> Vec<String> {
+        let told = home.must(&format!("activity --limit {limit}"));
+        let rows = told["entries"].as_array().unwrap().iter();
+        rows.map(|row| row["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    let (killed, _address) = home.engine(&home.data());
+    drop(killed);
+    let (stopped, _address) = home.engine(&home.data());
+    stopped.end(rustix::process::Signal::TERM);
+    // A command that is its own engine is none that serves, and tells of no start.
+    let expected =
+        ["wallet.locked", "wallet.unlocked", "engine.started", "wallet.unlocked", "engine.started"];
+    assert_eq!(kinds(5), expected);
+    assert_eq!(kinds(5), expected);
 }
 
 #[test]

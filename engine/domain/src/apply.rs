@@ -169,7 +169,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
         Event::WalletOpened => state.passwords_refused = 0,
         Event::PasswordRefused { times } => state.passwords_refused = *times,
         // For whoever reads the journal: whether the wallet is open is no state of it.
-        Event::WalletLocked | Event::PasswordChanged => {}
+        Event::WalletLocked | Event::PasswordChanged | Event::EngineStarted => {}
         Event::PaymentSigned { id, signature } => {
             let request = Arc::make_mut(state.authorized.get_mut(id)?);
             if let Status::Authorized { signature: slot, .. } = &mut request.status {

@@ -95,6 +95,8 @@ pub enum Action {
     NotePassword,
     /// For the record: a wrong password was given.
     NoteRefused,
+    /// For the record: an engine begins its work.
+    NoteStarted,
     Freeze,
     /// The password was given again.
     Thaw,

@@ -129,6 +129,11 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             let times = state.passwords_refused.saturating_add(1);
             Ok(Decision::done(vec![Event::PasswordRefused { times }]))
         }
+        // Before there is a wallet nothing is worth telling apart.
+        Action::NoteStarted => Ok(Decision::done(match state.wallet {
+            Some(_) => vec![Event::EngineStarted],
+            None => Vec::new(),
+        })),
         Action::Freeze => Ok(Decision::done(match state.frozen {
             Some(_already) => Vec::new(),
             None => vec![Event::Frozen],

@@ -166,6 +166,9 @@ pub enum Event {
     PasswordRefused {
         times: u32,
     },
+    /// An engine that serves agents began its work. The entries before it tell how the one before ended: one
+    /// that was stopped has locked its wallet.
+    EngineStarted,
 }
 
 /// The names of what an agent works with.

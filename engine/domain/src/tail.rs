@@ -24,7 +24,9 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
                 !policy.loosens(&record.policy) && told.as_deref() == Some(&record.policy)
             })
         }
-        Event::PolicyDeleted { .. }
+        // An engine starts with a locked wallet. It changes nothing.
+        Event::EngineStarted
+        | Event::PolicyDeleted { .. }
         | Event::AgentSuspended { .. }
         | Event::Frozen
         | Event::NetworkSet { enabled: false, .. } => true,

@@ -197,6 +197,15 @@ impl Engine {
         theirs
     }
 
+    /// Leaves a trace of the start, so that a reader of the journal sees that an engine ended without a word:
+    /// one that was stopped has locked its wallet before. For programs that serve; a single command needs none.
+    pub async fn note_started(&self) {
+        if let Err(fault) = self.shared.core.act(Action::NoteStarted).await {
+            // Whoever asks for anything is told why nothing is written.
+            tracing::warn!(code = %fault.code, "the start is not in the journal");
+        }
+    }
+
     /// Opens the wallet with a password that was given at start.
     pub async fn unlock(&self, password: SecretString) -> Result<(), Fault> {
         operator::wallet::open_with(&self.shared, password).await.map(|warnings| {

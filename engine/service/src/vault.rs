@@ -359,7 +359,7 @@ fn bad_path(error: derive::PathError) -> Fault {
     Fault::because(Code::BadInput, error.to_string())
 }
 
-/// The wallet file's own words; they name the file and the way out.
+/// The wallet file's own words; they name the way out.
 fn fault(error: WalletFileError) -> Fault {
     let code = match &error {
         WalletFileError::AlreadyExists { .. } => Code::WalletExists,

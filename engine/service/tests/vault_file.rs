@@ -614,9 +614,10 @@ fn every_message_names_the_file_and_says_what_to_do() {
     fs::create_dir(bench.current()).unwrap();
     set_mode(&bench.current(), 0o700);
     messages.push(bench.open(&right()).unwrap_err().to_string());
-    for message in &messages {
+    for (nth, message) in messages.iter().enumerate() {
         println!("{message}");
-        assert!(message.contains(&path), "{message}");
+        // Nothing is wrong with the file where the password is.
+        assert_eq!(message.contains(&path), nth > 0, "{message}");
         assert!(!message.contains("right password") && !message.contains("wrong password"));
     }
     let ways = ["type it again", "open it", "backup", "newer", "backup", "create", "try again"];

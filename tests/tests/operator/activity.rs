@@ -309,3 +309,19 @@ async fn hostile_text_of_an_agent_is_told_escaped() {
         }
     }
 }
+
+/// An engine that ended without a word shows by the start of the next one.
+#[tokio::test]
+async fn a_start_is_told_once_there_is_a_wallet() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.engine.note_started().await;
+    assert_eq!(activity(&mut engine.operator(), "activity").await.entries, []);
+    engine.furnish("--day 20").await;
+    let engine = engine.restart(Setup::default()).await;
+    engine.engine.note_started().await;
+    let opened = engine.operator().outcome("wallet open").await;
+    assert_eq!(opened.reply.warnings, [], "it may follow the seal of the lock");
+    let told = activity(&mut engine.operator(), "activity --limit 3").await.entries;
+    let kinds: Vec<&str> = told.iter().map(|row| row.kind.as_str()).collect();
+    assert_eq!(kinds, ["wallet.unlocked", "engine.started", "wallet.locked"]);
+}

@@ -144,6 +144,8 @@ async fn what_the_operator_did_while_locked_is_trusted() {
     for line in ["policy edit p --day 6", "thaw", "agent resume bot", "network enable 4663"] {
         assert_eq!(stage.operator().refused(line).await.code, Code::WalletLocked, "{line}");
     }
+    // An engine starts with a locked wallet.
+    stage.engine().engine.note_started().await;
     assert!(stage.between(|_stage| ()).await.is_empty());
     stage.operator().must("thaw").await;
     stage.operator().must("agent resume bot").await;

@@ -122,6 +122,7 @@ fn told(event: &Event) -> Told<'_> {
         Event::SettingChanged { .. } => {
             ("setting.changed", Wallet, Some(change::told(&changes(event))))
         }
+        Event::EngineStarted => ("engine.started", Wallet, None),
         Event::WalletOpened => ("wallet.unlocked", Wallet, None),
         Event::WalletLocked => ("wallet.locked", Wallet, None),
         Event::PasswordChanged => ("wallet.password_changed", Wallet, None),
@@ -277,6 +278,7 @@ mod tests {
             assert!(matches!(about, About::Request(about) if about == id));
         }
         assert_eq!(told(&Event::JournalAccepted).0, "journal.accepted");
+        assert_eq!(told(&Event::EngineStarted).0, "engine.started");
         let (from, to) = (Setting::AllowLan(false), Setting::AllowLan(true));
         let lan = Event::SettingChanged { from, to };
         assert_eq!(told(&lan).2.as_deref(), Some("server open to the network off -> on"));

@@ -1,5 +1,5 @@
-//! Owns what can go wrong with a wallet file. Each message names the file and the way out, and no
-//! secret; it is for the operator, never for an agent.
+//! Owns what can go wrong with a wallet file. Each message names the way out, and the file where that is at
+//! fault, and no secret; it is for the operator, never for an agent.
 
 use std::io;
 use std::path::{Path, PathBuf};
