@@ -1,5 +1,7 @@
 //! Puts the engine together: folder, settings, journal, core, vault, and the doors.
 
+mod door;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +39,8 @@ use crate::service::instance::InstanceLock;
 use crate::vault::Vault;
 use crate::vault::file::WalletFiles;
 use crate::vault::gate::Gate;
+
+pub(crate) use door::Door;
 
 /// What an engine is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! `agent …`. A token is shown when it is made; only its hash, or the wallet file, keeps it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bursar_core::answers::{Answer, CredentialsAnswer, SecretField, Warning};
@@ -14,10 +13,9 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::{Done, act, describe, wallet};
-use crate::agent_api::listen::{another, is_taken};
 use crate::control::Dialogue;
 use crate::core;
-use crate::engine::{Shared, blocking};
+use crate::engine::{Door, Shared, blocking};
 
 pub(super) async fn run(
     engine: &Arc<Shared>,
@@ -248,36 +246,10 @@ fn token_text(secret: &[u8; 32]) -> Zeroizing<Vec<u8>> {
     text
 }
 
-/// Where an agent takes its secrets.
-struct Door {
-    url: Option<String>,
-    problem: Option<String>,
-    serving: bool,
-}
-
-impl Door {
-    /// Where the server will be, unless an agent that went there now would meet somebody else.
-    fn to_be(listen: SocketAddr) -> Self {
-        let problem = if listen.port() == 0 {
-            Some("the agent server does not run, and takes a free port when it starts".to_owned())
-        } else if is_taken(listen) {
-            let another = another(listen);
-            Some(format!("another program listens on {listen}, not the agent server. {another}"))
-        } else {
-            None
-        };
-        let url = problem.is_none().then(|| format!("http://{listen}"));
-        Self { url, problem, serving: false }
-    }
-}
-
 async fn credentials(engine: &Arc<Shared>, id: &AgentId) -> Result<Done, Fault> {
     let view = engine.core.view();
     let agent = view.state.agents.get(id).ok_or(Fault::new(Code::InternalError))?;
-    let Door { url, problem, serving } = match describe::server(engine).await.url {
-        Some(url) => Door { url: Some(url), problem: None, serving: true },
-        None => Door::to_be(engine.settings.get().listen),
-    };
+    let Door { url, problem, serving } = engine.door().await;
     let answer = Answer::Credentials(CredentialsAnswer {
         agent_id: id.to_string(),
         name: agent.name.as_str().to_owned(),
