@@ -175,36 +175,53 @@ fn answered(value: &Value) -> Response {
 }
 
 async fn answer(State(way): State<Way>, body: String) -> Response {
-    let call: Value = serde_json::from_str(&body).expect("JSON");
+    match serde_json::from_str(&body).expect("JSON") {
+        Value::Array(calls) => {
+            let mut answers = Vec::new();
+            for call in &calls {
+                match answer_one(&way, call).await {
+                    Ok(one) => answers.push(one),
+                    Err(broken) => return broken,
+                }
+            }
+            // In another order than asked: nodes may.
+            answers.reverse();
+            answered(&Value::Array(answers))
+        }
+        call => answer_one(&way, &call).await.map_or_else(|broken| broken, |one| answered(&one)),
+    }
+}
+
+/// One answer, or a connection that breaks.
+async fn answer_one(way: &Way, call: &Value) -> Result<Value, Response> {
     let method = call["method"].as_str().unwrap_or_default().to_owned();
     if method == "eth_sendRawTransaction" {
         let raw = call["params"][0].as_str().expect("bytes").to_owned();
         way.lies().broadcast.push(raw);
     }
-    let result =
-        |value: Value| answered(&json!({"jsonrpc": "2.0", "id": call["id"], "result": value}));
+    let result = |value: Value| json!({"jsonrpc": "2.0", "id": call["id"], "result": value});
     let refused = |message: &str| {
         let error = json!({"code": -32000, "message": message});
-        answered(&json!({"jsonrpc": "2.0", "id": call["id"], "error": error}))
+        json!({"jsonrpc": "2.0", "id": call["id"], "error": error})
     };
     let Some(lie) = way.next(&method) else {
-        return answered(&way.pass_on(&call).await);
+        return Ok(way.pass_on(call).await);
     };
     let hash = || {
         let raw = call["params"][0].as_str().expect("bytes");
         let bytes = hex::decode(raw.trim_start_matches("0x")).expect("hex");
         Value::from(alloy_primitives::keccak256(bytes).to_string())
     };
-    match lie {
+    Ok(match lie {
         Lie::Drop => result(hash()),
         Lie::Delay => {
-            let told = way.pass_on(&call).await;
+            let told = way.pass_on(call).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
-            answered(&told)
+            told
         }
         Lie::Duplicate => {
-            let _first = way.pass_on(&call).await;
-            answered(&way.pass_on(&call).await)
+            let _first = way.pass_on(call).await;
+            way.pass_on(call).await
         }
         Lie::WrongChainId => result(json!("0x1")),
         Lie::WrongReceipt => result(receipt(&json!(format!("0x{}", "ab".repeat(32))))),
@@ -218,22 +235,22 @@ async fn answer(State(way): State<Way>, body: String) -> Response {
         Lie::NonceTooLow => refused("nonce too low"),
         Lie::Underpriced => refused("replacement transaction underpriced"),
         Lie::TimeoutAfterAccept => {
-            let _taken = way.pass_on(&call).await;
-            broken()
+            let _taken = way.pass_on(call).await;
+            return Err(broken());
         }
         Lie::Forget => {
-            let told = way.pass_on(&call).await;
+            let told = way.pass_on(call).await;
             way.ask("anvil_dropTransaction", json!([told["result"]])).await;
-            answered(&told)
+            told
         }
         Lie::Reorg => {
-            let told = way.pass_on(&call).await;
+            let told = way.pass_on(call).await;
             way.ask("anvil_mine", json!(["0x1"])).await;
             way.ask("anvil_reorg", json!([1, []])).await;
-            answered(&told)
+            told
         }
         Lie::CountBehind => result(json!("0x0")),
-    }
+    })
 }
 
 fn receipt(hash: &Value) -> Value {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::errands;
+use crate::errands::{self, Wanted};
 use crate::follower::Waiter;
 use crate::ports::{BoxFuture, Chain, Clock};
 
@@ -148,24 +148,52 @@ impl<H: Host> Errands<H> {
             if self.way.stopping.is_cancelled() {
                 return;
             }
-            if let Action::Sign { id, attempt, .. } = work.action {
-                if let Some(leave) = work.leave {
-                    self.sign(id, attempt, leave);
+            match work.action {
+                Action::Sign { id, attempt, .. } => {
+                    if let Some(leave) = work.leave {
+                        self.sign(id, attempt, leave);
+                    }
+                    continue;
                 }
-                continue;
+                Action::Look { id, hashes } => {
+                    self.look(chain, (id, hashes)).await;
+                    continue;
+                }
+                Action::Quote | Action::Send { .. } => {}
             }
             let sends = matches!(work.action, Action::Send { .. });
             if sends && !self.host.reach("desk.send") {
                 return;
             }
-            let Way { key, gas, rules, .. } = &self.way;
-            let done = errands::run(chain, key, gas, rules, &work.action).await;
+            let Way { key, gas, .. } = &self.way;
+            let done = errands::run(chain, key, gas, &work.action).await;
             if sends && !self.host.reach("desk.sent") {
                 return;
             }
             if let Some(input) = done {
                 self.tell(Told::Happened(input)).await;
             }
+        }
+    }
+
+    /// Looks for this submission, and for all others that are to be looked for next.
+    async fn look(&mut self, chain: &dyn Chain, first: Wanted) {
+        let mut wanted = vec![first];
+        while let Some(Work { action: Action::Look { .. }, .. }) = self.due.front() {
+            if let Some(Work { action: Action::Look { id, hashes }, .. }) = self.due.pop_front()
+                && !wanted.iter().any(|(known, _hashes)| *known == id)
+            {
+                wanted.push((id, hashes));
+            }
+        }
+        let (signer, rules) = (self.way.key.signer, self.way.rules);
+        match errands::look(chain, signer, &rules, &wanted).await {
+            Ok(seen) => {
+                for input in seen {
+                    self.tell(Told::Happened(input)).await;
+                }
+            }
+            Err(fault) => tracing::debug!(chain = %self.way.key.chain, %fault, "nothing was seen"),
         }
     }
 

@@ -14,22 +14,16 @@ use crate::ports::{BlockTag, Chain, ChainFault, TxStatus};
 const PLAIN_GAS: u64 = 21_000;
 
 /// Does what a desk wants done. `None` where it comes to nothing now: a later block has it asked again.
-/// [`Action::Sign`] comes to nothing here.
-pub async fn run(
-    chain: &dyn Chain,
-    key: &DeskKey,
-    gas: &Gas,
-    rules: &Rules,
-    action: &Action,
-) -> Option<Input> {
+/// [`Action::Sign`] and [`Action::Look`] come to nothing here.
+pub async fn run(chain: &dyn Chain, key: &DeskKey, gas: &Gas, action: &Action) -> Option<Input> {
     let done = match action {
         Action::Quote => quote(chain, key.signer, gas).await.map(Input::Quoted),
         Action::Send { id, raw } => {
             let answer = send(chain, raw).await;
             Ok(Input::Answered { id: *id, answer })
         }
-        Action::Look { id, hashes } => look(chain, key.signer, rules, *id, hashes).await,
-        Action::Sign { .. } => return None,
+        // Signing is the host's, and looks go together.
+        Action::Look { .. } | Action::Sign { .. } => return None,
     };
     match done {
         Ok(input) => Some(input),
@@ -87,38 +81,52 @@ fn judged(message: &str) -> SendAnswer {
     }
 }
 
-/// Looks for receipts. The head is read first, so that a block that is made meanwhile makes nothing look
-/// deeper than it is.
-async fn look(
+/// What is looked for: a submission and everything that was broadcast for it.
+pub type Wanted = (SubmissionId, Vec<B256>);
+
+/// Looks for many submissions of one signer in as few questions as there can be. The head is read first, so
+/// that a block that is made meanwhile makes nothing look deeper than it is.
+///
+/// # Errors
+/// Nobody answered: a later block has it asked again.
+pub async fn look(
     chain: &dyn Chain,
     signer: Address,
     rules: &Rules,
-    id: SubmissionId,
-    hashes: &[B256],
-) -> Result<Input, ChainFault> {
-    let asked = hashes.len();
+    wanted: &[Wanted],
+) -> Result<Vec<Input>, ChainFault> {
     let head = chain.block_number().await?;
-    // The newest is the most probable.
-    for hash in hashes.iter().rev() {
-        let Some(receipt) = chain.receipt(*hash).await? else { continue };
-        let found = Some(Found {
+    let hashes: Vec<B256> = wanted.iter().flat_map(|(_id, hashes)| hashes).copied().collect();
+    let receipts = chain.receipts(&hashes).await?;
+    let found = |hash: &B256| {
+        let found = receipts.iter().flatten().find(|receipt| receipt.tx_hash == *hash)?;
+        Some(Found {
             hash: *hash,
-            block: receipt.block_number,
-            block_hash: receipt.block_hash,
-            ok: receipt.status == TxStatus::Succeeded,
-        });
-        return Ok(Input::Seen { id, asked, found, known: true, head, settled: 0 });
-    }
+            block: found.block_number,
+            block_hash: found.block_hash,
+            ok: found.status == TxStatus::Succeeded,
+        })
+    };
+    let all_found =
+        wanted.iter().all(|(_id, hashes)| hashes.iter().any(|hash| found(hash).is_some()));
     let final_block = head.checked_sub(rules.confirmations.saturating_sub(1));
     let settled = match final_block {
-        Some(block) => chain.transaction_count(signer, BlockTag::Number(block)).await?,
-        None => 0,
+        Some(block) if !all_found => {
+            chain.transaction_count(signer, BlockTag::Number(block)).await?
+        }
+        _nothing_to_compare => 0,
     };
-    let known = match hashes.last() {
-        Some(newest) => chain.has_heard_of(*newest).await?,
-        None => false,
-    };
-    Ok(Input::Seen { id, asked, found: None, known, head, settled })
+    let mut seen = Vec::with_capacity(wanted.len());
+    for (id, hashes) in wanted {
+        // The newest is the most probable.
+        let found = hashes.iter().rev().find_map(found);
+        let known = match hashes.last() {
+            Some(newest) if found.is_none() => chain.has_heard_of(*newest).await?,
+            _mined => true,
+        };
+        seen.push(Input::Seen { id: *id, asked: hashes.len(), found, known, head, settled });
+    }
+    Ok(seen)
 }
 
 #[cfg(test)]

@@ -53,6 +53,17 @@ pub trait Chain: Send + Sync + Debug {
     /// transaction will not land.
     fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>>;
 
+    /// The same of many, in their order.
+    fn receipts<'a>(&'a self, hashes: &'a [B256]) -> ChainReply<'a, Vec<Option<Receipt>>> {
+        Box::pin(async move {
+            let mut receipts = Vec::with_capacity(hashes.len());
+            for hash in hashes {
+                receipts.push(self.receipt(*hash).await?);
+            }
+            Ok(receipts)
+        })
+    }
+
     /// When the newest block was made, by its own account.
     fn block_time(&self) -> ChainReply<'_, Utc>;
 

@@ -2,6 +2,7 @@
 //! It never believes an endpoint that has not said which chain it
 //! serves, never follows a redirect, and never shows a URL.
 
+mod batch;
 mod breaker;
 mod config;
 mod endpoint;
@@ -107,6 +108,38 @@ impl Chain for RpcChain {
         let call =
             Call { method: "eth_getTransactionReceipt", params: json!([hash]), kind: Kind::Read };
         self.ask(call, move |raw| receipt::receipt_of(raw, hash))
+    }
+
+    fn receipts<'a>(&'a self, hashes: &'a [B256]) -> ChainReply<'a, Vec<Option<Receipt>>> {
+        let call = |hash: &B256| Call {
+            method: "eth_getTransactionReceipt",
+            params: json!([hash]),
+            kind: Kind::Read,
+        };
+        Box::pin(async move {
+            let mut receipts = Vec::with_capacity(hashes.len());
+            for some in hashes.chunks(batch::BATCH_MAX) {
+                let asked = |at: usize, raw: &RawValue| match some.get(at) {
+                    Some(hash) => receipt::receipt_of(raw, *hash),
+                    None => Err(Unusable("it answers another number of questions")),
+                };
+                match some {
+                    [only] => receipts.push(self.receipt(*only).await?),
+                    several => {
+                        match self.ask_all(several.iter().map(call).collect(), asked).await {
+                            Ok(found) => receipts.extend(found),
+                            // It may be that nobody takes batches.
+                            Err(_fault) => {
+                                for hash in several {
+                                    receipts.push(self.receipt(*hash).await?);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            Ok(receipts)
+        })
     }
 
     fn block_time(&self) -> ChainReply<'_, Utc> {

@@ -74,14 +74,61 @@ pub(super) fn question(id: u64, call: &Call) -> Result<Vec<u8>, Unusable> {
     serde_json::to_vec(&wire).map_err(|_never_for_such_values| Unusable("the question has no JSON"))
 }
 
-pub(super) fn answer(bytes: &[u8], id: u64) -> Result<Content<'_>, Unusable> {
-    let wire: WireAnswer<'_> = serde_json::from_slice(bytes).map_err(|error| {
-        Unusable(match error.classify() {
-            Category::Data => "it is not a JSON-RPC answer",
-            Category::Eof => "it ends too early",
-            Category::Syntax | Category::Io => "it is not JSON",
+/// Several questions at once; their ids count from `first`.
+pub(super) fn questions(first: u64, calls: &[Call]) -> Result<Vec<u8>, Unusable> {
+    let wire: Vec<WireQuestion<'_>> = calls
+        .iter()
+        .zip(first..)
+        .map(|(Call { method, params, .. }, id)| WireQuestion {
+            jsonrpc: "2.0",
+            id,
+            method,
+            params,
         })
-    })?;
+        .collect();
+    serde_json::to_vec(&wire).map_err(|_never_for_such_values| Unusable("the question has no JSON"))
+}
+
+/// The answers to as many questions, in the order of the questions: nodes may answer in any.
+pub(super) fn answers(
+    bytes: &[u8],
+    first: u64,
+    count: usize,
+) -> Result<Vec<Content<'_>>, Unusable> {
+    let wire: Vec<WireAnswer<'_>> = serde_json::from_slice(bytes).map_err(not_an_answer)?;
+    if wire.len() != count {
+        return Err(Unusable("it answers another number of questions"));
+    }
+    let mut sorted: Vec<Option<Content<'_>>> = Vec::new();
+    sorted.resize_with(count, || None);
+    for one in wire {
+        let id = one.id.as_u64().and_then(|id| id.checked_sub(first));
+        let place = id.and_then(|at| sorted.get_mut(usize::try_from(at).ok()?));
+        match place {
+            Some(place) if place.is_none() => {
+                let id = id.and_then(|at| at.checked_add(first)).unwrap_or(first);
+                *place = Some(content(one, id)?);
+            }
+            _unasked_or_twice => return Err(Unusable("it has the id of another question")),
+        }
+    }
+    // As many as there are places, and none twice.
+    sorted.into_iter().map(|one| one.ok_or(Unusable("a question has no answer"))).collect()
+}
+
+pub(super) fn answer(bytes: &[u8], id: u64) -> Result<Content<'_>, Unusable> {
+    content(serde_json::from_slice(bytes).map_err(not_an_answer)?, id)
+}
+
+fn not_an_answer(error: serde_json::Error) -> Unusable {
+    Unusable(match error.classify() {
+        Category::Data => "it is not a JSON-RPC answer",
+        Category::Eof => "it ends too early",
+        Category::Syntax | Category::Io => "it is not JSON",
+    })
+}
+
+fn content(wire: WireAnswer<'_>, id: u64) -> Result<Content<'_>, Unusable> {
     if wire.jsonrpc != "2.0" {
         return Err(Unusable("it is not of JSON-RPC 2.0"));
     }
@@ -102,6 +149,29 @@ mod tests {
 
     fn refused(text: &str) -> &'static str {
         answer(text.as_bytes(), 3).unwrap_err().0
+    }
+
+    #[test]
+    fn answers_come_in_any_order_and_each_once() {
+        let text =
+            br#"[{"jsonrpc":"2.0","id":8,"result":"b"},{"jsonrpc":"2.0","id":7,"result":"a"}]"#;
+        let told = answers(text, 7, 2).unwrap();
+        let text_of = |content: &Content<'_>| match content {
+            Content::Result(raw) => raw.get().to_owned(),
+            Content::Error(error) => error.message.clone(),
+        };
+        assert_eq!(told.iter().map(text_of).collect::<Vec<_>>(), ["\"a\"", "\"b\""]);
+        for bad in [
+            r#"[{"jsonrpc":"2.0","id":7,"result":1}]"#,
+            r#"[{"jsonrpc":"2.0","id":7,"result":1},{"jsonrpc":"2.0","id":7,"result":1}]"#,
+            r#"[{"jsonrpc":"2.0","id":7,"result":1},{"jsonrpc":"2.0","id":9,"result":1}]"#,
+            r#"[{"jsonrpc":"2.0","id":7,"result":1},{"jsonrpc":"2.0","id":"8","result":1}]"#,
+            r#"[{"jsonrpc":"2.0","id":7,"result":1},{"jsonrpc":"2.0","id":8}]"#,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}"#,
+            "[]",
+        ] {
+            assert!(answers(bad.as_bytes(), 7, 2).is_err(), "{bad}");
+        }
     }
 
     #[test]

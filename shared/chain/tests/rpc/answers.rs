@@ -224,3 +224,31 @@ async fn a_revert_is_the_answer_with_its_data_whatever_the_status() {
     let good_but_failed = text(500, r#"{"jsonrpc":"2.0","id":$ID,"result":"0x1"}"#);
     assert!(matches!(fault(good_but_failed).await, ChainFault::Unavailable { .. }));
 }
+
+#[tokio::test]
+async fn many_receipts_are_one_question_and_single_ones_where_no_batch_is_taken() {
+    let node = Node::serving(ours()).await;
+    let receipt =
+        json!({"blockNumber": "0x10", "blockHash": B256::ZERO, "status": "0x1", "logs": []});
+    node.on("eth_getTransactionReceipt", Answer::Result(receipt));
+    let chain = chain(&[&node]);
+    let hashes: Vec<B256> = (1..=60).map(B256::repeat_byte).collect();
+    let found = chain.receipts(&hashes).await.unwrap();
+    let told: Vec<B256> = found.into_iter().map(|one| one.unwrap().tx_hash).collect();
+    assert_eq!(told, hashes, "each in its place");
+    // Fifty, then ten.
+    assert_eq!(node.count("batch").await, 2);
+    assert_eq!(node.count("eth_getTransactionReceipt").await, 0);
+
+    node.on(
+        "batch",
+        Answer::Text(
+            200,
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}"#
+                .to_owned(),
+        ),
+    );
+    node.on("eth_getTransactionReceipt", Answer::Result(Value::Null));
+    assert_eq!(chain.receipts(&hashes[..3]).await.unwrap(), [None, None, None]);
+    assert_eq!(node.count("eth_getTransactionReceipt").await, 3);
+}

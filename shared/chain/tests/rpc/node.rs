@@ -46,6 +46,9 @@ struct Script(Arc<Mutex<BTreeMap<String, Answer>>>);
 impl Respond for Script {
     fn respond(&self, request: &Request) -> ResponseTemplate {
         let question: Value = request.body_json().unwrap();
+        if let Value::Array(several) = &question {
+            return self.batch(several);
+        }
         let id = question["id"].clone();
         let method = question["method"].as_str().unwrap();
         let script = self.0.lock().unwrap();
@@ -61,6 +64,33 @@ impl Respond for Script {
             Answer::Redirect(to) => ResponseTemplate::new(307).insert_header("location", to),
             Answer::Silence => ok(json!({})).set_delay(Duration::from_secs(3600)),
         }
+    }
+}
+
+impl Script {
+    /// Several questions at once, answered from the last to the first: nodes may.
+    fn batch(&self, questions: &[Value]) -> ResponseTemplate {
+        let script = self.0.lock().unwrap();
+        if let Some(Answer::Text(status, text)) = script.get("batch") {
+            return ResponseTemplate::new(*status).set_body_string(text.clone());
+        }
+        let one = |question: &Value| {
+            let method = question["method"].as_str().unwrap();
+            let hash = &question["params"][0];
+            let result = match script.get(method) {
+                // With the hash that was asked for in it.
+                Some(Answer::Result(Value::Object(found))) => {
+                    let mut found = found.clone();
+                    found.insert("transactionHash".to_owned(), hash.clone());
+                    Value::Object(found)
+                }
+                Some(Answer::Result(other)) => other.clone(),
+                _no_other => Value::Null,
+            };
+            json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
+        };
+        let answers: Vec<Value> = questions.iter().rev().map(one).collect();
+        ResponseTemplate::new(200).set_body_json(answers)
     }
 }
 
@@ -107,7 +137,7 @@ impl Node {
     }
 
     pub(crate) async fn asked(&self) -> Vec<String> {
-        let method = |question: &Value| question["method"].as_str().unwrap().to_owned();
+        let method = |question: &Value| question["method"].as_str().unwrap_or("batch").to_owned();
         self.questions().await.iter().map(method).collect()
     }
 

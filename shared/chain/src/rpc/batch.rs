@@ -1,0 +1,67 @@
+//! Many questions in one exchange (JSON-RPC 2.0, section 6). A node that takes no batches is asked one by
+//! one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde_json::value::RawValue;
+
+use crate::ports::{BoxFuture, ChainFault};
+use crate::rpc::endpoint::Endpoint;
+use crate::rpc::envelope::{self, Call, Content};
+use crate::rpc::quantity::Unusable;
+use crate::rpc::setback::Setback;
+use crate::rpc::{RpcChain, refusal};
+
+/// Questions of one exchange: what public nodes take.
+pub(super) const BATCH_MAX: usize = 50;
+
+impl RpcChain {
+    /// Puts all questions at once; as many answers, in their order, or none at all. `decode` is told the
+    /// place of the question.
+    pub(super) async fn ask_all<T: Send>(
+        &self,
+        calls: Vec<Call>,
+        decode: impl Fn(usize, &RawValue) -> Result<T, Unusable> + Send + Sync,
+    ) -> Result<Vec<T>, ChainFault> {
+        let job = Arc::new((calls, decode));
+        let step = |endpoint| -> BoxFuture<'_, Result<Vec<T>, Setback>> {
+            let job = Arc::clone(&job);
+            Box::pin(async move {
+                self.ensure_identity(endpoint).await?;
+                self.exchange_all(endpoint, &job.0, &job.1).await
+            })
+        };
+        self.walk(&step).await
+    }
+
+    async fn exchange_all<T>(
+        &self,
+        endpoint: &Endpoint,
+        calls: &[Call],
+        decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
+    ) -> Result<Vec<T>, Setback> {
+        let malformed = |why: Unusable| Setback::Malformed(why.0.to_owned());
+        let count = u64::try_from(calls.len()).unwrap_or(u64::MAX);
+        let first = self.next_id.fetch_add(count, Ordering::Relaxed);
+        let questions = envelope::questions(first, calls).map_err(malformed)?;
+        let bytes_max = self.config.limits.reply_bytes_max;
+        let reply = self.client.post(endpoint.target(), questions, bytes_max).await;
+        let reply = reply.map_err(Setback::Unreachable)?;
+        let answers = envelope::answers(&reply.body, first, calls.len());
+        if !reply.status.is_success() {
+            return Err(Setback::Unreachable(format!("HTTP {}", reply.status)));
+        }
+        let mut decoded = Vec::with_capacity(calls.len());
+        for (at, (call, content)) in calls.iter().zip(answers.map_err(malformed)?).enumerate() {
+            match content {
+                Content::Result(raw) => decoded.push(decode(at, raw).map_err(malformed)?),
+                Content::Error(error) => {
+                    let scrub = |text: &str| endpoint.target().scrub(text);
+                    return Err(refusal::judge(call.kind, error, scrub));
+                }
+            }
+        }
+        Ok(decoded)
+    }
+}
