@@ -43,9 +43,12 @@ pub enum Lie {
     Reorg,
     /// Says that nothing was ever sent from the address.
     CountBehind,
+    /// Does not know `eth_simulateV1`. No lie, but what many nodes say.
+    NoSimulation,
 }
 
 impl Lie {
+    /// Those about transactions.
     pub const ALL: [Lie; 13] = [
         Lie::Drop,
         Lie::Delay,
@@ -68,6 +71,7 @@ impl Lie {
             Lie::WrongChainId => "eth_chainId",
             Lie::WrongReceipt | Lie::InventedReceipt => "eth_getTransactionReceipt",
             Lie::CountBehind => "eth_getTransactionCount",
+            Lie::NoSimulation => "eth_simulateV1",
             Lie::Drop
             | Lie::Delay
             | Lie::Duplicate
@@ -250,6 +254,7 @@ async fn answer_one(way: &Way, call: &Value) -> Result<Value, Response> {
             told
         }
         Lie::CountBehind => result(json!("0x0")),
+        Lie::NoSimulation => refused("the method eth_simulateV1 does not exist"),
     })
 }
 

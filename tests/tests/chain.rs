@@ -50,6 +50,9 @@ mod services;
 #[path = "chain/settlements.rs"]
 mod settlements;
 #[cfg(test)]
+#[path = "chain/simulations.rs"]
+mod simulations;
+#[cfg(test)]
 #[path = "chain/slow_signer.rs"]
 mod slow_signer;
 #[cfg(test)]

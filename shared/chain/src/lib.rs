@@ -13,5 +13,6 @@ mod outbound;
 pub mod ports;
 pub mod revert;
 pub mod rpc;
+pub mod simulate;
 pub mod token;
 pub mod zone;

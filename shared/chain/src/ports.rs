@@ -87,6 +87,18 @@ pub trait Chain: Send + Sync + Debug {
         unasked()
     }
 
+    /// What these calls of one account would come to, one after the other, in the next block
+    /// (`eth_simulateV1`). Many nodes do not know the method.
+    fn simulate(&self, _from: Address, _calls: Vec<Call>) -> ChainReply<'_, Vec<CallEnd>> {
+        unasked()
+    }
+
+    /// The result of one call of an account; `code` stands at the account meanwhile, where it is given. A
+    /// revert is [`ChainFault::Reverted`] with its data.
+    fn call_as(&self, _from: Address, _call: Call, _code: Option<Bytes>) -> ChainReply<'_, Bytes> {
+        unasked()
+    }
+
     /// Whether a node has heard of a transaction, mined or not.
     fn has_heard_of(&self, _hash: B256) -> ChainReply<'_, bool> {
         unasked()
@@ -140,6 +152,18 @@ pub enum BlockTag {
     Finalized,
     /// The block of this height.
     Number(u64),
+}
+
+/// What a call would come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallEnd {
+    pub ok: bool,
+    /// What it returns, or the reason of its revert.
+    pub data: Bytes,
+    /// `None` where the means do not tell.
+    pub gas_used: Option<u64>,
+    /// The events, as far as the means tell them.
+    pub logs: Vec<Log>,
 }
 
 /// What became of a mined transaction.

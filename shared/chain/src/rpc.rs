@@ -13,6 +13,7 @@ mod quantity;
 mod receipt;
 mod refusal;
 mod setback;
+mod simulation;
 mod walk;
 
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::outbound::Client;
-use crate::ports::{BlockTag, Chain, ChainReply, Clock, Receipt};
+use crate::ports::{BlockTag, CallEnd, Chain, ChainReply, Clock, Receipt};
 use endpoint::Endpoint;
 use envelope::{Call, Kind};
 use quantity::{Unusable, bytes_of, hash_of, quantity, shape, u64_of, u256_of};
@@ -174,6 +175,31 @@ impl Chain for RpcChain {
         }]);
         let decode = |raw: &RawValue| u64_of(&shape::<String>(raw)?);
         self.ask(Call { method: "eth_estimateGas", params, kind: Kind::Execute }, decode)
+    }
+
+    fn simulate(
+        &self,
+        from: Address,
+        calls: Vec<bursar_submit::Call>,
+    ) -> ChainReply<'_, Vec<CallEnd>> {
+        let count = calls.len();
+        let params = simulation::params(from, &calls);
+        let call = Call { method: "eth_simulateV1", params, kind: Kind::Read };
+        self.ask(call, move |raw| simulation::ends(raw, count))
+    }
+
+    fn call_as(
+        &self,
+        from: Address,
+        call: bursar_submit::Call,
+        code: Option<Bytes>,
+    ) -> ChainReply<'_, Bytes> {
+        let run = json!({ "from": from, "to": call.to, "value": call.value, "data": call.data });
+        let params = match code {
+            Some(code) => json!([run, "latest", { from.to_string(): { "code": code } }]),
+            None => json!([run, "latest"]),
+        };
+        self.ask(Call { method: "eth_call", params, kind: Kind::Execute }, bytes)
     }
 
     fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {

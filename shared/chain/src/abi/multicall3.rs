@@ -9,12 +9,20 @@ alloy_sol_types::sol! {
             bytes callData;
         }
 
+        struct Call3Value {
+            address target;
+            bool allowFailure;
+            uint256 value;
+            bytes callData;
+        }
+
         struct Answer {
             bool success;
             bytes returnData;
         }
 
         function aggregate3(Call3[] calldata calls) external payable returns (Answer[] memory);
+        function aggregate3Value(Call3Value[] calldata calls) external payable returns (Answer[] memory);
         function getEthBalance(address addr) external view returns (uint256 balance);
     }
 }
@@ -28,6 +36,7 @@ mod tests {
     fn the_selectors_are_those_of_the_contract() {
         assert_eq!(IMulticall3::aggregate3Call::SELECTOR, [0x82, 0xad, 0x56, 0xcb]);
         assert_eq!(IMulticall3::aggregate3Call::SIGNATURE, "aggregate3((address,bool,bytes)[])");
+        assert_eq!(IMulticall3::aggregate3ValueCall::SELECTOR, [0x17, 0x4d, 0xea, 0x71]);
         assert_eq!(IMulticall3::getEthBalanceCall::SELECTOR, [0x4d, 0x23, 0x01, 0xcc]);
     }
 }

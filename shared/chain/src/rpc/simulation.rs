@@ -1,0 +1,106 @@
+//! `eth_simulateV1`: what is asked, and how its answer is read.
+
+use alloy_primitives::Address;
+use bursar_submit::Call;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::ports::{CallEnd, Log};
+use crate::rpc::quantity::{Unusable, address_of, bytes_of, hash_of, shape, u64_of};
+
+/// One block of calls upon the newest, without checks of nonces and fees: they are not what is asked.
+pub(super) fn params(from: Address, calls: &[Call]) -> Value {
+    let one = |call: &Call| json!({ "from": from, "to": call.to, "value": call.value, "input": call.data });
+    let calls: Vec<Value> = calls.iter().map(one).collect();
+    json!([{ "blockStateCalls": [{ "calls": calls }], "validation": false }, "latest"])
+}
+
+#[derive(Deserialize)]
+struct WireBlock {
+    calls: Vec<WireEnd>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireEnd {
+    status: String,
+    gas_used: String,
+    return_data: String,
+    #[serde(default)]
+    logs: Vec<WireLog>,
+    error: Option<WireError>,
+}
+
+#[derive(Deserialize)]
+struct WireLog {
+    address: String,
+    topics: Vec<String>,
+    data: String,
+}
+
+#[derive(Deserialize)]
+struct WireError {
+    data: Option<String>,
+}
+
+/// As many ends as there were calls, or none.
+pub(super) fn ends(raw: &RawValue, count: usize) -> Result<Vec<CallEnd>, Unusable> {
+    let blocks: Vec<WireBlock> = shape(raw)?;
+    let [block] = blocks.as_slice() else {
+        return Err(Unusable("it simulates another number of blocks"));
+    };
+    if block.calls.len() != count {
+        return Err(Unusable("it simulates another number of calls"));
+    }
+    block.calls.iter().map(end).collect()
+}
+
+fn end(wire: &WireEnd) -> Result<CallEnd, Unusable> {
+    let ok = match u64_of(&wire.status)? {
+        0 => false,
+        1 => true,
+        _other => return Err(Unusable("a call has an unknown status")),
+    };
+    let returned = bytes_of(&wire.return_data)?;
+    // Some nodes tell the reason of a revert here, some there.
+    let told = wire.error.as_ref().and_then(|error| bytes_of(error.data.as_deref()?).ok());
+    let data = if !ok && returned.is_empty() { told.unwrap_or_default() } else { returned };
+    let logs = wire.logs.iter().map(log).collect::<Result<_, _>>()?;
+    Ok(CallEnd { ok, data, gas_used: Some(u64_of(&wire.gas_used)?), logs })
+}
+
+fn log(wire: &WireLog) -> Result<Log, Unusable> {
+    Ok(Log {
+        address: address_of(&wire.address)?,
+        topics: wire.topics.iter().map(|topic| hash_of(topic)).collect::<Result<_, _>>()?,
+        data: bytes_of(&wire.data)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_has_its_end_and_a_revert_its_reason_wherever_it_stands() {
+        let call = |status: &str, data: &str, error: Value| json!({"status": status, "gasUsed": "0x5208", "returnData": data, "logs": [], "error": error});
+        let read = |calls: Value, count| {
+            let raw = RawValue::from_string(json!([{ "calls": calls }]).to_string()).unwrap();
+            ends(&raw, count)
+        };
+        let told = read(
+            json!([
+                call("0x1", "0x01", Value::Null),
+                call("0x0", "0x02", json!({"code": 3, "message": "reverted"})),
+                call("0x0", "0x", json!({"code": 3, "message": "reverted", "data": "0x03"})),
+            ]),
+            3,
+        );
+        let told: Vec<(bool, Vec<u8>)> =
+            told.unwrap().into_iter().map(|end| (end.ok, end.data.to_vec())).collect();
+        assert_eq!(told, [(true, vec![1]), (false, vec![2]), (false, vec![3])]);
+        assert!(read(json!([call("0x1", "0x", Value::Null)]), 2).is_err());
+        assert!(read(json!([call("0x2", "0x", Value::Null)]), 1).is_err());
+    }
+}

@@ -1,0 +1,152 @@
+//! What some calls of one account would come to, before anybody signs them: all at once where the node can
+//! (`eth_simulateV1`), else by code that stands in for the account (state override), else one by one.
+//! A node's word, and about a block that is not made yet: for refusing what would fail, never for
+//! deciding that something happened.
+
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::SolCall;
+use bursar_core::networks::MULTICALL3;
+use bursar_submit::Call;
+use tokio::sync::OnceCell;
+
+use crate::abi::multicall3::IMulticall3;
+use crate::ports::{BlockTag, CallEnd, Chain, ChainFault};
+
+/// How a chain's nodes can be asked, from the best to the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// `eth_simulateV1`.
+    AllAtOnce,
+    /// `eth_call` with Multicall3's code in the account's place: it calls as the account, and each call sees
+    /// what those before it did.
+    StandIn,
+    /// Each call alone, upon the newest block.
+    OneByOne,
+}
+
+/// What the calls would come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Simulation {
+    pub means: Means,
+    /// One for each call, in their order. `None` where nobody can tell: a call that is asked alone and fails
+    /// may fail only because those before it have not happened.
+    pub ends: Vec<Option<CallEnd>>,
+}
+
+impl Simulation {
+    /// The first call that would certainly fail, and why.
+    pub fn failure(&self) -> Option<(usize, &CallEnd)> {
+        let ends = self.ends.iter().enumerate();
+        ends.filter_map(|(at, end)| Some((at, end.as_ref()?))).find(|(_at, end)| !end.ok)
+    }
+}
+
+/// Simulates on one chain, and remembers how its nodes can be asked.
+#[derive(Debug, Default)]
+pub struct Simulator {
+    means: OnceCell<Means>,
+}
+
+impl Simulator {
+    /// Finds out how the nodes can be asked; [`Simulator::run`] does so by itself the first time.
+    ///
+    /// # Errors
+    /// Nobody answers, so nothing was found out.
+    pub async fn probe(&self, chain: &dyn Chain) -> Result<Means, ChainFault> {
+        self.means.get_or_try_init(|| find_means(chain)).await.copied()
+    }
+
+    /// What these calls of `from` would come to, one after the other.
+    ///
+    /// # Errors
+    /// Nobody answers. That a call reverts is no error.
+    pub async fn run(
+        &self,
+        chain: &dyn Chain,
+        from: Address,
+        calls: &[Call],
+    ) -> Result<Simulation, ChainFault> {
+        let means = self.probe(chain).await?;
+        let ends = match means {
+            Means::AllAtOnce => {
+                chain.simulate(from, calls.to_vec()).await?.into_iter().map(Some).collect()
+            }
+            Means::StandIn => stand_in(chain, from, calls).await?,
+            Means::OneByOne => one_by_one(chain, from, calls).await?,
+        };
+        Ok(Simulation { means, ends })
+    }
+}
+
+async fn find_means(chain: &dyn Chain) -> Result<Means, ChainFault> {
+    // Nobody's account, which does nothing: only the method is asked for.
+    let nobody = MULTICALL3;
+    match chain.simulate(nobody, vec![Call::nothing(nobody, 0)]).await {
+        Ok(_ends) => return Ok(Means::AllAtOnce),
+        Err(ChainFault::Rejected { .. } | ChainFault::Malformed { .. }) => {}
+        Err(fault) => return Err(fault),
+    }
+    let code = chain.code_at(MULTICALL3, BlockTag::Latest).await?;
+    if code.is_empty() {
+        return Ok(Means::OneByOne);
+    }
+    // At an address without code the answer is only not empty where the override was heeded.
+    let account = Address::with_last_byte(0xff);
+    let nothing = IMulticall3::aggregate3ValueCall { calls: Vec::new() }.abi_encode();
+    let run = Call { to: account, value: U256::ZERO, data: nothing.into(), gas_limit: 0 };
+    match chain.call_as(account, run, Some(code)).await {
+        Ok(answer) if !answer.is_empty() => Ok(Means::StandIn),
+        Ok(_) | Err(ChainFault::Rejected { .. } | ChainFault::Reverted { .. }) => {
+            Ok(Means::OneByOne)
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+async fn stand_in(
+    chain: &dyn Chain,
+    from: Address,
+    calls: &[Call],
+) -> Result<Vec<Option<CallEnd>>, ChainFault> {
+    let code = chain.code_at(MULTICALL3, BlockTag::Latest).await?;
+    let unusable = |reason: &str| ChainFault::Rejected { code: 0, message: reason.to_owned() };
+    let value = calls.iter().try_fold(U256::ZERO, |sum, call| sum.checked_add(call.value));
+    let value = value.ok_or_else(|| unusable("the calls move more than there can be"))?;
+    let each = calls.iter().map(|call| IMulticall3::Call3Value {
+        target: call.to,
+        allowFailure: true,
+        value: call.value,
+        callData: call.data.clone(),
+    });
+    let data = IMulticall3::aggregate3ValueCall { calls: each.collect() }.abi_encode();
+    let run = Call { to: from, value, data: data.into(), gas_limit: 0 };
+    let answer = chain.call_as(from, run, Some(code)).await?;
+    let answers = IMulticall3::aggregate3ValueCall::abi_decode_returns_validate(&answer)
+        .map_err(|_odd| unusable("the stand-in gave no answers"))?;
+    if answers.len() != calls.len() {
+        return Err(unusable("the stand-in answered another number of calls"));
+    }
+    let end = |answer: IMulticall3::Answer| {
+        let (ok, data) = (answer.success, answer.returnData);
+        Some(CallEnd { ok, data, gas_used: None, logs: Vec::new() })
+    };
+    Ok(answers.into_iter().map(end).collect())
+}
+
+async fn one_by_one(
+    chain: &dyn Chain,
+    from: Address,
+    calls: &[Call],
+) -> Result<Vec<Option<CallEnd>>, ChainFault> {
+    let mut ends = Vec::with_capacity(calls.len());
+    for (at, call) in calls.iter().enumerate() {
+        let end = |ok, data: Bytes| Some(CallEnd { ok, data, gas_used: None, logs: Vec::new() });
+        ends.push(match chain.call_as(from, call.clone(), None).await {
+            Ok(data) => end(true, data),
+            Err(ChainFault::Reverted { data }) if at == 0 => end(false, data),
+            Err(ChainFault::Reverted { .. }) => None,
+            Err(fault) => return Err(fault),
+        });
+    }
+    Ok(ends)
+}

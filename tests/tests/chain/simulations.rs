@@ -1,0 +1,75 @@
+//! The same calls by every means, against real contracts: what all of them can tell they tell alike.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, U256};
+use bursar_chain::clock::SystemClock;
+use bursar_chain::ports::{Chain, Clock};
+use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_chain::simulate::{Means, Simulator};
+use bursar_chain::{revert, token};
+use bursar_demo::devnet::Devnet;
+use bursar_submit::Call;
+use bursar_tests::lying_rpc::{Lie, LyingRpc};
+use bursar_tests::offers::BASE;
+use serde_json::json;
+
+use crate::stage::local_chain;
+
+fn node(url: &str) -> RpcChain {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new().expect("a zone"));
+    RpcChain::new(RpcConfig::new(BASE, [url.to_owned()]), clock).expect("a node")
+}
+
+/// What the calls came to: success, or the reason; `?` where the means cannot tell.
+async fn told(chain: &dyn Chain, from: Address, calls: &[Call]) -> (Means, Vec<String>) {
+    let simulation = Simulator::default().run(chain, from, calls).await.expect("simulated");
+    let ends = simulation.ends.iter().map(|end| match end {
+        None => "?".to_owned(),
+        Some(end) if end.ok => "ok".to_owned(),
+        Some(end) => revert::reason(&end.data),
+    });
+    (simulation.means, ends.collect())
+}
+
+fn transfer(chain: &Devnet, to: Address, amount: u64) -> Call {
+    let data = token::transfer(to, U256::from(amount));
+    Call { to: chain.network().stablecoin.address, value: U256::ZERO, data, gas_limit: 0 }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_means_says_the_same_of_what_it_can_tell() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let (payer, payee) = (Address::repeat_byte(0xa1), Address::repeat_byte(0xb2));
+    chain.mint(payer, 100).await.expect("minted");
+    chain.request("anvil_setBalance", json!([payer, "0x64"])).await.expect("set");
+    let coin = Call { to: payee, value: U256::from(60), data: Default::default(), gas_limit: 0 };
+    // The third has nothing left to move: only who runs them in turn can know.
+    let calls = [transfer(&chain, payee, 60), coin, transfer(&chain, payee, 60)];
+    let alone = [transfer(&chain, payee, 101)];
+    let mut reasons = Vec::new();
+    for (lies, means) in [
+        (vec![], Means::AllAtOnce),
+        (vec![Lie::NoSimulation; 3], Means::StandIn),
+        (vec![Lie::NoSimulation; 3], Means::OneByOne),
+    ] {
+        let rpc = LyingRpc::before(chain.url()).await;
+        if means == Means::OneByOne {
+            let gone = json!([bursar_core::networks::MULTICALL3, "0x"]);
+            chain.request("anvil_setCode", gone).await.expect("set");
+        }
+        rpc.tell(lies);
+        let node = node(&rpc.url);
+        let (by, ends) = told(&node, payer, &calls).await;
+        assert_eq!(by, means);
+        assert_eq!(&ends[..2], ["ok", "ok"], "{means:?}");
+        match means {
+            // Each alone would go through.
+            Means::OneByOne => assert_eq!(ends[2], "ok"),
+            _in_turn => assert_ne!(ends[2], "ok", "{means:?}"),
+        }
+        let (_by, ends) = told(&node, payer, &alone).await;
+        reasons.push(ends);
+    }
+    assert!(reasons.iter().all(|ends| *ends == reasons[0] && ends[0] != "ok"), "{reasons:?}");
+}
