@@ -20,7 +20,7 @@ fn journey(name: &str) {
         "journeys run in tmux: apt-get install -y tmux, or BURSAR_TEST_SKIP=tmux leaves them out"
     );
     let bin = Path::new(env!("CARGO_BIN_EXE_bursar")).parent().expect("a folder");
-    for program in ["bursar-demo", "bursar-test-engine"] {
+    for program in ["bursar-demo", "bursar-devnet", "bursar-test-engine"] {
         let built = bin.join(program).is_file();
         assert!(
             built,
@@ -73,4 +73,14 @@ fn nobody_decides_in_time() {
 #[test]
 fn the_terminal_is_given_back_whatever_happens() {
     journey("manners.sh");
+}
+
+#[test]
+fn money_is_sent_once_on_a_card_with_its_amount_typed() {
+    let skipped = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
+    if skipped.split(',').any(|part| part.trim() == "chain") {
+        eprintln!("SKIPPED send.sh: BURSAR_TEST_SKIP names chain");
+        return;
+    }
+    journey("send.sh");
 }

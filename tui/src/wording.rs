@@ -13,7 +13,12 @@ pub(crate) fn status(code: &str) -> &str {
 pub(crate) fn kind(code: &str) -> String {
     match code {
         "payment.held" => "payment waits".to_owned(),
-        other => other.replace(['.', '_'], " "),
+        "tx.trouble" => "transaction waits".to_owned(),
+        "tx.waits_again" => "transaction out of its block".to_owned(),
+        other => match other.strip_prefix("tx.") {
+            Some(what) => format!("transaction {}", what.replace('_', " ")),
+            None => other.replace(['.', '_'], " "),
+        },
     }
 }
 
@@ -36,6 +41,7 @@ mod tests {
         assert_eq!((status("pending"), status("denied")), ("waiting", "denied"));
         assert_eq!((verdict("hold"), verdict("refuse")), ("waits for you", "refused"));
         assert_eq!(kind("payment.held"), "payment waits");
+        assert_eq!(kind("tx.cancel_wanted"), "transaction cancel wanted");
         assert_eq!(kind("agent.credential_replaced"), "agent credential replaced");
     }
 }

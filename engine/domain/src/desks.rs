@@ -52,9 +52,9 @@ impl Send {
         SubmissionId(*self.id.as_bytes())
     }
 
-    /// Like `1.500000 USDC`.
+    /// Like `1.500000 USDC` or `0.25 ETH`.
     pub fn amount_text(&self) -> String {
-        format!("{} {}", self.amount, self.symbol)
+        format!("{} {}", self.amount.told(), self.symbol)
     }
 }
 

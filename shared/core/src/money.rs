@@ -84,6 +84,24 @@ impl fmt::Display for TokenAmount {
     }
 }
 
+impl TokenAmount {
+    /// Without the zeros at its end, as somebody would write it: `0.25`, `3`.
+    pub fn plain(&self) -> String {
+        let text = self.to_string();
+        if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text
+        }
+    }
+
+    /// For a column that people read: dollars keep all six decimals, and of eighteen only those that say
+    /// something are shown.
+    pub fn told(&self) -> String {
+        if self.decimals > 6 { self.plain() } else { self.to_string() }
+    }
+}
+
 /// Whole micro-dollars: one million is one dollar.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,

@@ -61,7 +61,7 @@ async fn a_coin_and_a_token_are_sent_once_each() {
     let Some(mut stage) = stage().await else { return };
     let coin = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
     let told = sent(&mut stage, &coin).await;
-    assert_eq!((told.amount.as_str(), told.to.as_str()), ("0.250000000000000000 ETH", TO));
+    assert_eq!((told.amount.as_str(), told.to.as_str()), ("0.25 ETH", TO));
     let told = ended(&mut stage).await;
     assert_eq!(told.status, "done", "{told:?}");
     assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));

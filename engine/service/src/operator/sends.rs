@@ -10,7 +10,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::SendOrder;
 use bursar_core::ids::RequestId;
-use bursar_core::money::{Round, TokenAmount, Usd, parse_decimal};
+use bursar_core::money::{Round, Usd, parse_decimal};
 use bursar_core::send_card::SendCard;
 use bursar_core::wire::Asking;
 use bursar_domain::desks::{Send, SendRecord};
@@ -67,7 +67,7 @@ async fn confirm(
             )),
         };
     }
-    let amount = plain(&send.amount);
+    let amount = send.amount.plain();
     let given = match &order.confirm {
         Some(given) => given.clone(),
         None if interactive => dialogue.typed_amount(card.lines(), &amount).await?,
@@ -83,16 +83,6 @@ async fn confirm(
     }
     let message = format!("Nothing was sent: the amount is {amount}.");
     Err(Fault::because(Code::Declined, message))
-}
-
-/// Without the zeros at its end, as somebody would write it.
-fn plain(amount: &TokenAmount) -> String {
-    let text = amount.to_string();
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
 }
 
 /// Only the network's dollar token has a price here.

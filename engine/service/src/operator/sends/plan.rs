@@ -76,7 +76,7 @@ pub(super) async fn plan(
         Some(contract) => ask(network, token::balance(&*chain, contract, known.address).await)?,
     };
     if held < atoms {
-        let held = TokenAmount { atoms: Atoms(held), decimals: asset.decimals };
+        let held = TokenAmount { atoms: Atoms(held), decimals: asset.decimals }.told();
         let message = format!(
             "{} holds {held} {} on {}: not enough.",
             known.label, asset.symbol, network.title
@@ -133,7 +133,7 @@ pub(super) async fn plan(
         None => native_after,
         Some(_token) => held.checked_sub(atoms),
     };
-    let show = |atoms| TokenAmount { atoms: Atoms(atoms), decimals: asset.decimals }.to_string();
+    let show = |atoms| TokenAmount { atoms: Atoms(atoms), decimals: asset.decimals }.told();
     let paid = engine.core.reader().paid(&Payee { chain: network.chain, address: to });
     let card = SendCard {
         amount: send.amount_text(),
@@ -306,8 +306,7 @@ fn unavailable(row: &Network, fault: &ChainFault) -> Fault {
 }
 
 fn native(wei: U256) -> String {
-    let text = TokenAmount { atoms: Atoms(wei), decimals: NATIVE_DECIMALS }.to_string();
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    TokenAmount { atoms: Atoms(wei), decimals: NATIVE_DECIMALS }.plain()
 }
 
 #[cfg(test)]
