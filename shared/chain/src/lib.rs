@@ -5,6 +5,7 @@
 pub mod abi;
 pub mod clock;
 pub mod courier;
+pub mod data_fee;
 pub mod errands;
 pub mod explorer_http;
 pub mod follower;

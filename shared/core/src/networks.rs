@@ -144,6 +144,9 @@ impl Network {
 /// every row but perhaps SKALE's two, where nobody lists it. Look for code there before it is called.
 pub const MULTICALL3: Address = address!("0xcA11bde05977b3631167028862bE2a173976CA11");
 
+/// What the data of a transaction costs on every network of the OP stack (a predeploy).
+pub const OP_GAS_PRICE_ORACLE: Address = address!("0x420000000000000000000000000000000000000F");
+
 /// Every network that Bursar knows.
 pub static NETWORKS: &[Network] = &[
     Network {

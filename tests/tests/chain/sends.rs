@@ -98,3 +98,37 @@ async fn what_cannot_be_sent_is_refused_before_anybody_is_asked() {
     assert_eq!(stage.operator.refused(&line).await.code, Code::WalletLocked);
     assert_eq!(coins(&stage, to()).await, U256::ZERO);
 }
+
+/// Returns 0.3 coins whatever it is asked: PUSH8 and RETURN.
+const DEAR_ORACLE: &str = "0x670429d069189e000060005260206000f3";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_data_costs_is_part_of_the_card_and_of_what_must_be_there() {
+    let Some(mut stage) = stage().await else { return };
+    let oracle = bursar_core::networks::OP_GAS_PRICE_ORACLE;
+    stage.chain.request("anvil_setCode", json!([oracle, DEAR_ORACLE])).await.expect("set");
+    // Ten are there; the data may take 0.6.
+    let line = format!("address send pay {TO} 9.5 --network base --confirm 9.5 --no-wait");
+    let refused = stage.operator.refused(&line).await;
+    assert_eq!(refused.code, Code::InsufficientFunds, "{}", refused.message);
+    assert!(refused.message.contains("up to 0.6"), "{}", refused.message);
+    sent(&mut stage, &line.replace("9.5", "9.3")).await;
+    assert_eq!(ended(&mut stage).await.status, "done");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_was_paused_goes_on_where_it_was() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let Some(mut stage) = stage().await else { return };
+    stage.chain.request("evm_setAutomine", json!([false])).await.expect("set");
+    let coin = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
+    sent(&mut stage, &coin).await;
+    let pid = i32::try_from(stage.engine.pid()).ok().and_then(Pid::from_raw).expect("a pid");
+    kill_process(pid, Signal::STOP).expect("stopped");
+    stage.chain.request("anvil_mine", json!(["0x8"])).await.expect("mined");
+    stage.go_ahead(60_000);
+    sleep(PAUSE * 10).await;
+    kill_process(pid, Signal::CONT).expect("goes on");
+    assert_eq!(ended(&mut stage).await.status, "done");
+    assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault};
-use bursar_chain::{errands, revert, token};
+use bursar_chain::{data_fee, errands, revert, token};
 use bursar_core::card::Balance;
 use bursar_core::client::Client;
 use bursar_core::codes::Code;
@@ -102,6 +102,10 @@ pub(super) async fn plan(
     // Room for a few higher offers, which the card promises not to exceed.
     let ceiling = offer.most().saturating_mul(2).min(network.gas.ceiling);
     let gas_most = U256::from(call.gas_limit).checked_mul(U256::from(ceiling));
+    // Signature and fields beside the call itself: more than any such transaction has.
+    let bytes = call.data.len().saturating_add(200);
+    let data_fee = ask(network, data_fee::most(&*chain, &network.gas, bytes).await)?;
+    let gas_most = gas_most.and_then(|most| most.checked_add(data_fee));
     let gas_most = gas_most.ok_or(Fault::new(Code::InternalError))?;
     let native_after =
         native_held.checked_sub(gas_most).and_then(|left| left.checked_sub(call.value));

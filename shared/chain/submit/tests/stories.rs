@@ -1,0 +1,260 @@
+//! One submission's ways, told step by step.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers stand outside #[test]")]
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use bursar_submit::fees::FeeQuote;
+use bursar_submit::{
+    Action, Call, Desk, DeskKey, Event, Fees, Found, Input, Outcome, Quote, Raw, Refusal, Rules,
+    SendAnswer, SubmissionId, Trouble, apply, resume, step,
+};
+use bursar_x402::signature::Signature65;
+use k256::ecdsa::SigningKey;
+
+const RULES: Rules = Rules { confirmations: 3, patience_ms: 10_000, window: 2 };
+
+struct Story {
+    desk: Desk,
+    key: SigningKey,
+    now: Utc,
+    price: u128,
+    pending: u64,
+}
+
+impl Story {
+    fn begin() -> Self {
+        let key = SigningKey::from_slice(&[7; 32]).unwrap();
+        let point = key.verifying_key().to_encoded_point(false);
+        let signer = Address::from_word(keccak256(&point.as_bytes()[1..]));
+        let desk = Desk::new(DeskKey { chain: ChainId(1), signer });
+        Self { desk, key, now: Utc(0), price: 100, pending: 0 }
+    }
+
+    fn tell(&mut self, input: Input) -> (Vec<Event>, Vec<Action>) {
+        let taken = step(&self.desk, &RULES, self.now, input).unwrap();
+        taken.events.iter().for_each(|event| apply(&mut self.desk, event));
+        (taken.events, taken.actions)
+    }
+
+    fn open(&mut self, n: u8) {
+        let call = call(n);
+        self.tell(Input::Open { id: id(n), call, ceiling: 1_000 });
+    }
+
+    fn quoted(&mut self) -> (Vec<Event>, Vec<Action>) {
+        let fees = Fees::Dynamic { max_fee: self.price, tip: 8 };
+        let fee = FeeQuote { fees, needed: self.price / 2 };
+        self.tell(Input::Quoted(Quote { fee, plain_gas: 21_000, pending: self.pending }))
+    }
+
+    /// Signs whatever a quote asks for; what is to be broadcast.
+    fn signed(&mut self) -> Vec<(SubmissionId, Raw)> {
+        let (_events, actions) = self.quoted();
+        let mut sent = Vec::new();
+        for action in actions {
+            let Action::Sign { id, attempt, digest } = action else { continue };
+            let (scalars, parity) = self.key.sign_prehash_recoverable(digest.as_slice()).unwrap();
+            let (r, s) = scalars.split_bytes();
+            let (r, s) = (B256::from_slice(&r), B256::from_slice(&s));
+            let signature = Signature65::new(r, s, parity.to_byte()).unwrap();
+            let (_kept, actions) = self.tell(Input::Signature { id, attempt, signature });
+            sent.extend(actions.into_iter().map(|action| match action {
+                Action::Send { id, raw } => (id, raw),
+                other => panic!("{other:?}"),
+            }));
+        }
+        sent
+    }
+
+    fn nonce(&self, n: u8) -> Option<u64> {
+        self.desk.open.get(&id(n))?.nonce
+    }
+
+    fn trouble(&self, n: u8) -> Option<Trouble> {
+        self.desk.open.get(&id(n))?.trouble
+    }
+}
+
+fn id(n: u8) -> SubmissionId {
+    SubmissionId([n; 16])
+}
+
+fn call(n: u8) -> Call {
+    Call { to: Address::ZERO, value: U256::from(n), data: Bytes::new(), gas_limit: 21_000 }
+}
+
+fn seen(n: u8, found: Option<&Raw>, asked: usize, block: u64, head: u64) -> Input {
+    let found = found.map(|raw| Found { hash: raw.hash, block, block_hash: B256::ZERO, ok: true });
+    Input::Seen { id: id(n), asked, found, known: true, head, settled: 0 }
+}
+
+#[test]
+fn from_an_order_to_a_final_block() {
+    let mut story = Story::begin();
+    story.open(1);
+    let sent = story.signed();
+    let [(_id, raw)] = sent.as_slice() else { panic!("{sent:?}") };
+    assert_eq!(story.tell(seen(1, None, 1, 0, 5)).0, []);
+    assert_eq!(story.tell(seen(1, Some(raw), 1, 6, 6)).0.len(), 1, "included");
+    assert_eq!(story.tell(seen(1, Some(raw), 1, 6, 7)).0, [], "two blocks are not three");
+    let (events, _) = story.tell(seen(1, Some(raw), 1, 6, 8));
+    let outcome = Outcome::Succeeded { hash: raw.hash, block: 6 };
+    assert_eq!(events, [Event::Finished { id: id(1), outcome }]);
+    assert_eq!((story.desk.floor, story.desk.open.len()), (1, 0));
+}
+
+#[test]
+fn an_offer_rises_by_an_eighth_after_its_patience_and_either_may_be_mined() {
+    let mut story = Story::begin();
+    story.open(1);
+    let first = story.signed();
+    story.now = Utc(9_999);
+    assert_eq!(story.quoted().0, [], "not before its time");
+    story.now = Utc(10_000);
+    let second = story.signed();
+    let offers: Vec<Fees> =
+        story.desk.open[&id(1)].attempts.iter().map(|attempt| attempt.fees).collect();
+    let dynamic = |max_fee, tip| Fees::Dynamic { max_fee, tip };
+    assert_eq!(offers, [dynamic(100, 8), dynamic(113, 9)]);
+    assert_ne!(first[0].1.hash, second[0].1.hash);
+    // The first was mined after all.
+    story.tell(seen(1, Some(&first[0].1), 2, 3, 9));
+    assert!(story.desk.open.is_empty());
+}
+
+#[test]
+fn while_a_signer_is_asked_no_further_offer_is_made() {
+    let mut story = Story::begin();
+    story.open(1);
+    let (events, _actions) = story.quoted();
+    assert_eq!(events.len(), 2, "a nonce and the leave to sign");
+    story.now = Utc(1_000_000);
+    assert_eq!(story.quoted(), (vec![], vec![]));
+    let again = resume(&story.desk, &RULES, story.now);
+    let signs = again.iter().filter(|action| matches!(action, Action::Sign { attempt: 0, .. }));
+    assert_eq!(signs.count(), 1, "after a restart the same is asked");
+}
+
+#[test]
+fn a_price_above_the_ceiling_waits_and_never_offers_more() {
+    let mut story = Story::begin();
+    story.price = 5_000;
+    story.open(1);
+    assert_eq!(story.signed(), []);
+    assert_eq!((story.nonce(1), story.trouble(1)), (None, Some(Trouble::TooExpensive)));
+    assert_eq!(story.quoted().0, [], "said once");
+    story.price = 800;
+    let sent = story.signed();
+    assert_eq!((sent.len(), story.trouble(1)), (1, None));
+    for _patience in 0..10 {
+        story.now = story.now.plus_ms(10_000);
+        story.signed();
+    }
+    let most = story.desk.open[&id(1)].attempts.iter().map(|attempt| attempt.fees.most()).max();
+    assert!(most.unwrap() <= 1_000, "{most:?}");
+}
+
+#[test]
+fn no_more_than_the_window_hold_a_nonce_and_the_next_takes_its_turn() {
+    let mut story = Story::begin();
+    (1..=3).for_each(|n| story.open(n));
+    story.signed();
+    assert_eq!([story.nonce(1), story.nonce(2), story.nonce(3)], [Some(0), Some(1), None]);
+    story.pending = 2;
+    let hash = story.desk.open[&id(1)].attempts[0].raw.clone().unwrap();
+    story.tell(seen(1, Some(&hash), 1, 1, 9));
+    story.signed();
+    assert_eq!(story.nonce(3), Some(2));
+}
+
+#[test]
+fn cancelling_before_it_is_signed_drops_it_and_after_takes_its_nonce() {
+    let mut story = Story::begin();
+    story.open(1);
+    story.quoted();
+    let (events, _) = story.tell(Input::Cancel { id: id(1) });
+    assert_eq!(events, [Event::Finished { id: id(1), outcome: Outcome::Dropped }]);
+    story.open(2);
+    let whole = story.signed();
+    assert_eq!(story.nonce(2), Some(0), "nobody used it");
+    story.tell(Input::Cancel { id: id(2) });
+    let nothing = story.signed();
+    assert_eq!(nothing.len(), 1);
+    // Once only.
+    assert_eq!(story.signed(), []);
+    let (events, _) = story.tell(seen(2, Some(&nothing[0].1), 2, 4, 9));
+    let outcome = Outcome::Cancelled { hash: nothing[0].1.hash, block: 4 };
+    assert_eq!(events.last(), Some(&Event::Finished { id: id(2), outcome }));
+    assert_ne!(whole[0].1.hash, nothing[0].1.hash);
+}
+
+#[test]
+fn what_is_in_a_block_is_not_cancelled() {
+    let mut story = Story::begin();
+    story.open(1);
+    let sent = story.signed();
+    story.tell(seen(1, Some(&sent[0].1), 1, 4, 4));
+    let refused = step(&story.desk, &RULES, story.now, Input::Cancel { id: id(1) });
+    assert_eq!(refused, Err(Refusal::TooLate));
+}
+
+#[test]
+fn another_order_by_the_same_id_is_refused_and_the_same_again_is_nothing() {
+    let mut story = Story::begin();
+    story.open(1);
+    let again = |call| Input::Open { id: id(1), call, ceiling: 1_000 };
+    assert_eq!(story.tell(again(call(1))), (vec![], vec![]));
+    let other = step(&story.desk, &RULES, story.now, again(call(2)));
+    assert_eq!(other, Err(Refusal::OtherCall));
+}
+
+#[test]
+fn a_count_that_jumps_is_not_followed_by_a_desk_that_knows_better() {
+    let mut story = Story::begin();
+    story.open(1);
+    story.signed();
+    story.pending = 1_000_000;
+    story.open(2);
+    assert_eq!(story.signed(), []);
+    assert_eq!((story.nonce(2), story.trouble(2)), (None, Some(Trouble::NonceJump)));
+    story.pending = 1;
+    story.signed();
+    assert_eq!(story.nonce(2), Some(1));
+}
+
+#[test]
+fn a_gap_is_taken_by_what_waits_and_filled_where_nothing_does() {
+    let mut story = Story::begin();
+    // A node counts what is not there: the first goes too far out.
+    story.pending = 2;
+    story.open(1);
+    story.signed();
+    assert_eq!(story.nonce(1), Some(2));
+    story.pending = 0;
+    story.open(2);
+    story.signed();
+    assert_eq!(story.nonce(2), Some(0), "the gap comes first");
+    story.pending = 1;
+    assert_eq!(story.signed(), [], "it may only be late");
+    story.now = Utc(10_000);
+    story.signed();
+    let fillers: Vec<_> = story.desk.open.values().filter(|one| one.filler).collect();
+    assert_eq!(fillers.len(), 1);
+    assert_eq!((fillers[0].nonce, fillers[0].call.value), (Some(1), U256::ZERO));
+    assert_eq!(fillers[0].call.to, story.desk.key.signer);
+}
+
+#[test]
+fn what_no_answer_says_is_told_once() {
+    let mut story = Story::begin();
+    story.open(1);
+    story.signed();
+    let unfunded = Input::Answered { id: id(1), answer: SendAnswer::Unfunded };
+    assert_eq!(story.tell(unfunded.clone()).0.len(), 1);
+    assert_eq!(story.tell(unfunded), (vec![], vec![]));
+    let clear = Input::Answered { id: id(1), answer: SendAnswer::AlreadyKnown };
+    story.tell(clear);
+    assert_eq!(story.trouble(1), None);
+}
