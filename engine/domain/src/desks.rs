@@ -118,7 +118,7 @@ impl Desks {
             .each
             .values()
             .flat_map(|desk| desk.open.iter().map(|(id, one)| (desk.key, *id, one)))
-            .filter(|(_key, _id, one)| !one.is_signed())
+            .filter(|(key, _id, one)| !one.is_signed() || !one.is_genuine(key))
             .map(|(key, id, _one)| (key, id))
             .collect();
         for (key, id) in unsigned {
@@ -126,13 +126,18 @@ impl Desks {
             self.happened(&key, &DeskEvent::Finished { id, outcome }, at);
         }
         for desk in self.each.values_mut() {
-            let refused: Vec<DeskEvent> = desk
-                .open
-                .iter()
-                .filter_map(|(id, one)| Some((*id, one.unsigned_attempt()?.0)))
-                .map(|(id, attempt)| DeskEvent::Declined { id, attempt })
-                .collect();
-            for event in &refused {
+            let mut events = Vec::new();
+            for (id, one) in &desk.open {
+                let unsigned = one.unsigned_attempt();
+                events.extend(
+                    unsigned.map(|(attempt, _tried)| DeskEvent::Declined { id: *id, attempt }),
+                );
+                // Its ceiling may be anybody's word: what was signed is offered, and nothing above it.
+                let offered = one.attempts.iter().filter(|tried| tried.raw.is_some());
+                let ceiling = offered.map(|tried| tried.fees.most()).max().unwrap_or(0);
+                events.push(DeskEvent::Bounded { id: *id, ceiling });
+            }
+            for event in &events {
                 bursar_submit::apply(Arc::make_mut(desk), event);
             }
         }
@@ -165,6 +170,7 @@ pub(crate) fn may_happen_locked(state: &State, key: &DeskKey, event: &DeskEvent)
         | DeskEvent::Reserved { .. }
         | DeskEvent::Authorized { .. }
         | DeskEvent::Declined { .. }
-        | DeskEvent::CancelWanted { .. } => false,
+        | DeskEvent::CancelWanted { .. }
+        | DeskEvent::Bounded { .. } => false,
     }
 }

@@ -359,9 +359,9 @@ impl Core {
         drafts: Vec<Result<Draft, Refusal>>,
         proof: Option<&Committed>,
     ) -> Vec<Result<Outcome, Fault>> {
-        // Also where a freeze and its thaw, or a suspension, were decided in one batch.
-        if self.state.frozen.is_some() || drafts.iter().flatten().any(|draft| draft.stops_somebody)
-        {
+        // Also where a freeze and its thaw, or a suspension, were decided in one batch. Not for as long as
+        // agents are frozen: their slips are not issued then, and the operator's must last.
+        if drafts.iter().flatten().any(|draft| draft.stops_somebody) {
             self.gate.raise();
         }
         let epoch = self.gate.epoch();

@@ -2,7 +2,7 @@
 //! to the host, which keeps what follows from it before the next thing is done. Dies the process, the host
 //! names at the next start what is still to be done.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bursar_core::networks::Gas;
@@ -88,7 +88,14 @@ pub async fn serve<H: Host>(
     mut waiter: Waiter,
 ) {
     let (signed, mut answers) = mpsc::unbounded_channel();
-    let mut errands = Errands { host, way, due: VecDeque::new(), asked: BTreeSet::new(), signed };
+    let mut errands = Errands {
+        host,
+        way,
+        due: VecDeque::new(),
+        asked: BTreeSet::new(),
+        resting: BTreeMap::new(),
+        signed,
+    };
     let mut begun = false;
     loop {
         let desk = errands.host.desk();
@@ -98,9 +105,17 @@ pub async fn serve<H: Host>(
         if let Some(chain) = chain() {
             // Everything at the beginning, and whenever something waits for a signer that nobody asks: it
             // may be there again. Otherwise what a block brings.
-            let fresh = !begun || errands.lacks_a_signer(&desk);
+            if !begun || errands.lacks_a_signer(&desk) {
+                errands.tell(Told::Resume).await;
+                if begun {
+                    // All else goes its way already.
+                    errands.due.retain(|work| matches!(work.action, Action::Sign { .. }));
+                }
+            }
+            if begun {
+                errands.tell(Told::Happened(Input::Tick)).await;
+            }
             begun = true;
-            errands.tell(if fresh { Told::Resume } else { Told::Happened(Input::Tick) }).await;
             errands.work_off(&*chain).await;
         }
         let desk = errands.host.desk();
@@ -128,14 +143,22 @@ struct Errands<H: Host> {
     due: VecDeque<Work<H::Leave>>,
     /// Attempts that a signer is asked for.
     asked: BTreeSet<(SubmissionId, usize)>,
+    /// Attempts that a signer would not sign yet, and until when it is left alone with them.
+    resting: BTreeMap<(SubmissionId, usize), u64>,
     signed: mpsc::UnboundedSender<(SubmissionId, usize, SignEnd)>,
 }
 
 impl<H: Host> Errands<H> {
     fn lacks_a_signer(&self, desk: &Desk) -> bool {
         desk.open.iter().any(|(id, one)| {
-            one.unsigned_attempt().is_some_and(|(at, _tried)| !self.asked.contains(&(*id, at)))
+            one.unsigned_attempt().is_some_and(|(at, _tried)| {
+                !self.asked.contains(&(*id, at)) && !self.rests(&(*id, at))
+            })
         })
+    }
+
+    fn rests(&self, attempt: &(SubmissionId, usize)) -> bool {
+        self.resting.get(attempt).is_some_and(|until| self.way.clock.mono_ms() < *until)
     }
 
     /// Tells the host, and takes on what follows.
@@ -199,7 +222,7 @@ impl<H: Host> Errands<H> {
 
     /// Beside everything else: a signer may ask a person, and take minutes.
     fn sign(&mut self, id: SubmissionId, attempt: usize, leave: H::Leave) {
-        if !self.asked.insert((id, attempt)) {
+        if self.rests(&(id, attempt)) || !self.asked.insert((id, attempt)) {
             return;
         }
         let end = self.host.sign(leave);
@@ -212,6 +235,10 @@ impl<H: Host> Errands<H> {
 
     async fn signer_said(&mut self, id: SubmissionId, attempt: usize, end: SignEnd) {
         self.asked.remove(&(id, attempt));
+        // Also after an answer that comes to nothing, such as a wrong signature.
+        let now = self.way.clock.mono_ms();
+        self.resting.retain(|_attempt, until| now < *until);
+        self.resting.insert((id, attempt), now.saturating_add(IDLE_MS));
         let input = match end {
             SignEnd::Signed(signature) => Input::Signature { id, attempt, signature },
             SignEnd::Declined => Input::Declined { id, attempt },

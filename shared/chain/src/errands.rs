@@ -13,6 +13,9 @@ use crate::ports::{BlockTag, Chain, ChainFault, TxStatus};
 /// What a transfer of nothing costs where gas is nothing but gas (EIP-2028 and before).
 const PLAIN_GAS: u64 = 21_000;
 
+/// More than doing nothing costs anywhere, its data included.
+const PLAIN_GAS_MAX: u64 = 2_000_000;
+
 /// Does what a desk wants done. `None` where it comes to nothing now: a later block has it asked again.
 /// [`Action::Sign`] and [`Action::Look`] come to nothing here.
 pub async fn run(chain: &dyn Chain, key: &DeskKey, gas: &Gas, action: &Action) -> Option<Input> {
@@ -50,8 +53,14 @@ pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quot
         }
         FeeModel::Eip1559 | FeeModel::OpStack | FeeModel::Legacy | FeeModel::Free => PLAIN_GAS,
     };
+    if plain_gas > PLAIN_GAS_MAX {
+        let message =
+            "the node says that doing nothing costs more gas than anything does".to_owned();
+        return Err(ChainFault::Rejected { code: 0, message });
+    }
     let pending = chain.transaction_count(signer, BlockTag::Pending).await?;
-    Ok(Quote { fee, plain_gas, pending })
+    let mined = chain.transaction_count(signer, BlockTag::Latest).await?;
+    Ok(Quote { fee, plain_gas, pending, mined })
 }
 
 /// Broadcasts, and reads the answer as far as it can be read.
@@ -68,13 +77,28 @@ pub async fn send(chain: &dyn Chain, raw: &Raw) -> SendAnswer {
 fn judged(message: &str) -> SendAnswer {
     let message = message.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
-    if says(&["already known", "already imported", "known transaction", "alreadyknown"]) {
+    if says(&["already known", "already imported", "alreadyknown"])
+        || message.starts_with("known transaction")
+    {
         SendAnswer::AlreadyKnown
     } else if says(&["nonce too low", "oldnonce", "nonce is too low", "invalid nonce"]) {
         SendAnswer::NonceTooLow
-    } else if says(&["underpriced", "fee too low", "less than block base fee", "gas price below"]) {
+    } else if says(&[
+        "underpriced",
+        "fee too low",
+        "feetoolow",
+        "less than block base fee",
+        "gas price below",
+        "could not replace",
+        "replacementnotallowed",
+    ]) {
         SendAnswer::Underpriced
-    } else if says(&["insufficient funds", "insufficient balance", "upfront cost"]) {
+    } else if says(&[
+        "insufficient funds",
+        "insufficientfunds",
+        "insufficient balance",
+        "upfront cost",
+    ]) {
         SendAnswer::Unfunded
     } else {
         SendAnswer::Refused
@@ -107,14 +131,10 @@ pub async fn look(
             ok: found.status == TxStatus::Succeeded,
         })
     };
-    let all_found =
-        wanted.iter().all(|(_id, hashes)| hashes.iter().any(|hash| found(hash).is_some()));
     let final_block = head.checked_sub(rules.confirmations.saturating_sub(1));
     let settled = match final_block {
-        Some(block) if !all_found => {
-            chain.transaction_count(signer, BlockTag::Number(block)).await?
-        }
-        _nothing_to_compare => 0,
+        Some(block) => chain.transaction_count(signer, BlockTag::Number(block)).await?,
+        None => 0,
     };
     let mut seen = Vec::with_capacity(wanted.len());
     for (id, hashes) in wanted {
@@ -144,6 +164,9 @@ mod tests {
             ("max fee per gas less than block base fee", SendAnswer::Underpriced),
             ("Insufficient funds for gas * price + value", SendAnswer::Unfunded),
             ("intrinsic gas too low", SendAnswer::Refused),
+            ("unknown transaction type", SendAnswer::Refused),
+            ("FeeTooLow, EffectivePriorityFeePerGas too low", SendAnswer::Underpriced),
+            ("InsufficientFunds, Account balance: 0", SendAnswer::Unfunded),
             ("", SendAnswer::Refused),
         ] {
             assert_eq!(judged(message), answer, "{message}");

@@ -157,3 +157,18 @@ async fn what_waits_for_the_device_can_be_cancelled_and_its_late_answer_does_not
     let held = scene.chain.request("eth_getBalance", json!([TO, "latest"])).await.expect("told");
     assert_eq!(held, json!("0x0"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leave_that_a_freeze_made_worthless_is_given_again() {
+    let Some(mut scene) = Scene::set().await else { return };
+    let sent = scene.send("pay", "0.1").await;
+    let device = scene.asked().await;
+    // Agents stop at once; what the operator sends goes on, by a leave of its own.
+    scene.operator.must("freeze").await;
+    let stale = scene.engine.engine.vault().sign(device.slip).await;
+    assert_eq!(stale, Err(SignFault::Stale));
+    device.answer.send(stale).expect("somebody waits");
+    let again = scene.asked().await;
+    scene.sign(again).await;
+    scene.until(&sent.id, "done").await;
+}

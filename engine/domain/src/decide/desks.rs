@@ -44,6 +44,9 @@ pub(super) fn desk(
     let rules = desks::rules(key).ok_or(Refusal::new(Code::InternalError))?;
     if matches!(input, Input::Cancel { .. }) {
         needs_open_wallet(command)?;
+        if !command.trusted {
+            return Err(Refusal::new(Code::JournalUntrusted));
+        }
     }
     let at = command.moment.utc;
     let desk = state.desks.get(key);

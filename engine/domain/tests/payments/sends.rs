@@ -82,7 +82,7 @@ fn told(input: Input) -> Action {
 
 fn quoted() -> Action {
     let fee = FeeQuote { fees: Fees::Dynamic { max_fee: 100, tip: 1 }, needed: 50 };
-    told(Input::Quoted(Quote { fee, plain_gas: 21_000, pending: 0 }))
+    told(Input::Quoted(Quote { fee, plain_gas: 21_000, pending: 0, mined: 0 }))
 }
 
 fn id(n: u8) -> SubmissionId {
@@ -101,7 +101,7 @@ fn authorized(world: &mut World, n: u8) -> B256 {
 }
 
 fn seen(found: Option<Found>, head: u64) -> Action {
-    told(Input::Seen { id: id(1), asked: 1, found, known: true, head, settled: 0 })
+    told(Input::Seen { id: id(1), asked: 1, found, known: true, head, settled: head })
 }
 
 #[test]
@@ -201,8 +201,32 @@ fn who_accepts_a_journal_accepts_no_unsigned_transaction_in_it() {
     let desk_now = world.state.desks.get(&desk());
     assert!(desk_now.open.contains_key(&id(1)), "what was signed may be mined");
     assert!(!desk_now.open.contains_key(&id(2)));
+    assert_eq!(desk_now.open[&id(1)].ceiling, 100, "and no more is offered for it");
+    world.clock.pass(1_000_000);
+    let offered = world.must(quoted()).events;
+    let allowed =
+        |event: &Event| matches!(event, Event::Desk { event: DeskEvent::Authorized { .. }, .. });
+    assert!(!offered.iter().any(allowed), "{offered:?}");
     let late = told(Input::Signature { id: id(2), attempt: 0, signature: sign(forged) });
     assert_eq!(world.must(late).effects, []);
+}
+
+#[test]
+fn bytes_that_nobody_signed_do_not_make_a_transaction_accepted() {
+    let mut world = world();
+    authorized(&mut world, 1);
+    let raw = bursar_submit::Raw { hash: B256::repeat_byte(1), bytes: vec![2, 1, 1].into() };
+    let signature = sign(B256::repeat_byte(1));
+    let forged = DeskEvent::Signed { id: id(1), attempt: 0, signature, raw };
+    world.forge(Event::Desk { key: desk(), event: forged });
+    assert!(world.state.desks.get(&desk()).open[&id(1)].is_signed());
+    world.must(Action::AcceptJournal);
+    assert!(world.state.desks.get(&desk()).open.is_empty());
+    // Nor does an untrusted journal let anything be cancelled as if it had been.
+    authorized(&mut world, 2);
+    world.trusted = false;
+    let cancel = told(Input::Cancel { id: id(2) });
+    assert_eq!(world.refused(cancel).code, Code::JournalUntrusted);
 }
 
 #[test]

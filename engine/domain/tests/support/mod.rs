@@ -133,6 +133,11 @@ impl World {
         self.keep(entry);
     }
 
+    /// An entry that somebody wrote into the file.
+    pub(crate) fn forge(&mut self, event: Event) {
+        self.keep(Entry { seq: self.state.seq + 1, at: self.state.clock, event });
+    }
+
     fn keep(&mut self, entry: Entry) {
         let touched = apply(&mut self.state, &entry);
         let found = check::check(&self.state);

@@ -42,7 +42,9 @@ impl Slip {
         epoch: u64,
     ) -> Option<Self> {
         let tried = desk.open.get(&submission)?.attempts.get(attempt)?;
-        let waits = tried.raw.is_none() && !tried.declined;
+        // What is signed is what the desk's own terms make of it, whatever digest an entry names.
+        let same = desk.unsigned(submission, attempt)?.digest() == tried.digest;
+        let waits = tried.raw.is_none() && !tried.declined && same;
         waits.then_some(Self {
             subject: Subject::Attempt { submission, attempt },
             signer: desk.key.signer,

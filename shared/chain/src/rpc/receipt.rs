@@ -11,8 +11,9 @@ use crate::rpc::quantity::{Unusable, address_of, bytes_of, hash_of, shape, u64_o
 #[serde(rename_all = "camelCase")]
 struct WireReceipt {
     transaction_hash: String,
-    block_number: String,
-    block_hash: String,
+    // A node that knows a transaction as waiting may give a receipt without a block: that is none.
+    block_number: Option<String>,
+    block_hash: Option<String>,
     status: String,
     logs: Vec<WireLog>,
 }
@@ -35,6 +36,9 @@ pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>,
     if tx_hash != asked {
         return Err(Unusable("the receipt is of another transaction"));
     }
+    let (Some(number), Some(block_hash)) = (&wire.block_number, &wire.block_hash) else {
+        return Ok(None);
+    };
     let status = match u64_of(&wire.status)? {
         0 => TxStatus::Reverted,
         1 => TxStatus::Succeeded,
@@ -43,8 +47,8 @@ pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>,
     let logs = wire.logs.iter().map(|log| log_of(log, asked)).collect::<Result<_, _>>()?;
     Ok(Some(Receipt {
         tx_hash,
-        block_number: u64_of(&wire.block_number)?,
-        block_hash: hash_of(&wire.block_hash)?,
+        block_number: u64_of(number)?,
+        block_hash: hash_of(block_hash)?,
         status,
         logs,
     }))
@@ -115,7 +119,6 @@ mod tests {
             ("/status", json!("0x01")),
             ("/status", Value::Null),
             ("/status", json!(1)),
-            ("/blockNumber", Value::Null),
             ("/blockHash", json!("0x9")),
             ("/logs", Value::Null),
             ("/logs/0/transactionHash", json!(word(8))),
@@ -130,5 +133,8 @@ mod tests {
             assert!(read(&odd).is_err(), "{place} = {value}");
         }
         assert!(read(&json!("0x")).is_err());
+        let mut waiting = wire();
+        waiting["blockNumber"] = Value::Null;
+        assert_eq!(read(&waiting), Ok(None), "it waits");
     }
 }

@@ -69,7 +69,8 @@ pub fn apply(desk: &mut Desk, event: &Event) {
                 one.trouble = None;
             }
         }
-        Event::Missed { head, .. } => one.place = Place::Missed { head: *head },
+        Event::Missed { head, at, .. } => one.place = Place::Missed { head: *head, at: *at },
+        Event::Bounded { ceiling, .. } => one.ceiling = *ceiling,
         Event::WaitsAgain { .. } => one.place = Place::Waiting,
         Event::Troubled { trouble, .. } => one.trouble = *trouble,
     }

@@ -1,11 +1,11 @@
 //! What a transaction does, what it offers for gas, and its bytes: EIP-155 (legacy) and EIP-1559.
 
-use alloy_consensus::transaction::RlpEcdsaEncodableTx;
+use alloy_consensus::transaction::{RlpEcdsaDecodableTx, RlpEcdsaEncodableTx};
 use alloy_consensus::{SignableTransaction, TxEip1559, TxLegacy};
 use alloy_eips::eip2930::AccessList;
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, keccak256};
 use bursar_core::networks::ChainId;
-use bursar_x402::signature::Signature65;
+use bursar_x402::signature::{Signature65, recover};
 use serde::{Deserialize, Serialize};
 
 /// What is to be done on the chain. Replacements of a transaction do exactly the same or nothing at all.
@@ -105,6 +105,27 @@ impl Unsigned {
             access_list: AccessList::default(),
             input: self.call.data.clone(),
         }
+    }
+}
+
+impl Raw {
+    /// Whether these are the bytes of that transaction, signed by that address.
+    pub fn is_of(&self, unsigned: &Unsigned, signer: Address) -> bool {
+        let signature = match unsigned.fees {
+            Fees::Legacy { .. } => TxLegacy::rlp_decode_with_signature(&mut &self.bytes[..])
+                .map(|(_tx, signature)| signature),
+            Fees::Dynamic { .. } => {
+                let fields = self.bytes.get(1..).unwrap_or_default();
+                TxEip1559::rlp_decode_with_signature(&mut &*fields)
+                    .map(|(_tx, signature)| signature)
+            }
+        };
+        let Ok(signature) = signature else { return false };
+        let (r, s) = (B256::from(signature.r()), B256::from(signature.s()));
+        Signature65::new(r, s, u8::from(signature.v())).is_ok_and(|signature| {
+            recover(unsigned.digest(), &signature) == Ok(signer)
+                && unsigned.signed(&signature) == *self
+        })
     }
 }
 

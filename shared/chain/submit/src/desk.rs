@@ -88,6 +88,20 @@ impl Submission {
         tried.find_map(|(at, attempt)| Some((at, attempt, attempt.raw.as_ref()?)))
     }
 
+    /// Whether everything that counts as signed here was signed by the desk's signer for these very terms:
+    /// asked where entries may be anybody's.
+    pub fn is_genuine(&self, key: &DeskKey) -> bool {
+        self.attempts.iter().all(|tried| {
+            match (&tried.raw, self.unsigned(key, tried.kind, tried.fees)) {
+                (None, _unsigned) => true,
+                (Some(raw), Some(unsigned)) => {
+                    unsigned.digest() == tried.digest && raw.is_of(&unsigned, key.signer)
+                }
+                (Some(_), None) => false,
+            }
+        })
+    }
+
     /// An attempt that waits for its signature.
     pub fn unsigned_attempt(&self) -> Option<(usize, &Attempt)> {
         let waits = |attempt: &Attempt| attempt.raw.is_none() && !attempt.declined;
@@ -140,6 +154,7 @@ pub enum Place {
     /// Since this block its nonce is used, and by none of ours.
     Missed {
         head: u64,
+        at: Utc,
     },
 }
 

@@ -51,6 +51,12 @@ pub enum Event {
     Missed {
         id: SubmissionId,
         head: u64,
+        at: Utc,
+    },
+    /// No more than this is offered from now on.
+    Bounded {
+        id: SubmissionId,
+        ceiling: u128,
     },
     /// It is in no block any more, or its nonce is not used after all.
     WaitsAgain {
@@ -77,6 +83,7 @@ impl Event {
             | Self::CancelWanted { id }
             | Self::Included { id, .. }
             | Self::Missed { id, .. }
+            | Self::Bounded { id, .. }
             | Self::WaitsAgain { id }
             | Self::Troubled { id, .. }
             | Self::Finished { id, .. } => *id,

@@ -43,8 +43,9 @@ pub fn quote(gas: &Gas, facts: &FeeFacts) -> Result<FeeQuote, FeeFault> {
     match gas.model {
         FeeModel::Eip1559 | FeeModel::OpStack => {
             let base = facts.base_fee.ok_or(FeeFault::Unknown)?;
-            // A node's idea of a tip is followed only as far as the offer still doubles the base fee.
-            let tip = facts.tip.unwrap_or(0).max(gas.tip);
+            // A tip is really paid: a node's idea of it is followed up to the base fee, or ten times the row's.
+            let most = base.max(gas.tip.saturating_mul(10));
+            let tip = facts.tip.unwrap_or(0).min(most).max(gas.tip);
             let needed = base.checked_add(base / 8).and_then(|next| next.checked_add(tip));
             let max_fee = base.checked_mul(2).and_then(|twice| twice.checked_add(tip));
             match (needed, max_fee) {
@@ -87,7 +88,8 @@ pub fn within(quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
 pub fn bump(before: &Fees, quote: &FeeQuote, ceiling: u128) -> Option<Fees> {
     let bumped = match (*before, quote.fees) {
         (Fees::Legacy { gas_price }, now) => {
-            Fees::Legacy { gas_price: raised(gas_price)?.max(now.most()) }
+            let raised = raised(gas_price)?;
+            Fees::Legacy { gas_price: now.most().min(ceiling).max(raised) }
         }
         (Fees::Dynamic { max_fee, tip }, now) => {
             let asked_tip = match now {

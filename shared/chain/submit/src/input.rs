@@ -18,12 +18,19 @@ pub struct Rules {
     pub patience_ms: i64,
     /// How many submissions hold a nonce at a time.
     pub window: usize,
+    /// The most that is ever offered for a unit of gas, in wei, also for doing nothing.
+    pub ceiling: u128,
 }
 
 impl Rules {
     /// The rules of a network's row.
     pub fn of(gas: &Gas, window: usize) -> Self {
-        Self { confirmations: gas.confirmations.max(1), patience_ms: gas.patience_ms, window }
+        Self {
+            confirmations: gas.confirmations.max(1),
+            patience_ms: gas.patience_ms,
+            window,
+            ceiling: gas.ceiling,
+        }
     }
 }
 
@@ -66,6 +73,8 @@ pub struct Quote {
     pub plain_gas: u64,
     /// `eth_getTransactionCount` at `pending`: the first nonce that the node is missing.
     pub pending: u64,
+    /// The same at `latest`: how many are mined, by whoever has the key.
+    pub mined: u64,
 }
 
 /// What a node said to a broadcast.

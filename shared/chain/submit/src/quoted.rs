@@ -28,16 +28,21 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     if !matches!(one.place, Place::Waiting) || one.unsigned_attempt().is_some() {
         return false;
     }
-    // Nothing more may be offered: what was sent is mined, or it waits for cheaper times.
-    if one.is_signed() && one.trouble == Some(Trouble::TooExpensive) {
+    let Some(last) = one.attempts.last() else { return false };
+    let cancels = matches!(last.kind, Kind::Nothing { .. });
+    if one.cancel && !cancels && one.is_signed() {
+        return true;
+    }
+    // Nothing more may be offered, or it would not help: what was sent is mined, or it waits for better
+    // times.
+    let hopeless = [Trouble::TooExpensive, Trouble::Unfunded, Trouble::Refused];
+    if one.is_signed() && one.trouble.is_some_and(|trouble| hopeless.contains(&trouble)) {
         return false;
     }
-    let Some(last) = one.attempts.last() else { return false };
     let waited = at.since_ms(last.at);
     // A clock that was set back must not hold an offer for years.
     let impatient = waited >= rules.patience_ms || waited < 0;
-    let cancels = matches!(last.kind, Kind::Nothing { .. }) && !last.declined;
-    let urgent = one.trouble == Some(Trouble::Underpriced) || (one.cancel && !cancels);
+    let urgent = one.trouble == Some(Trouble::Underpriced);
     impatient || (urgent && !last.declined)
 }
 
@@ -75,7 +80,8 @@ impl Work {
             }
             let Some(one) = self.desk.open.get(&id) else { continue };
             let offer = fees::within(&quote.fee, one.ceiling);
-            let (trouble, go) = match (offer, nonces::free(&self.desk, quote.pending)) {
+            let (trouble, go) = match (offer, nonces::free(&self.desk, quote.pending, quote.mined))
+            {
                 (None, _any) => (Some(Trouble::TooExpensive), None),
                 (_any, None) => (Some(Trouble::NonceJump), None),
                 (Some(fees), Some(nonce)) => (None, Some((fees, nonce))),
@@ -103,9 +109,13 @@ impl Work {
             let Some((_newest, tried, _raw)) = one.newest() else { continue };
             // Once something asked for nothing, nothing else is ever offered.
             let nothing = Kind::Nothing { gas_limit: quote.plain_gas };
-            let kind = if one.cancel && !one.filler { nothing } else { tried.kind };
-            let more = fees::bump(&tried.fees, &quote.fee, one.ceiling)
-                .filter(|_more| one.attempts.len() < ATTEMPTS_MAX);
+            let kind = if one.cancel || one.filler { nothing } else { tried.kind };
+            // Doing nothing is cheap, and must be possible where the operator's own ceiling is reached.
+            let frees = matches!(kind, Kind::Nothing { .. }) || one.filler;
+            let ceiling = if frees { one.ceiling.max(rules.ceiling) } else { one.ceiling };
+            let most = if frees { ATTEMPTS_MAX.saturating_mul(2) } else { ATTEMPTS_MAX };
+            let more = fees::bump(&tried.fees, &quote.fee, ceiling)
+                .filter(|_more| one.attempts.len() < most);
             match more {
                 Some(fees) => self.authorize(id, kind, fees),
                 None => {
@@ -119,12 +129,24 @@ impl Work {
 
     /// Fills what is missing below a transaction that waits longer than it should.
     fn fill_gap(&mut self, rules: &Rules, quote: &Quote) {
-        let Some((stuck, gap)) = nonces::gap(&self.desk, quote.pending) else { return };
+        let Some((stuck, gap)) = nonces::gap(&self.desk, quote.pending.max(self.desk.floor))
+            .or_else(|| {
+                nonces::gap(&self.desk, quote.pending).filter(|(stuck, _gap)| {
+                    // What counts as mined may have been taken back, deeper than blocks count as final.
+                    let one = self.desk.open.get(stuck);
+                    let longer =
+                        Rules { patience_ms: rules.patience_ms.saturating_mul(8), ..*rules };
+                    one.is_some_and(|one| is_stuck(one, &longer, self.at))
+                })
+            })
+        else {
+            return;
+        };
         let Some(one) = self.desk.open.get(&stuck) else { return };
         if !is_stuck(one, rules, self.at) {
             return;
         }
-        let ceiling = one.ceiling;
+        let ceiling = one.ceiling.max(rules.ceiling);
         let Some(fees) = fees::within(&quote.fee, ceiling) else { return };
         if gap.end.saturating_sub(gap.start) > nonces::GAP_MAX {
             if let Some(said) = troubled(stuck, one, Some(Trouble::NonceJump)) {

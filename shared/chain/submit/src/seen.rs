@@ -8,6 +8,10 @@ use crate::input::{Action, Found, Rules, Step};
 use crate::quoted::is_due;
 use crate::step::resend;
 
+/// How long nobody may find any of ours in the place of a used nonce, before that is believed: blocks alone
+/// are too quick where ten of them take a second.
+const DISPLACED_MS: i64 = 60_000;
+
 /// An answer to [`Action::Look`].
 pub(crate) struct Look {
     pub(crate) asked: usize,
@@ -22,7 +26,7 @@ pub(crate) fn seen(desk: &Desk, rules: &Rules, at: Utc, id: SubmissionId, look: 
         return Step::default();
     };
     match look.found.and_then(|found| ours(one, &found)) {
-        Some((included, tried)) => in_block(rules, id, one, included, tried, look.head),
+        Some((included, tried)) => in_block(rules, id, one, included, tried, look),
         None => in_no_block(rules, at, id, one, look),
     }
 }
@@ -43,14 +47,20 @@ fn in_block(
     one: &Submission,
     included: Included,
     tried: &Attempt,
-    head: u64,
+    look: &Look,
 ) -> Step {
     let mut step = Step::default();
     if one.place != Place::Included(included) {
+        // Never final at first sight: nodes that stand behind one address may differ, and another look finds
+        // out.
         step.events.push(Event::Included { id, included });
+        return step;
     }
-    let depth = head.saturating_sub(included.block).saturating_add(1);
+    let depth = look.head.saturating_add(1).saturating_sub(included.block);
+    // The count as of a final block has to say the same as the receipt.
+    let counted = one.nonce.is_some_and(|nonce| look.settled > nonce);
     if depth >= rules.confirmations
+        && counted
         && let Some(raw) = &tried.raw
     {
         let (hash, block) = (raw.hash, included.block);
@@ -75,12 +85,14 @@ fn in_no_block(rules: &Rules, at: Utc, id: SubmissionId, one: &Submission, look:
     match (&one.place, used) {
         // A node may know how many there were before it knows of each: a second look, some blocks on, has
         // to say the same. Where the block of the first does not exist yet, this is the first.
-        (Place::Missed { head: since }, true) if head >= *since => {
-            if head.saturating_sub(*since) >= rules.confirmations {
+        (Place::Missed { head: since, at: then }, true) if head >= *since => {
+            let waited = at.since_ms(*then);
+            let long = waited >= DISPLACED_MS || waited < 0;
+            if long && head.saturating_sub(*since) >= rules.confirmations {
                 step.events.push(Event::Finished { id, outcome: Outcome::Displaced });
             }
         }
-        (_place, true) => step.events.push(Event::Missed { id, head }),
+        (_place, true) => step.events.push(Event::Missed { id, head, at }),
         (Place::Included(_) | Place::Missed { .. }, false) => {
             step.events.push(Event::WaitsAgain { id });
             step.actions.extend(resend(id, one));

@@ -88,8 +88,14 @@ fn cancel(desk: &Desk, id: SubmissionId) -> Result<Step, Refusal> {
         let dropped = Event::Finished { id, outcome: Outcome::Dropped };
         return Ok(Step { events: vec![dropped], actions: Vec::new() });
     }
-    let wanted = (!one.cancel).then_some(Event::CancelWanted { id });
-    Ok(Step { events: wanted.into_iter().collect(), actions: vec![Action::Quote] })
+    let mut events = Vec::new();
+    if !one.cancel {
+        events.push(Event::CancelWanted { id });
+        // A higher offer that somebody is still asked for would make it happen after all.
+        let unsigned = one.unsigned_attempt().map(|(attempt, _tried)| attempt);
+        events.extend(unsigned.map(|attempt| Event::Declined { id, attempt }));
+    }
+    Ok(Step { events, actions: vec![Action::Quote] })
 }
 
 fn signed(
@@ -149,7 +155,9 @@ fn answered(desk: &Desk, id: SubmissionId, answer: SendAnswer) -> Step {
     let mut step = Step::default();
     let trouble = match answer {
         // Whatever a node says of the last offer, no higher one can be made.
-        _any if one.trouble == Some(Trouble::TooExpensive) => one.trouble,
+        _any if matches!(one.trouble, Some(Trouble::TooExpensive | Trouble::NonceJump)) => {
+            one.trouble
+        }
         SendAnswer::Accepted | SendAnswer::AlreadyKnown => None,
         SendAnswer::Underpriced => Some(Trouble::Underpriced),
         SendAnswer::Unfunded => Some(Trouble::Unfunded),

@@ -13,7 +13,7 @@ use bursar_submit::{
 use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
 
-const RULES: Rules = Rules { confirmations: 3, patience_ms: 10_000, window: 2 };
+const RULES: Rules = Rules { confirmations: 3, patience_ms: 10_000, window: 2, ceiling: 4_000 };
 
 struct Story {
     desk: Desk,
@@ -21,6 +21,7 @@ struct Story {
     now: Utc,
     price: u128,
     pending: u64,
+    mined: u64,
 }
 
 impl Story {
@@ -29,7 +30,7 @@ impl Story {
         let point = key.verifying_key().to_encoded_point(false);
         let signer = Address::from_word(keccak256(&point.as_bytes()[1..]));
         let desk = Desk::new(DeskKey { chain: ChainId(1), signer });
-        Self { desk, key, now: Utc(0), price: 100, pending: 0 }
+        Self { desk, key, now: Utc(0), price: 100, pending: 0, mined: 0 }
     }
 
     fn tell(&mut self, input: Input) -> (Vec<Event>, Vec<Action>) {
@@ -46,7 +47,12 @@ impl Story {
     fn quoted(&mut self) -> (Vec<Event>, Vec<Action>) {
         let fees = Fees::Dynamic { max_fee: self.price, tip: 8 };
         let fee = FeeQuote { fees, needed: self.price / 2 };
-        self.tell(Input::Quoted(Quote { fee, plain_gas: 21_000, pending: self.pending }))
+        self.tell(Input::Quoted(Quote {
+            fee,
+            plain_gas: 21_000,
+            pending: self.pending,
+            mined: self.mined,
+        }))
     }
 
     /// Signs whatever a quote asks for; what is to be broadcast.
@@ -55,10 +61,7 @@ impl Story {
         let mut sent = Vec::new();
         for action in actions {
             let Action::Sign { id, attempt, digest } = action else { continue };
-            let (scalars, parity) = self.key.sign_prehash_recoverable(digest.as_slice()).unwrap();
-            let (r, s) = scalars.split_bytes();
-            let (r, s) = (B256::from_slice(&r), B256::from_slice(&s));
-            let signature = Signature65::new(r, s, parity.to_byte()).unwrap();
+            let signature = self.sign(digest);
             let (_kept, actions) = self.tell(Input::Signature { id, attempt, signature });
             sent.extend(actions.into_iter().map(|action| match action {
                 Action::Send { id, raw } => (id, raw),
@@ -66,6 +69,18 @@ impl Story {
             }));
         }
         sent
+    }
+
+    fn sign(&self, digest: B256) -> Signature65 {
+        let (scalars, parity) = self.key.sign_prehash_recoverable(digest.as_slice()).unwrap();
+        let (r, s) = scalars.split_bytes();
+        Signature65::new(B256::from_slice(&r), B256::from_slice(&s), parity.to_byte()).unwrap()
+    }
+
+    /// Two looks, as it takes, at a block that is deep enough.
+    fn mined(&mut self, n: u8, raw: &Raw, asked: usize) -> Vec<Event> {
+        self.tell(seen(n, Some(raw), asked, 4, 9));
+        self.tell(seen(n, Some(raw), asked, 4, 9)).0
     }
 
     fn nonce(&self, n: u8) -> Option<u64> {
@@ -87,7 +102,8 @@ fn call(n: u8) -> Call {
 
 fn seen(n: u8, found: Option<&Raw>, asked: usize, block: u64, head: u64) -> Input {
     let found = found.map(|raw| Found { hash: raw.hash, block, block_hash: B256::ZERO, ok: true });
-    Input::Seen { id: id(n), asked, found, known: true, head, settled: 0 }
+    let settled = if found.is_some() { head } else { 0 };
+    Input::Seen { id: id(n), asked, found, known: true, head, settled }
 }
 
 #[test]
@@ -120,7 +136,7 @@ fn an_offer_rises_by_an_eighth_after_its_patience_and_either_may_be_mined() {
     assert_eq!(offers, [dynamic(100, 8), dynamic(113, 9)]);
     assert_ne!(first[0].1.hash, second[0].1.hash);
     // The first was mined after all.
-    story.tell(seen(1, Some(&first[0].1), 2, 3, 9));
+    story.mined(1, &first[0].1, 2);
     assert!(story.desk.open.is_empty());
 }
 
@@ -164,7 +180,7 @@ fn no_more_than_the_window_hold_a_nonce_and_the_next_takes_its_turn() {
     assert_eq!([story.nonce(1), story.nonce(2), story.nonce(3)], [Some(0), Some(1), None]);
     story.pending = 2;
     let hash = story.desk.open[&id(1)].attempts[0].raw.clone().unwrap();
-    story.tell(seen(1, Some(&hash), 1, 1, 9));
+    story.mined(1, &hash, 1);
     story.signed();
     assert_eq!(story.nonce(3), Some(2));
 }
@@ -184,7 +200,7 @@ fn cancelling_before_it_is_signed_drops_it_and_after_takes_its_nonce() {
     assert_eq!(nothing.len(), 1);
     // Once only.
     assert_eq!(story.signed(), []);
-    let (events, _) = story.tell(seen(2, Some(&nothing[0].1), 2, 4, 9));
+    let events = story.mined(2, &nothing[0].1, 2);
     let outcome = Outcome::Cancelled { hash: nothing[0].1.hash, block: 4 };
     assert_eq!(events.last(), Some(&Event::Finished { id: id(2), outcome }));
     assert_ne!(whole[0].1.hash, nothing[0].1.hash);
@@ -257,4 +273,103 @@ fn what_no_answer_says_is_told_once() {
     let clear = Input::Answered { id: id(1), answer: SendAnswer::AlreadyKnown };
     story.tell(clear);
     assert_eq!(story.trouble(1), None);
+}
+
+#[test]
+fn one_look_is_no_end_and_a_count_that_contradicts_it_neither() {
+    let mut story = Story::begin();
+    story.open(1);
+    let sent = story.signed();
+    let raw = &sent[0].1;
+    let (events, _) = story.tell(seen(1, Some(raw), 1, 4, 900));
+    assert_eq!(events.len(), 1, "only that it is in a block: {events:?}");
+    // The signer has sent nothing yet, says the same chain.
+    let found = Some(Found { hash: raw.hash, block: 4, block_hash: B256::ZERO, ok: false });
+    let contradicted =
+        Input::Seen { id: id(1), asked: 1, found, known: true, head: 900, settled: 0 };
+    story.tell(contradicted.clone());
+    assert_eq!(story.tell(contradicted), (vec![], vec![]));
+    // A block above the newest is as deep as none.
+    let mut quick = Story::begin();
+    quick.open(1);
+    let sent = quick.signed();
+    let early = seen(1, Some(&sent[0].1), 1, 9, 8);
+    quick.tell(early.clone());
+    assert_eq!(quick.tell(early).0, []);
+}
+
+#[test]
+fn what_reached_its_ceiling_can_still_be_cancelled() {
+    let mut story = Story::begin();
+    story.price = 1_000;
+    story.open(1);
+    story.signed();
+    story.now = Utc(10_000);
+    assert_eq!(story.signed(), [], "nothing more may be offered for it");
+    assert_eq!(story.trouble(1), Some(Trouble::TooExpensive));
+    story.tell(Input::Cancel { id: id(1) });
+    let nothing = story.signed();
+    assert_eq!(nothing.len(), 1, "for doing nothing more may");
+    let last = story.desk.open[&id(1)].attempts.last().unwrap().fees.most();
+    assert!(last > 1_000 && last <= RULES.ceiling, "{last}");
+}
+
+#[test]
+fn an_offer_that_a_signer_is_still_asked_for_is_not_sent_after_a_cancel() {
+    let mut story = Story::begin();
+    story.open(1);
+    story.signed();
+    story.now = Utc(10_000);
+    let (_events, actions) = story.quoted();
+    let [Action::Sign { attempt, digest, .. }] = actions.as_slice() else { panic!("{actions:?}") };
+    let (attempt, digest) = (*attempt, *digest);
+    story.tell(Input::Cancel { id: id(1) });
+    let late = Input::Signature { id: id(1), attempt, signature: story.sign(digest) };
+    assert_eq!(story.tell(late), (vec![], vec![]));
+    assert_eq!(story.signed().len(), 1, "and nothing takes its place");
+}
+
+#[test]
+fn what_no_price_helps_gets_no_higher_offer() {
+    for answer in [SendAnswer::Unfunded, SendAnswer::Refused] {
+        let mut story = Story::begin();
+        story.open(1);
+        story.signed();
+        story.tell(Input::Answered { id: id(1), answer });
+        story.now = Utc(1_000_000);
+        assert_eq!(story.signed(), [], "{answer:?}");
+        story.tell(Input::Cancel { id: id(1) });
+        assert_eq!(story.signed().len(), 1, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_count_is_followed_as_far_as_a_gap_could_be_filled_or_it_is_mined() {
+    let mut story = Story::begin();
+    (story.pending, story.mined) = (33, 0);
+    story.open(1);
+    assert_eq!((story.signed().len(), story.trouble(1)), (0, Some(Trouble::NonceJump)));
+    // The key was used elsewhere.
+    (story.pending, story.mined) = (5_001, 5_000);
+    story.signed();
+    assert_eq!(story.nonce(1), Some(5_001));
+}
+
+#[test]
+fn only_bytes_that_the_signer_signed_for_these_terms_are_genuine() {
+    let mut story = Story::begin();
+    story.open(1);
+    story.signed();
+    let key = story.desk.key;
+    let one = story.desk.open[&id(1)].clone();
+    assert!(one.is_genuine(&key));
+    let mut other = one.clone();
+    other.call.value = U256::from(9);
+    assert!(!other.is_genuine(&key), "other terms");
+    let mut bytes = one.clone();
+    let raw = bytes.attempts[0].raw.as_mut().unwrap();
+    raw.bytes = Bytes::from_static(&[2, 1, 1]);
+    assert!(!bytes.is_genuine(&key), "any bytes");
+    let stranger = DeskKey { signer: Address::repeat_byte(3), ..key };
+    assert!(!one.is_genuine(&stranger), "another signer");
 }

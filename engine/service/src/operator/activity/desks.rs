@@ -27,6 +27,7 @@ pub(super) fn told(key: &DeskKey, event: &Event) -> (&'static str, String) {
         Event::Missed { .. } => {
             ("tx.missed", "another transaction seems to have its nonce".to_owned())
         }
+        Event::Bounded { .. } => ("tx.bounded", "no more is offered for it".to_owned()),
         Event::WaitsAgain { .. } => ("tx.waits_again", "it is in no block any more".to_owned()),
         Event::Troubled { trouble, .. } => ("tx.trouble", trouble_text(*trouble).to_owned()),
         Event::Finished { outcome, .. } => ("tx.finished", outcome_text(outcome)),

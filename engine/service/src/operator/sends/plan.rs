@@ -23,6 +23,9 @@ use bursar_submit::{Call, fees};
 
 use crate::engine::Shared;
 
+/// More gas than any transfer needs, also of a token that does much beside it.
+const GAS_MAX: u64 = 5_000_000;
+
 /// What is sent.
 struct Asset {
     /// `None` for the native coin.
@@ -289,7 +292,11 @@ async fn estimate(
     call: &Call,
 ) -> Result<u64, Fault> {
     match chain.estimate_gas(from, call.clone()).await {
-        Ok(needed) => Ok(needed.saturating_add(needed / 4)),
+        Ok(needed) if needed <= GAS_MAX => Ok(needed.saturating_add(needed / 4)),
+        Ok(_absurd) => Err(Fault::because(
+            Code::WouldFail,
+            "It would use more gas than a transfer ever does, so nothing was sent.",
+        )),
         Err(ChainFault::Reverted { data }) => {
             let reason = text::quoted(&revert::reason(&data), 200);
             let message =

@@ -17,7 +17,8 @@ use proptest::test_runner::TestRng;
 
 use crate::net::{Net, Tx};
 
-const RULES: Rules = Rules { confirmations: 3, patience_ms: 10_000, window: 4 };
+const RULES: Rules =
+    Rules { confirmations: 3, patience_ms: 10_000, window: 4, ceiling: 2 * CEILING };
 const CEILING: u128 = 10_000;
 
 /// What nodes lie about.
@@ -401,7 +402,8 @@ impl World {
         }
         let fees = Fees::Dynamic { max_fee: base * 2 + 3, tip: 3 };
         let fee = FeeQuote { fees, needed: base + 3 };
-        Input::Quoted(Quote { fee, plain_gas: 21_000, pending })
+        let mined = self.net.count();
+        Input::Quoted(Quote { fee, plain_gas: 21_000, pending, mined })
     }
 
     fn sign(&mut self, id: SubmissionId, attempt: usize, digest: B256) -> Option<Input> {
