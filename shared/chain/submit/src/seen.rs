@@ -87,7 +87,7 @@ fn in_no_block(rules: &Rules, at: Utc, id: SubmissionId, one: &Submission, look:
         // to say the same. Where the block of the first does not exist yet, this is the first.
         (Place::Missed { head: since, at: then }, true) if head >= *since => {
             let waited = at.since_ms(*then);
-            let long = waited >= DISPLACED_MS || waited < 0;
+            let long = !(0..DISPLACED_MS).contains(&waited);
             if long && head.saturating_sub(*since) >= rules.confirmations {
                 step.events.push(Event::Finished { id, outcome: Outcome::Displaced });
             }
