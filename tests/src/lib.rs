@@ -9,5 +9,6 @@ pub mod lying_rpc;
 pub mod offers;
 pub mod operator;
 pub mod process;
+pub mod service_key;
 
 pub use bursar_demo::agent;

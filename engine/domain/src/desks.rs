@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, U256};
 use bursar_core::client::Client;
 use bursar_core::ids::{Name, RequestId};
 use bursar_core::money::TokenAmount;
@@ -80,6 +80,26 @@ impl Desks {
     /// The desk of a signer on a network; an empty one where nothing was ever sent.
     pub fn get(&self, key: &DeskKey) -> Arc<Desk> {
         self.each.get(key).cloned().unwrap_or_else(|| Arc::new(Desk::new(*key)))
+    }
+
+    /// What is already on its way from an address: of the native coin, with all that gas may cost for it, and
+    /// of a token, as far as sends move it. `None` where it is more than there can be.
+    pub fn on_its_way(&self, key: &DeskKey, token: Option<Address>) -> Option<U256> {
+        let desk = self.get(key);
+        match token {
+            None => desk.open.values().try_fold(U256::ZERO, |sum, one| {
+                let gas = U256::from(one.call.gas_limit).checked_mul(U256::from(one.ceiling))?;
+                sum.checked_add(one.call.value)?.checked_add(gas)
+            }),
+            Some(_) => {
+                let open = self.sends.values().filter(|record| {
+                    let send = &record.send;
+                    record.ended.is_none() && send.key() == *key && send.token == token
+                });
+                open.map(|record| record.send.amount.atoms.0)
+                    .try_fold(U256::ZERO, |sum, amount| sum.checked_add(amount))
+            }
+        }
     }
 
     /// Those at which something is open.

@@ -19,6 +19,10 @@ use crate::ports::{BoxFuture, Chain, Clock};
 /// How long nothing happens before a desk looks by itself.
 pub const IDLE_MS: u64 = 2_000;
 
+/// Between two questions for a price: while something waits for its first offer, and else.
+const QUOTE_QUEUED_MS: u64 = 250;
+const QUOTE_MS: u64 = 1_500;
+
 /// Who keeps a desk, and has things signed for it.
 pub trait Host: Send + Sync + 'static {
     /// The right to one signature: only a host has it, and only for what it has kept.
@@ -95,6 +99,7 @@ pub async fn serve<H: Host>(
         asked: BTreeSet::new(),
         resting: BTreeMap::new(),
         signed,
+        quoted: None,
     };
     let mut begun = false;
     loop {
@@ -146,6 +151,8 @@ struct Errands<H: Host> {
     /// Attempts that a signer would not sign yet, and until when it is left alone with them.
     resting: BTreeMap<(SubmissionId, usize), u64>,
     signed: mpsc::UnboundedSender<(SubmissionId, usize, SignEnd)>,
+    /// When a price was asked for last.
+    quoted: Option<u64>,
 }
 
 impl<H: Host> Errands<H> {
@@ -182,6 +189,7 @@ impl<H: Host> Errands<H> {
                     self.look(chain, (id, hashes)).await;
                     continue;
                 }
+                Action::Quote if !self.may_quote() => continue,
                 Action::Quote | Action::Send { .. } => {}
             }
             let sends = matches!(work.action, Action::Send { .. });
@@ -197,6 +205,18 @@ impl<H: Host> Errands<H> {
                 self.tell(Told::Happened(input)).await;
             }
         }
+    }
+
+    /// Prices take several questions, and what waits for one waits for a while: not at every block.
+    fn may_quote(&mut self) -> bool {
+        let queued = self.host.desk().open.values().any(|one| one.nonce.is_none());
+        let pause = if queued { QUOTE_QUEUED_MS } else { QUOTE_MS };
+        let now = self.way.clock.mono_ms();
+        let may = self.quoted.is_none_or(|last| now.saturating_sub(last) >= pause);
+        if may {
+            self.quoted = Some(now);
+        }
+        may
     }
 
     /// Looks for this submission, and for all others that are to be looked for next.

@@ -146,6 +146,8 @@ impl ServiceDesk {
     }
 
     async fn serve(self: Arc<Self>) {
+        // Also where the serving ends by a panic: the next submission begins it anew.
+        let _served = Served(Arc::clone(&self));
         let waiter = self.follower.waiter();
         let (way, chain) = (self.way.clone(), Arc::clone(&self.host.means.chain));
         let ask = {
@@ -159,15 +161,24 @@ impl ServiceDesk {
             () = serves => {}
             () = self.follower.run(&*chain, &*self.way.clock, poll_ms) => {}
         }
-        *self.served() = false;
-        // What came while the serving ended.
-        if !self.way.stopping.is_cancelled() {
-            self.go_on();
-        }
     }
 
     fn served(&self) -> MutexGuard<'_, bool> {
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While it exists, a task serves the desk.
+struct Served(Arc<ServiceDesk>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        *self.0.served() = false;
+        // What came while the serving ended.
+        let goes_on = tokio::runtime::Handle::try_current().is_ok() && !std::thread::panicking();
+        if goes_on && !self.0.way.stopping.is_cancelled() {
+            self.0.go_on();
+        }
     }
 }
 

@@ -6,45 +6,18 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_primitives::{Address, U256};
 use bursar_chain::clock::SystemClock;
-use bursar_chain::courier::SignEnd;
-use bursar_chain::ports::{BoxFuture, Clock};
+use bursar_chain::ports::Clock;
 use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
 use bursar_core::networks::{ChainId, Gas, by_chain};
 use bursar_desks::redb_store::RedbStore;
-use bursar_desks::service::{Means, ServiceDesk, Signer, SubmitFault};
+use bursar_desks::service::{Means, ServiceDesk, SubmitFault};
 use bursar_desks::store::StoreFault;
 use bursar_submit::{Call, DeskKey, SubmissionId};
-use bursar_x402::signature::Signature65;
-use k256::ecdsa::SigningKey;
+use bursar_tests::service_key::ServiceKey;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-struct Key(SigningKey);
-
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key")
-    }
-}
-
-impl Key {
-    fn address(&self) -> Address {
-        let point = self.0.verifying_key().to_encoded_point(false);
-        Address::from_word(keccak256(&point.as_bytes()[1..]))
-    }
-}
-
-impl Signer for Key {
-    fn sign(&self, _key: DeskKey, digest: B256) -> BoxFuture<'_, SignEnd> {
-        let (scalars, id) = self.0.sign_prehash_recoverable(digest.as_slice()).expect("signed");
-        let (r, s) = scalars.split_bytes();
-        let (r, s) = (B256::from_slice(&r), B256::from_slice(&s));
-        let signature = Signature65::new(r, s, id.to_byte()).expect("a signature");
-        Box::pin(async move { SignEnd::Signed(signature) })
-    }
-}
 
 /// Where the nth submission goes: to nobody else.
 fn payee(n: u8) -> Address {
@@ -59,7 +32,7 @@ async fn main() {
     };
     let chain = ChainId(8453);
     let row = by_chain(chain).expect("a row");
-    let key = SigningKey::from_slice(&hex::decode(key).expect("hex")).map(Key).expect("a key");
+    let key = ServiceKey::from_hex(key);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new().expect("a zone"));
     let mut config = RpcConfig::new(chain, [rpc.clone()]);
     // A node that misbehaved once is asked again soon: a test has less patience than a service.

@@ -3,15 +3,26 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
+use bursar_chain::clock::SystemClock;
+use bursar_chain::ports::Clock;
+use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_core::networks::{Gas, by_chain};
 use bursar_demo::devnet::Devnet;
+use bursar_desks::memory::MemoryStore;
+use bursar_desks::service::{Means, ServiceDesk};
+use bursar_submit::{Call, DeskKey, Outcome, SubmissionId};
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
 use bursar_tests::offers::BASE;
+use bursar_tests::service_key::ServiceKey;
 use futures::StreamExt;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::sends::GAS_MONEY;
 use crate::stage::{PATIENCE, PAUSE, local_chain};
@@ -153,4 +164,66 @@ async fn what_a_service_takes_on_happens_once_whatever_nodes_say_and_whenever_it
     futures::stream::iter(cases)
         .for_each_concurrent(4, |(lies, blow)| serve_through(lies, blow))
         .await;
+}
+
+/// Two processes that believe the desk is theirs, as one that was paused and its successor do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hosts_of_one_desk_do_everything_once_between_them() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    chain.request("anvil_setBalance", json!([SIGNER, GAS_MONEY])).await.expect("set");
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new().expect("a zone"));
+    let node = RpcChain::new(RpcConfig::new(BASE, [chain.url().to_owned()]), Arc::clone(&clock));
+    let key = ServiceKey::from_hex(KEY);
+    let desk = DeskKey { chain: BASE, signer: key.address() };
+    let row = by_chain(BASE).expect("a row");
+    let means = Means {
+        store: Arc::new(MemoryStore::default()),
+        chain: Arc::new(node.expect("a node")),
+        signer: Arc::new(key),
+        clock,
+        gas: Gas { patience_ms: 2_000, poll_ms: 20, ..row.gas },
+        window: 3,
+    };
+    let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
+    let mut hosts = Vec::new();
+    for _host in 0..2 {
+        let host = ServiceDesk::open(desk, means.clone(), tasks.clone(), stopping.clone());
+        hosts.push(host.await.expect("a desk"));
+    }
+    let ids: Vec<SubmissionId> = (0..8).map(|n| SubmissionId([n; 16])).collect();
+    for (n, id) in (0u8..).zip(&ids) {
+        let call = Call {
+            to: Address::repeat_byte(0xd0 | n),
+            value: U256::from(1_000 + u64::from(n)),
+            data: Default::default(),
+            gas_limit: 21_000,
+        };
+        // The same from both, and whoever comes second learns that it is taken.
+        for host in &hosts {
+            host.submit(*id, call.clone(), row.gas.ceiling).await.expect("taken");
+        }
+    }
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let mut open = 0;
+        for id in &ids {
+            open += usize::from(means.store.outcome(desk, *id).await.expect("a store").is_none());
+        }
+        if open == 0 {
+            break;
+        }
+        assert!(Instant::now() < end, "{open} are open: {:#?}", hosts[0].desk());
+        chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
+        sleep(PAUSE).await;
+    }
+    stopping.cancel();
+    for n in 0..8u8 {
+        let outcome = means.store.outcome(desk, SubmissionId([n; 16])).await.expect("a store");
+        assert!(matches!(outcome, Some(Outcome::Succeeded { .. })), "{n}: {outcome:?}");
+        let of = json!([Address::repeat_byte(0xd0 | n), "latest"]);
+        let held = number(&chain, "eth_getBalance", of).await;
+        assert_eq!(held, U256::from(1_000 + u64::from(n)), "payee {n}");
+    }
+    let count = number(&chain, "eth_getTransactionCount", json!([SIGNER, "pending"])).await;
+    assert_eq!(count, U256::from(8), "one nonce each");
 }

@@ -66,6 +66,9 @@ fn underway(one: &Submission) -> (&'static str, String) {
         Place::Missed { .. } => {
             ("sent", "another transaction seems to have its nonce; looking again".to_owned())
         }
+        Place::Waiting if one.cancel => {
+            ("sent", format!("being cancelled: whichever is in a block first counts{trouble}"))
+        }
         Place::Waiting if one.is_signed() => ("sent", format!("sent, not in a block yet{trouble}")),
         Place::Waiting if one.nonce.is_some() => {
             ("waiting", format!("waiting for its signature{trouble}"))

@@ -19,7 +19,7 @@ use bursar_core::text;
 use bursar_domain::desks::Send;
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::wallets::Wallet;
-use bursar_submit::{Call, fees};
+use bursar_submit::{Call, DeskKey, fees};
 
 use crate::engine::Shared;
 
@@ -73,15 +73,26 @@ pub(super) async fn plan(
         return Err(Fault::because(Code::BadInput, "Nothing would be sent: the amount is zero."));
     }
     let amount = TokenAmount { atoms: Atoms(atoms), decimals: asset.decimals };
+    // What is left of it once everything has happened that is on its way.
+    let key = DeskKey { chain: network.chain, signer: known.address };
+    let desks = Arc::clone(&view.state.desks);
+    let free = |held: U256, token| {
+        let taken = desks.on_its_way(&key, token).unwrap_or(U256::MAX);
+        held.saturating_sub(taken)
+    };
     let native_held = ask(network, chain.balance(known.address, BlockTag::Latest).await)?;
+    let native_held = free(native_held, None);
     let held = match asset.token {
         None => native_held,
-        Some(contract) => ask(network, token::balance(&*chain, contract, known.address).await)?,
+        Some(contract) => {
+            let held = ask(network, token::balance(&*chain, contract, known.address).await)?;
+            free(held, asset.token)
+        }
     };
     if held < atoms {
         let held = TokenAmount { atoms: Atoms(held), decimals: asset.decimals }.told();
         let message = format!(
-            "{} holds {held} {} on {}: not enough.",
+            "{} has {held} {} free on {}: not enough.",
             known.label, asset.symbol, network.title
         );
         return Err(Fault::because(Code::InsufficientFunds, message));
