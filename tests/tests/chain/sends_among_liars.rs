@@ -9,6 +9,7 @@ use bursar_tests::lying_rpc::{Lie, LyingRpc};
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::Start;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -16,13 +17,17 @@ use crate::sends::{GAS_MONEY, TO};
 use crate::stage::{PATIENCE, PAUSE, Stage, local_chain};
 
 /// Where the engine dies: nowhere, or at the first or second time that it gets there.
-const DEATHS: [Option<&str>; 5] = [
+const DEATHS: [Option<&str>; 6] = [
     None,
+    Some(PAUSE_IT),
     Some("kill:desk.signed:1"),
     Some("kill:desk.send:1"),
     Some("kill:desk.sent:1"),
     Some("kill:desk.send:2"),
 ];
+
+/// Not dead: stopped as soon as the order stands, and woken when blocks have been made.
+const PAUSE_IT: &str = "pause";
 
 const AMOUNT: u64 = 250_000_000_000_000_000;
 
@@ -40,7 +45,8 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
     stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
     stage.chain.request("evm_setAutomine", json!([false])).await.expect("set");
     let case = format!("{lies:?}, {death:?}");
-    if let Some(death) = death {
+    let kill = death.filter(|death| *death != PAUSE_IT);
+    if let Some(death) = kill {
         assert_eq!(stage.engine.terminate(), Some(0));
         let fault = Some(death.to_owned());
         stage.start = Start { fault, ..start.clone() };
@@ -52,6 +58,14 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
     let ordered = stage.operator.outcome(&line).await;
     assert!(ordered.reply.result.is_ok(), "{case}: {:?}", ordered.reply.result);
 
+    if death == Some(PAUSE_IT) {
+        let pid = i32::try_from(stage.engine.pid()).ok().and_then(Pid::from_raw).expect("a pid");
+        kill_process(pid, Signal::STOP).expect("stopped");
+        stage.chain.request("anvil_mine", json!(["0x5"])).await.expect("mined");
+        stage.go_ahead(30_000);
+        sleep(PAUSE * 5).await;
+        kill_process(pid, Signal::CONT).expect("goes on");
+    }
     let end = Instant::now() + PATIENCE;
     let mut restarts = 0;
     loop {
@@ -73,7 +87,7 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
             break;
         }
     }
-    assert_eq!(restarts, usize::from(death.is_some()), "{case}");
+    assert_eq!(restarts, usize::from(kill.is_some()), "{case}");
     assert_eq!(rpc.told(), lies.len(), "{case}");
     assert_eq!(
         number(&stage, "eth_getBalance", json!([TO, "latest"])).await,
