@@ -67,6 +67,12 @@ pub trait Chain: Send + Sync + Debug {
     /// When the newest block was made, by its own account.
     fn block_time(&self) -> ChainReply<'_, Utc>;
 
+    /// The events in a range of blocks that fit, in the order of the chain. Of what does not fit, or was taken
+    /// back, nothing is passed on.
+    fn logs(&self, _wanted: LogFilter) -> ChainReply<'_, Vec<FoundLog>> {
+        unasked()
+    }
+
     /// What a node says about the price of gas.
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
         unasked()
@@ -192,6 +198,39 @@ pub struct Log {
     /// At most four.
     pub topics: Vec<B256>,
     pub data: Bytes,
+}
+
+/// Which events are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFilter {
+    /// Both blocks are part of the range.
+    pub from_block: u64,
+    pub to_block: u64,
+    /// Of these contracts; of any, if there are none.
+    pub addresses: Vec<Address>,
+    /// The first topic: which events, by the hash of their signature. Any, if there are none.
+    pub events: Vec<B256>,
+}
+
+impl LogFilter {
+    /// Whether an event is one of those that are wanted.
+    pub fn fits(&self, found: &FoundLog) -> bool {
+        let first = found.log.topics.first();
+        (self.from_block..=self.to_block).contains(&found.block_number)
+            && (self.addresses.is_empty() || self.addresses.contains(&found.log.address))
+            && (self.events.is_empty() || first.is_some_and(|topic| self.events.contains(topic)))
+    }
+}
+
+/// One event with its place on the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundLog {
+    pub log: Log,
+    pub tx_hash: B256,
+    pub block_number: u64,
+    pub block_hash: B256,
+    /// Its place among all events of its block.
+    pub index: u64,
 }
 
 /// How an endpoint is named in errors and logs: scheme, host and port. Built from a URL so that path,

@@ -9,6 +9,7 @@ mod endpoint;
 mod envelope;
 mod exchange;
 mod identity;
+mod logs;
 mod quantity;
 mod receipt;
 mod refusal;
@@ -28,7 +29,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::outbound::Client;
-use crate::ports::{BlockTag, CallEnd, Chain, ChainReply, Clock, Receipt};
+use crate::ports::{BlockTag, CallEnd, Chain, ChainReply, Clock, FoundLog, LogFilter, Receipt};
 use endpoint::Endpoint;
 use envelope::{Call, Kind};
 use quantity::{Unusable, bytes_of, hash_of, quantity, shape, u64_of, u256_of};
@@ -145,6 +146,12 @@ impl Chain for RpcChain {
 
     fn block_time(&self) -> ChainReply<'_, Utc> {
         self.newest_block(timestamp)
+    }
+
+    fn logs(&self, wanted: LogFilter) -> ChainReply<'_, Vec<FoundLog>> {
+        let params = logs::params(&wanted);
+        let call = Call { method: "eth_getLogs", params, kind: Kind::Read };
+        self.ask(call, move |raw| logs::found(raw, &wanted))
     }
 
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::clock::SystemClock;
-use bursar_chain::ports::{Chain, Clock};
+use bursar_chain::ports::{Chain, Clock, LogFilter};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_chain::simulate::{Means, Simulator};
 use bursar_chain::{revert, token};
@@ -72,4 +72,31 @@ async fn every_means_says_the_same_of_what_it_can_tell() {
         reasons.push(ends);
     }
     assert!(reasons.iter().all(|ends| *ends == reasons[0] && ends[0] != "ok"), "{reasons:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_events_of_many_blocks_are_one_question() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let payer = Address::repeat_byte(0xa1);
+    let before = chain.request("eth_blockNumber", json!([])).await.expect("told");
+    let before = u64::from_str_radix(before.as_str().expect("text").trim_start_matches("0x"), 16);
+    let from_block = before.expect("a number") + 1;
+    let mut minted = Vec::new();
+    for amount in 1..=5u128 {
+        minted.push(chain.mint(payer, amount).await.expect("minted"));
+    }
+    let node = node(chain.url());
+    let transfer = alloy_primitives::keccak256("Transfer(address,address,uint256)");
+    let wanted = LogFilter {
+        from_block,
+        to_block: node.block_number().await.expect("a block"),
+        addresses: vec![chain.network().stablecoin.address],
+        events: vec![transfer],
+    };
+    let found = node.logs(wanted.clone()).await.expect("logs");
+    assert_eq!(found.iter().map(|one| one.tx_hash).collect::<Vec<_>>(), minted);
+    let amounts: Vec<U256> = found.iter().map(|one| U256::from_be_slice(&one.log.data)).collect();
+    assert_eq!(amounts, (1..=5).map(U256::from).collect::<Vec<_>>());
+    let elsewhere = LogFilter { addresses: vec![payer], ..wanted };
+    assert_eq!(node.logs(elsewhere).await, Ok(vec![]));
 }

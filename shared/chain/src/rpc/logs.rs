@@ -1,0 +1,136 @@
+//! `eth_getLogs`: what is asked, and how its answer is read.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::ports::{FoundLog, Log, LogFilter};
+use crate::rpc::quantity::{Unusable, address_of, bytes_of, hash_of, quantity, shape, u64_of};
+
+/// LOG4 is the largest instruction.
+const TOPICS_MAX: usize = 4;
+
+pub(super) fn params(wanted: &LogFilter) -> Value {
+    let mut filter = json!({
+        "fromBlock": quantity(wanted.from_block), "toBlock": quantity(wanted.to_block),
+    });
+    if !wanted.addresses.is_empty() {
+        filter["address"] = json!(wanted.addresses);
+    }
+    if !wanted.events.is_empty() {
+        filter["topics"] = json!([wanted.events]);
+    }
+    json!([filter])
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireLog {
+    address: String,
+    topics: Vec<String>,
+    data: String,
+    transaction_hash: Option<String>,
+    block_number: Option<String>,
+    block_hash: Option<String>,
+    log_index: Option<String>,
+    #[serde(default)]
+    removed: bool,
+}
+
+/// All that fit. One that does not makes the whole answer unusable: a node that does not heed the filter may
+/// leave out as well.
+pub(super) fn found(raw: &RawValue, wanted: &LogFilter) -> Result<Vec<FoundLog>, Unusable> {
+    let wire: Vec<WireLog> = shape(raw)?;
+    let mut found = Vec::with_capacity(wire.len());
+    for one in wire.iter().filter(|one| !one.removed) {
+        // Of a block that is not made yet.
+        let (Some(tx_hash), Some(number), Some(block_hash), Some(index)) =
+            (&one.transaction_hash, &one.block_number, &one.block_hash, &one.log_index)
+        else {
+            continue;
+        };
+        if one.topics.len() > TOPICS_MAX {
+            return Err(Unusable("a log has more than four topics"));
+        }
+        let log = Log {
+            address: address_of(&one.address)?,
+            topics: one.topics.iter().map(|topic| hash_of(topic)).collect::<Result<_, _>>()?,
+            data: bytes_of(&one.data)?,
+        };
+        let log = FoundLog {
+            log,
+            tx_hash: hash_of(tx_hash)?,
+            block_number: u64_of(number)?,
+            block_hash: hash_of(block_hash)?,
+            index: u64_of(index)?,
+        };
+        if !wanted.fits(&log) {
+            return Err(Unusable("a log is none of those that were asked for"));
+        }
+        found.push(log);
+    }
+    found.sort_by_key(|one| (one.block_number, one.index));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{Address, B256};
+
+    fn wanted() -> LogFilter {
+        LogFilter {
+            from_block: 5,
+            to_block: 9,
+            addresses: vec![Address::repeat_byte(0xab)],
+            events: vec![B256::repeat_byte(1)],
+        }
+    }
+
+    fn wire(block: &str, index: &str) -> Value {
+        json!({
+            "address": format!("0x{}", "ab".repeat(20)), "data": "0x",
+            "topics": [B256::repeat_byte(1), B256::repeat_byte(2)],
+            "transactionHash": B256::repeat_byte(7), "blockHash": B256::repeat_byte(8),
+            "blockNumber": block, "logIndex": index, "removed": false,
+        })
+    }
+
+    fn read(wire: &Value) -> Result<Vec<FoundLog>, Unusable> {
+        found(&RawValue::from_string(wire.to_string()).unwrap(), &wanted())
+    }
+
+    #[test]
+    fn events_are_read_in_the_order_of_the_chain() {
+        let mut gone = wire("0x6", "0x0");
+        gone["removed"] = json!(true);
+        let mut waiting = wire("0x6", "0x0");
+        waiting["blockNumber"] = Value::Null;
+        let told = read(&json!([
+            wire("0x7", "0x1"),
+            gone,
+            wire("0x6", "0x3"),
+            waiting,
+            wire("0x7", "0x0")
+        ]));
+        let places: Vec<(u64, u64)> =
+            told.unwrap().iter().map(|one| (one.block_number, one.index)).collect();
+        assert_eq!(places, [(6, 3), (7, 0), (7, 1)]);
+    }
+
+    #[test]
+    fn what_was_not_asked_for_spoils_the_answer() {
+        for (place, value) in [
+            ("/0/blockNumber", json!("0x4")),
+            ("/0/blockNumber", json!("0xa")),
+            ("/0/address", json!(format!("0x{}", "ac".repeat(20)))),
+            ("/0/topics", json!([B256::repeat_byte(2)])),
+            ("/0/topics", json!([])),
+            ("/0/data", json!("0x1")),
+        ] {
+            let mut odd = json!([wire("0x6", "0x0")]);
+            *odd.pointer_mut(place).unwrap() = value.clone();
+            assert!(read(&odd).is_err(), "{place} = {value}");
+        }
+    }
+}
