@@ -93,6 +93,10 @@ fn in_no_block(rules: &Rules, at: Utc, id: SubmissionId, one: &Submission, look:
             }
         }
         (_place, true) => step.events.push(Event::Missed { id, head, at }),
+        // A node that lags does not know the block yet: only from one that is past it, it is news.
+        (Place::Included(included), false) if head <= included.block => {
+            step.actions.extend(resend(id, one));
+        }
         (Place::Included(_) | Place::Missed { .. }, false) => {
             step.events.push(Event::WaitsAgain { id });
             step.actions.extend(resend(id, one));

@@ -373,3 +373,15 @@ fn only_bytes_that_the_signer_signed_for_these_terms_are_genuine() {
     let stranger = DeskKey { signer: Address::repeat_byte(3), ..key };
     assert!(!one.is_genuine(&stranger), "another signer");
 }
+
+#[test]
+fn a_node_that_lags_takes_nothing_out_of_its_block() {
+    let mut story = Story::begin();
+    story.open(1);
+    let sent = story.signed();
+    story.tell(seen(1, Some(&sent[0].1), 1, 6, 6));
+    let (events, actions) = story.tell(seen(1, None, 1, 0, 5));
+    assert_eq!((events.len(), actions.len()), (0, 1), "the same bytes again, and no news");
+    let (events, _) = story.tell(seen(1, None, 1, 0, 7));
+    assert_eq!(events, [Event::WaitsAgain { id: id(1) }]);
+}
