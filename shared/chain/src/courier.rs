@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use alloy_primitives::B256;
 use bursar_core::networks::Gas;
 use bursar_submit::{Action, Desk, DeskKey, Input, Rules, SubmissionId};
 use bursar_x402::signature::Signature65;
@@ -100,6 +101,7 @@ pub async fn serve<H: Host>(
         resting: BTreeMap::new(),
         signed,
         quoted: None,
+        sent: BTreeSet::new(),
     };
     let mut begun = false;
     loop {
@@ -153,6 +155,8 @@ struct Errands<H: Host> {
     signed: mpsc::UnboundedSender<(SubmissionId, usize, SignEnd)>,
     /// When a price was asked for last.
     quoted: Option<u64>,
+    /// What was broadcast since the serving began.
+    sent: BTreeSet<B256>,
 }
 
 impl<H: Host> Errands<H> {
@@ -197,7 +201,11 @@ impl<H: Host> Errands<H> {
                 return;
             }
             let Way { key, gas, .. } = &self.way;
-            let done = errands::run(chain, key, gas, &work.action).await;
+            let again = match &work.action {
+                Action::Send { raw, .. } => !self.sent.insert(raw.hash),
+                _reads => false,
+            };
+            let done = errands::run(chain, key, gas, &work.action, again).await;
             if sends && !self.host.reach("desk.sent") {
                 return;
             }

@@ -18,11 +18,17 @@ const PLAIN_GAS_MAX: u64 = 2_000_000;
 
 /// Does what a desk wants done. `None` where it comes to nothing now: a later block has it asked again.
 /// [`Action::Sign`] and [`Action::Look`] come to nothing here.
-pub async fn run(chain: &dyn Chain, key: &DeskKey, gas: &Gas, action: &Action) -> Option<Input> {
+pub async fn run(
+    chain: &dyn Chain,
+    key: &DeskKey,
+    gas: &Gas,
+    action: &Action,
+    again: bool,
+) -> Option<Input> {
     let done = match action {
         Action::Quote => quote(chain, key.signer, gas).await.map(Input::Quoted),
         Action::Send { id, raw } => {
-            let answer = send(chain, raw).await;
+            let answer = send(chain, raw, again).await;
             Ok(Input::Answered { id: *id, answer })
         }
         // Signing is the host's, and looks go together.
@@ -63,9 +69,12 @@ pub async fn quote(chain: &dyn Chain, signer: Address, gas: &Gas) -> Result<Quot
     Ok(Quote { fee, plain_gas, pending, mined })
 }
 
-/// Broadcasts, and reads the answer as far as it can be read.
-pub async fn send(chain: &dyn Chain, raw: &Raw) -> SendAnswer {
-    match chain.send_raw(raw.bytes.clone()).await {
+/// Broadcasts, and reads the answer as far as it can be read. `again` goes to every node: the one that took it
+/// before may have told nobody.
+pub async fn send(chain: &dyn Chain, raw: &Raw, again: bool) -> SendAnswer {
+    let bytes = raw.bytes.clone();
+    let sent = if again { chain.send_raw_everywhere(bytes) } else { chain.send_raw(bytes) };
+    match sent.await {
         Ok(_hash) => SendAnswer::Accepted,
         Err(ChainFault::Rejected { message, .. }) => judged(&message),
         Err(_no_judgement) => SendAnswer::Unclear,

@@ -113,6 +113,11 @@ pub trait Chain: Send + Sync + Debug {
     /// Broadcasts a signed transaction and gives its hash. **An error is no proof that it was not sent**:
     /// a node may take the bytes and lose the answer, and the next one then refuses them as known.
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256>;
+
+    /// The same to every node, for what one of them took and nobody mined. As slow as the slowest.
+    fn send_raw_everywhere(&self, raw: Bytes) -> ChainReply<'_, B256> {
+        self.send_raw(raw)
+    }
 }
 
 /// One network's explorer, which knows of tokens that are in no table of ours. What it says is a stranger's

@@ -216,17 +216,28 @@ impl Chain for RpcChain {
     }
 
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256> {
-        // Of every kind of transaction, the hash is that of its signed bytes: a node that names another
-        // one has not taken this transaction.
-        let expected = keccak256(&raw);
-        let params = json!([hex::encode_prefixed(&raw)]);
-        let call = Call { method: "eth_sendRawTransaction", params, kind: Kind::Broadcast };
-        self.ask(call, move |answer| {
-            let hash = hash_of(&shape::<String>(answer)?)?;
-            let same = hash == expected;
-            same.then_some(hash).ok_or(Unusable("the hash is of another transaction"))
-        })
+        let (call, decode) = broadcast(&raw);
+        self.ask(call, decode)
     }
+
+    fn send_raw_everywhere(&self, raw: Bytes) -> ChainReply<'_, B256> {
+        let (call, decode) = broadcast(&raw);
+        self.ask_everywhere(call, decode)
+    }
+}
+
+fn broadcast(raw: &Bytes) -> (Call, impl Fn(&RawValue) -> Result<B256, Unusable> + use<>) {
+    // Of every kind of transaction, the hash is that of its signed bytes: a node that names another one
+    // has not taken this transaction.
+    let expected = keccak256(raw);
+    let params = json!([hex::encode_prefixed(raw)]);
+    let call = Call { method: "eth_sendRawTransaction", params, kind: Kind::Broadcast };
+    let decode = move |answer: &RawValue| {
+        let hash = hash_of(&shape::<String>(answer)?)?;
+        let same = hash == expected;
+        same.then_some(hash).ok_or(Unusable("the hash is of another transaction"))
+    };
+    (call, decode)
 }
 
 fn tag(block: BlockTag) -> Value {

@@ -88,7 +88,8 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
         }
     }
     assert_eq!(restarts, usize::from(kill.is_some()), "{case}");
-    assert_eq!(rpc.told(), lies.len(), "{case}");
+    // A block may come between two of them: what is mined is sent no more, and nobody is lied to.
+    assert!((1..=lies.len()).contains(&rpc.told()), "{case}: {} lies", rpc.told());
     assert_eq!(
         number(&stage, "eth_getBalance", json!([TO, "latest"])).await,
         U256::from(AMOUNT),

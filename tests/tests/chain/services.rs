@@ -132,7 +132,8 @@ async fn serve_through(lies: Vec<Lie>, blow: Blow) {
         sleep(PAUSE * 3).await;
     }
     assert_eq!(due, Blow::None, "{case}: the blow was never dealt");
-    assert_eq!(rpc.told(), lies.len(), "{case}");
+    // A block may come between two of them: what is mined is sent no more, and nobody is lied to.
+    assert!((1..=lies.len()).contains(&rpc.told()), "{case}: {} lies", rpc.told());
     let said = service.said();
     assert!(said.ends_with("END\n"), "{case}: {said}");
     assert_eq!(said.matches("Succeeded").count(), usize::from(COUNT), "{case}: {said}");

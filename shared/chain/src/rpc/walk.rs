@@ -25,15 +25,38 @@ impl RpcChain {
         T: Send + 'a,
         D: Fn(&RawValue) -> Result<T, Unusable> + Send + Sync + 'a,
     {
+        let step = self.step(call, decode);
+        Box::pin(async move { self.walk(&step).await })
+    }
+
+    /// The same of every endpoint.
+    pub(super) fn ask_everywhere<'a, T, D>(&'a self, call: Call, decode: D) -> ChainReply<'a, T>
+    where
+        T: Send + 'a,
+        D: Fn(&RawValue) -> Result<T, Unusable> + Send + Sync + 'a,
+    {
+        let step = self.step(call, decode);
+        Box::pin(async move { self.everywhere(&step).await })
+    }
+
+    /// One question to one endpoint.
+    fn step<'a, T, D>(
+        &'a self,
+        call: Call,
+        decode: D,
+    ) -> impl Fn(&'a Endpoint) -> BoxFuture<'a, Result<T, Setback>> + Send + Sync + 'a
+    where
+        T: Send + 'a,
+        D: Fn(&RawValue) -> Result<T, Unusable> + Send + Sync + 'a,
+    {
         let job = Arc::new((call, decode));
-        let step = move |endpoint: &'a Endpoint| -> BoxFuture<'a, Result<T, Setback>> {
+        move |endpoint: &'a Endpoint| -> BoxFuture<'a, Result<T, Setback>> {
             let job = Arc::clone(&job);
             Box::pin(async move {
                 self.ensure_identity(endpoint).await?;
                 self.exchange(endpoint, &job.0, &job.1).await
             })
-        };
-        Box::pin(async move { self.walk(&step).await })
+        }
     }
 
     /// Asks the endpoints in their order until one settles the matter.
@@ -74,6 +97,33 @@ impl RpcChain {
             tally.note(place, endpoint, Setback::Cooling);
         }
         Err(tally.into_fault(self.config.chain))
+    }
+
+    /// Asks every endpoint at once, but those that are left alone. The best answer counts: a result before a
+    /// judgement, and a judgement before silence.
+    pub(super) async fn everywhere<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
+        let asked = self.endpoints.iter().enumerate().map(|(place, endpoint)| async move {
+            let total = Duration::from_millis(self.config.limits.total_timeout_ms);
+            let mut budget = pin!(tokio::time::sleep(total));
+            let end = match endpoint.admit(self.mono_ms()) {
+                Admission::Foreign { answered } => Err(Setback::WrongChain { answered }),
+                Admission::Cooling => Err(Setback::Cooling),
+                Admission::Go(permit) => {
+                    self.attempt(endpoint, permit, step, budget.as_mut()).await
+                }
+            };
+            (place, endpoint, end)
+        });
+        let mut tally = Tally::default();
+        let mut judgement = None;
+        for (place, endpoint, end) in futures::future::join_all(asked).await {
+            match end {
+                Ok(result) => return Ok(result),
+                Err(Setback::Final(fault)) => judgement = judgement.or(Some(fault)),
+                Err(setback) => tally.note(place, endpoint, setback),
+            }
+        }
+        Err(judgement.unwrap_or_else(|| tally.into_fault(self.config.chain)))
     }
 
     /// Asks one endpoint within what is left of the time, and takes down how it did.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::U256;
+use alloy_primitives::{Bytes, U256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault};
 use bursar_chain::rpc::{ConfigError, ENDPOINTS_MAX, RpcChain, RpcConfig, RpcLimits};
 use serde_json::json;
@@ -241,4 +241,33 @@ async fn a_caller_that_stops_waiting_leaves_the_endpoint_usable() {
     assert!(waiting.await.unwrap_err().is_cancelled());
     node.on("eth_getBalance", Answer::Result(json!("0x1")));
     assert_eq!(balance(&chain).await, wei(1));
+}
+
+#[tokio::test]
+async fn what_is_sent_again_goes_to_every_node_and_the_best_answer_counts() {
+    let raw = Bytes::from_static(&[2, 248, 1]);
+    let hash = alloy_primitives::keccak256(&raw);
+    let refuses = || Answer::Error(json!({"code": -32000, "message": "already known"}));
+    let takes = || Answer::Result(json!(hash));
+    for (first, second, taken) in [
+        (takes(), takes(), true),
+        (refuses(), takes(), true),
+        (takes(), refuses(), true),
+        (refuses(), refuses(), false),
+        (Answer::Text(503, "down".to_owned()), refuses(), false),
+    ] {
+        let nodes = [Node::serving(ours()).await, Node::serving(ours()).await];
+        nodes[0].on("eth_sendRawTransaction", first);
+        nodes[1].on("eth_sendRawTransaction", second);
+        let chain = chain(&[&nodes[0], &nodes[1]]);
+        let told = chain.send_raw_everywhere(raw.clone()).await;
+        if taken {
+            assert_eq!(told, Ok(hash));
+        } else {
+            assert!(matches!(told, Err(ChainFault::Rejected { .. })), "{told:?}");
+        }
+        for node in &nodes {
+            assert_eq!(node.count("eth_sendRawTransaction").await, 1);
+        }
+    }
 }
