@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256};
 use bursar_core::client::Client;
 use bursar_core::ids::{Name, RequestId};
 use bursar_core::money::TokenAmount;
@@ -64,6 +64,8 @@ pub struct SendRecord {
     pub send: Send,
     pub at: Utc,
     pub ended: Option<(Outcome, Utc)>,
+    /// The newest that was broadcast for it when it ended: what may still be mined where the end is not known.
+    pub last: Option<B256>,
 }
 
 /// Every desk, and the sends that go through them.
@@ -108,21 +110,24 @@ impl Desks {
     }
 
     pub(crate) fn ordered(&mut self, send: &Send, at: Utc) {
-        let record = SendRecord { send: send.clone(), at, ended: None };
+        let record = SendRecord { send: send.clone(), at, ended: None, last: None };
         self.sends.insert(send.id, Arc::new(record));
     }
 
     pub(crate) fn happened(&mut self, key: &DeskKey, event: &DeskEvent, at: Utc) {
         let desk = self.each.entry(*key).or_insert_with(|| Arc::new(Desk::new(*key)));
+        let one = desk.open.get(&event.submission());
+        let last = one.and_then(|one| one.newest()).map(|(_at, _tried, raw)| raw.hash);
         bursar_submit::apply(Arc::make_mut(desk), event);
         if let DeskEvent::Finished { id, outcome } = event {
-            self.ended(RequestId::from_bytes(id.0), *outcome, at);
+            self.ended(RequestId::from_bytes(id.0), *outcome, last, at);
         }
     }
 
-    fn ended(&mut self, id: RequestId, outcome: Outcome, at: Utc) {
-        let Some(record) = self.sends.get_mut(&id) else { return };
-        Arc::make_mut(record).ended = Some((outcome, at));
+    fn ended(&mut self, id: RequestId, outcome: Outcome, last: Option<B256>, at: Utc) {
+        let Some(record) = self.sends.get_mut(&id).map(Arc::make_mut) else { return };
+        record.ended = Some((outcome, at));
+        record.last = last;
         self.over.push_back(id);
         if self.over.len() > RECENT
             && let Some(oldest) = self.over.pop_front()
@@ -170,7 +175,9 @@ pub fn rules(key: &DeskKey) -> Option<Rules> {
 }
 
 /// Whether this may happen without the key that seals the journal. A locked wallet broadcasts what it has
-/// signed and learns what became of it; it allows nothing to be signed, and takes nothing for unsigned.
+/// signed and learns where it is; it allows nothing to be signed, and takes nothing for over: who could write
+/// an end into the file could have the operator pay a second time. The end comes with the next look of an
+/// open wallet.
 pub(crate) fn may_happen_locked(state: &State, key: &DeskKey, event: &DeskEvent) -> bool {
     let desk = state.desks.get(key);
     let Some(one) = desk.open.get(&event.submission()) else { return false };
@@ -185,8 +192,8 @@ pub(crate) fn may_happen_locked(state: &State, key: &DeskKey, event: &DeskEvent)
         | DeskEvent::Missed { .. }
         | DeskEvent::WaitsAgain { .. }
         | DeskEvent::Troubled { .. } => one.is_signed(),
-        DeskEvent::Finished { outcome, .. } => one.is_signed() && *outcome != Outcome::Dropped,
-        DeskEvent::Opened { .. }
+        DeskEvent::Finished { .. }
+        | DeskEvent::Opened { .. }
         | DeskEvent::Reserved { .. }
         | DeskEvent::Authorized { .. }
         | DeskEvent::Declined { .. }

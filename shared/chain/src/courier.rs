@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use alloy_primitives::B256;
 use bursar_core::networks::Gas;
-use bursar_submit::{Action, Desk, DeskKey, Input, Rules, SubmissionId};
+use bursar_submit::{Action, Desk, DeskKey, Input, Rules, SendAnswer, SubmissionId};
 use bursar_x402::signature::Signature65;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -209,8 +209,14 @@ impl<H: Host> Errands<H> {
             if sends && !self.host.reach("desk.sent") {
                 return;
             }
+            let silent =
+                matches!(&done, Some(Input::Answered { answer: SendAnswer::Unclear, .. }) | None);
             if let Some(input) = done {
                 self.tell(Told::Happened(input)).await;
+            }
+            if silent {
+                // Nobody answers: what signers say meanwhile is heard before the next one is tried.
+                return;
             }
         }
     }

@@ -143,6 +143,9 @@ fn a_locked_wallet_broadcasts_and_looks_and_allows_nothing_new() {
     };
     let found = Found { hash: raw.hash, block: 5, block_hash: B256::ZERO, ok: true };
     assert_eq!(world.must(seen(Some(found), 5)).events.len(), 1);
+    // Where it is may be known; that it is over is for an open wallet to say.
+    assert_eq!(world.must(seen(Some(found), 9)).events, []);
+    world.unlocked = true;
     let ended = world.must(seen(Some(found), 9)).events;
     let done = Outcome::Succeeded { hash: raw.hash, block: 5 };
     let finished = DeskEvent::Finished { id: id(1), outcome: done };
@@ -182,6 +185,10 @@ fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
         DeskEvent::CancelWanted { id: id(1) },
         DeskEvent::Finished { id: id(1), outcome: Outcome::Dropped },
         DeskEvent::Finished { id: id(1), outcome: Outcome::Displaced },
+        DeskEvent::Finished {
+            id: id(1),
+            outcome: Outcome::Reverted { hash: B256::ZERO, block: 1 },
+        },
     ] {
         assert!(!follows(&unsigned, event.clone()), "{event:?}");
     }

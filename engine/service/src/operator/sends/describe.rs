@@ -40,7 +40,11 @@ pub(super) fn send(state: &State, record: &SendRecord) -> SendAnswer {
         network: row.map_or_else(|| send.chain.to_string(), |row| row.title.to_owned()),
         caip2: row.map_or_else(|| format!("eip155:{}", send.chain), |row| row.caip2()),
         nonce: open.and_then(|one| one.nonce),
-        tx_hash: mined.map(|(hash, _block)| hash).or(newest).map(|hash| hash.to_string()),
+        tx_hash: mined
+            .map(|(hash, _block)| hash)
+            .or(newest)
+            .or(record.last)
+            .map(|hash| hash.to_string()),
         block: mined.map(|(_hash, block)| block),
     }
 }
