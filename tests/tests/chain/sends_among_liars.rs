@@ -87,7 +87,10 @@ async fn send_through(lies: &[Lie], death: Option<&str>) {
             break;
         }
     }
-    assert_eq!(restarts, usize::from(kill.is_some()), "{case}");
+    // What a block takes before the node forgets it is sent once, and nobody gets to the second time.
+    let maybe = kill == Some("kill:desk.send:2") && lies.contains(&Lie::Forget);
+    let deaths = usize::from(kill.is_some());
+    assert!(restarts == deaths || (maybe && restarts == 0), "{case}: {restarts} restarts");
     // A block may come between two of them: what is mined is sent no more, and nobody is lied to.
     assert!((1..=lies.len()).contains(&rpc.told()), "{case}: {} lies", rpc.told());
     assert_eq!(
