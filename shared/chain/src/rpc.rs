@@ -7,6 +7,7 @@ mod breaker;
 mod config;
 mod endpoint;
 mod envelope;
+mod event;
 mod exchange;
 mod identity;
 mod logs;

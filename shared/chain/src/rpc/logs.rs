@@ -4,11 +4,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::ports::{FoundLog, Log, LogFilter};
-use crate::rpc::quantity::{Unusable, address_of, bytes_of, hash_of, quantity, shape, u64_of};
-
-/// LOG4 is the largest instruction.
-const TOPICS_MAX: usize = 4;
+use crate::ports::{FoundLog, LogFilter};
+use crate::rpc::event::WireEvent;
+use crate::rpc::quantity::{Unusable, hash_of, quantity, shape, u64_of};
 
 pub(super) fn params(wanted: &LogFilter) -> Value {
     let mut filter = json!({
@@ -26,9 +24,8 @@ pub(super) fn params(wanted: &LogFilter) -> Value {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireLog {
-    address: String,
-    topics: Vec<String>,
-    data: String,
+    #[serde(flatten)]
+    event: WireEvent,
     transaction_hash: Option<String>,
     block_number: Option<String>,
     block_hash: Option<String>,
@@ -49,16 +46,8 @@ pub(super) fn found(raw: &RawValue, wanted: &LogFilter) -> Result<Vec<FoundLog>,
         else {
             continue;
         };
-        if one.topics.len() > TOPICS_MAX {
-            return Err(Unusable("a log has more than four topics"));
-        }
-        let log = Log {
-            address: address_of(&one.address)?,
-            topics: one.topics.iter().map(|topic| hash_of(topic)).collect::<Result<_, _>>()?,
-            data: bytes_of(&one.data)?,
-        };
         let log = FoundLog {
-            log,
+            log: one.event.read()?,
             tx_hash: hash_of(tx_hash)?,
             block_number: u64_of(number)?,
             block_hash: hash_of(block_hash)?,

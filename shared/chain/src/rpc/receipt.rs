@@ -5,7 +5,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::ports::{Log, Receipt, TxStatus};
-use crate::rpc::quantity::{Unusable, address_of, bytes_of, hash_of, shape, u64_of};
+use crate::rpc::event::WireEvent;
+use crate::rpc::quantity::{Unusable, hash_of, shape, u64_of};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -21,9 +22,8 @@ struct WireReceipt {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WireLog {
-    address: String,
-    topics: Vec<String>,
-    data: String,
+    #[serde(flatten)]
+    event: WireEvent,
     transaction_hash: Option<String>,
     #[serde(default)]
     removed: bool,
@@ -55,7 +55,6 @@ pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>,
 }
 
 fn log_of(wire: &WireLog, asked: B256) -> Result<Log, Unusable> {
-    const TOPICS_MAX: usize = 4; // LOG4 is the largest instruction
     if wire.removed {
         return Err(Unusable("the receipt holds a log of a removed block"));
     }
@@ -64,14 +63,7 @@ fn log_of(wire: &WireLog, asked: B256) -> Result<Log, Unusable> {
     {
         return Err(Unusable("the receipt holds a log of another transaction"));
     }
-    if wire.topics.len() > TOPICS_MAX {
-        return Err(Unusable("a log has more than four topics"));
-    }
-    Ok(Log {
-        address: address_of(&wire.address)?,
-        topics: wire.topics.iter().map(|topic| hash_of(topic)).collect::<Result<_, _>>()?,
-        data: bytes_of(&wire.data)?,
-    })
+    wire.event.read()
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::ports::{CallEnd, Log};
-use crate::rpc::quantity::{Unusable, address_of, bytes_of, hash_of, shape, u64_of};
+use crate::ports::CallEnd;
+use crate::rpc::event::WireEvent;
+use crate::rpc::quantity::{Unusable, bytes_of, shape, u64_of};
 
 /// One block of calls upon the newest, without checks of nonces and fees: they are not what is asked.
 pub(super) fn params(from: Address, calls: &[Call]) -> Value {
@@ -28,15 +29,8 @@ struct WireEnd {
     gas_used: String,
     return_data: String,
     #[serde(default)]
-    logs: Vec<WireLog>,
+    logs: Vec<WireEvent>,
     error: Option<WireError>,
-}
-
-#[derive(Deserialize)]
-struct WireLog {
-    address: String,
-    topics: Vec<String>,
-    data: String,
 }
 
 #[derive(Deserialize)]
@@ -66,16 +60,8 @@ fn end(wire: &WireEnd) -> Result<CallEnd, Unusable> {
     // Some nodes tell the reason of a revert here, some there.
     let told = wire.error.as_ref().and_then(|error| bytes_of(error.data.as_deref()?).ok());
     let data = if !ok && returned.is_empty() { told.unwrap_or_default() } else { returned };
-    let logs = wire.logs.iter().map(log).collect::<Result<_, _>>()?;
+    let logs = wire.logs.iter().map(WireEvent::read).collect::<Result<_, _>>()?;
     Ok(CallEnd { ok, data, gas_used: Some(u64_of(&wire.gas_used)?), logs })
-}
-
-fn log(wire: &WireLog) -> Result<Log, Unusable> {
-    Ok(Log {
-        address: address_of(&wire.address)?,
-        topics: wire.topics.iter().map(|topic| hash_of(topic)).collect::<Result<_, _>>()?,
-        data: bytes_of(&wire.data)?,
-    })
 }
 
 #[cfg(test)]
