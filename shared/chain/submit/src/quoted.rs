@@ -1,5 +1,7 @@
 //! What a fresh price makes possible: first offers, higher ones, and the filling of gaps.
 
+use std::ops::Range;
+
 use alloy_primitives::keccak256;
 use bursar_core::time::Utc;
 
@@ -39,18 +41,22 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
     if one.is_signed() && one.trouble.is_some_and(|trouble| hopeless.contains(&trouble)) {
         return false;
     }
-    let waited = at.since_ms(last.at);
-    // A clock that was set back must not hold an offer for years.
-    let impatient = waited >= rules.patience_ms || waited < 0;
+    let impatient = has_passed(rules.patience_ms, last.at, at);
     let urgent = one.trouble == Some(Trouble::Underpriced);
     impatient || (urgent && !last.declined)
 }
 
-/// Whether a submission waits longer than it should: a nonce below it may be missing.
-pub(crate) fn is_stuck(one: &Submission, rules: &Rules, at: Utc) -> bool {
-    let since = one.attempts.first().map_or(0, |first| at.since_ms(first.at));
-    let waited = since >= rules.patience_ms || since < 0;
+/// Whether a submission waits longer than this: a nonce below it may be missing.
+pub(crate) fn is_stuck(one: &Submission, patience_ms: i64, at: Utc) -> bool {
+    let first = one.attempts.first();
+    let waited = first.is_some_and(|first| has_passed(patience_ms, first.at, at));
     waited && one.is_signed() && matches!(one.place, Place::Waiting)
+}
+
+/// Whether so much time has passed since then. A clock that was set back must not hold anything for years:
+/// it counts as passed.
+pub(crate) fn has_passed(ms: i64, then: Utc, now: Utc) -> bool {
+    !(0..ms).contains(&now.since_ms(then))
 }
 
 struct Work {
@@ -129,23 +135,13 @@ impl Work {
 
     /// Fills what is missing below a transaction that waits longer than it should.
     fn fill_gap(&mut self, rules: &Rules, quote: &Quote) {
-        let Some((stuck, gap)) = nonces::gap(&self.desk, quote.pending.max(self.desk.floor))
-            .or_else(|| {
-                nonces::gap(&self.desk, quote.pending).filter(|(stuck, _gap)| {
-                    // What counts as mined may have been taken back, deeper than blocks count as final.
-                    let one = self.desk.open.get(stuck);
-                    let longer =
-                        Rules { patience_ms: rules.patience_ms.saturating_mul(8), ..*rules };
-                    one.is_some_and(|one| is_stuck(one, &longer, self.at))
-                })
-            })
-        else {
-            return;
-        };
-        let Some(one) = self.desk.open.get(&stuck) else { return };
-        if !is_stuck(one, rules, self.at) {
-            return;
-        }
+        let above = quote.pending.max(self.desk.floor);
+        // What counts as mined may have been taken back, deeper than blocks count as final: but only what
+        // waits for very long says so.
+        let very_long = rules.patience_ms.saturating_mul(8);
+        let gap = self.gap_below_stuck(above, rules.patience_ms);
+        let gap = gap.or_else(|| self.gap_below_stuck(quote.pending, very_long));
+        let Some((stuck, one, gap)) = gap else { return };
         let ceiling = one.ceiling.max(rules.ceiling);
         let Some(fees) = fees::within(&quote.fee, ceiling) else { return };
         if gap.end.saturating_sub(gap.start) > nonces::GAP_MAX {
@@ -164,6 +160,17 @@ impl Work {
             self.happens(Event::Reserved { id, nonce });
             self.authorize(id, Kind::Whole, fees);
         }
+    }
+
+    /// The first gap from a nonce on, if what is above it waits longer than this.
+    fn gap_below_stuck(
+        &self,
+        from: u64,
+        patience_ms: i64,
+    ) -> Option<(SubmissionId, &Submission, Range<u64>)> {
+        let (stuck, gap) = nonces::gap(&self.desk, from)?;
+        let one = self.desk.open.get(&stuck)?;
+        is_stuck(one, patience_ms, self.at).then_some((stuck, one, gap))
     }
 
     /// Another one for each time that a nonce is filled.

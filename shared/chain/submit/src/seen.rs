@@ -5,7 +5,7 @@ use bursar_core::time::Utc;
 use crate::desk::{Attempt, Desk, Included, Kind, Place, Submission, SubmissionId};
 use crate::event::{Event, Outcome};
 use crate::input::{Action, Found, Rules, Step};
-use crate::quoted::is_due;
+use crate::quoted::{has_passed, is_due};
 use crate::step::resend;
 
 /// How long nobody may find any of ours in the place of a used nonce, before that is believed: blocks alone
@@ -86,8 +86,7 @@ fn in_no_block(rules: &Rules, at: Utc, id: SubmissionId, one: &Submission, look:
         // A node may know how many there were before it knows of each: a second look, some blocks on, has
         // to say the same. Where the block of the first does not exist yet, this is the first.
         (Place::Missed { head: since, at: then }, true) if head >= *since => {
-            let waited = at.since_ms(*then);
-            let long = !(0..DISPLACED_MS).contains(&waited);
+            let long = has_passed(DISPLACED_MS, *then, at);
             if long && head.saturating_sub(*since) >= rules.confirmations {
                 step.events.push(Event::Finished { id, outcome: Outcome::Displaced });
             }

@@ -58,7 +58,9 @@ fn is_mined(one: &Submission) -> bool {
 fn tick(desk: &Desk, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
     let wants_a_price = |one: &Submission| {
-        one.nonce.is_none() || quoted::is_due(one, rules, at) || quoted::is_stuck(one, rules, at)
+        one.nonce.is_none()
+            || quoted::is_due(one, rules, at)
+            || quoted::is_stuck(one, rules.patience_ms, at)
     };
     if desk.open.values().any(wants_a_price) {
         actions.push(Action::Quote);
