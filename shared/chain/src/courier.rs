@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::errands::{self, Wanted};
-use crate::follower::Waiter;
+use crate::follower::Follower;
 use crate::ports::{BoxFuture, Chain, Clock};
 
 /// How long nothing happens before a desk looks by itself.
@@ -83,15 +83,31 @@ pub struct Way {
     /// Signers are asked beside everything else.
     pub tasks: TaskTracker,
     pub stopping: CancellationToken,
+    /// One for all desks of a network.
+    pub follower: Arc<Follower>,
 }
 
 /// Serves a desk until nothing is open at it. `chain` is asked anew each time: endpoints change.
 pub async fn serve<H: Host>(
     host: Arc<H>,
     way: Way,
-    chain: impl Fn() -> Option<Arc<dyn Chain>> + Send,
-    mut waiter: Waiter,
+    chain: impl Fn() -> Option<Arc<dyn Chain>> + Send + Sync,
 ) {
+    let (follower, clock) = (Arc::clone(&way.follower), Arc::clone(&way.clock));
+    let poll_ms = way.gas.poll_ms;
+    // cancel-safe: looking leaves nothing half done, and ends with the serving.
+    tokio::select! {
+        () = serve_until_idle(host, way, &chain) => {}
+        () = follower.run(&chain, &*clock, poll_ms) => {}
+    }
+}
+
+async fn serve_until_idle<H: Host>(
+    host: Arc<H>,
+    way: Way,
+    chain: impl Fn() -> Option<Arc<dyn Chain>> + Send,
+) {
+    let mut waiter = way.follower.waiter();
     let (signed, mut answers) = mpsc::unbounded_channel();
     let mut errands = Errands {
         host,
@@ -116,7 +132,7 @@ pub async fn serve<H: Host>(
                 errands.tell(Told::Resume).await;
                 if begun {
                     // All else goes its way already.
-                    errands.due.retain(|work| matches!(work.action, Action::Sign { .. }));
+                    errands.keep_signing();
                 }
             }
             if begun {
@@ -135,7 +151,7 @@ pub async fn serve<H: Host>(
                     errands.signer_said(id, attempt, end).await;
                 }
             }
-            // A follower that ended is begun anew; until then the clock wakes.
+            // It cannot end before us; if it did, the clock wakes.
             true = waiter.next_block() => {}
             () = errands.host.another(&desk) => {}
             () = errands.way.clock.sleep_until(wake) => {}
@@ -170,6 +186,10 @@ impl<H: Host> Errands<H> {
 
     fn rests(&self, attempt: &(SubmissionId, usize)) -> bool {
         self.resting.get(attempt).is_some_and(|until| self.way.clock.mono_ms() < *until)
+    }
+
+    fn keep_signing(&mut self) {
+        self.due.retain(|work| matches!(work.action, Action::Sign { .. }));
     }
 
     /// Tells the host, and takes on what follows.
@@ -215,7 +235,9 @@ impl<H: Host> Errands<H> {
                 self.tell(Told::Happened(input)).await;
             }
             if silent {
-                // Nobody answers: what signers say meanwhile is heard before the next one is tried.
+                // Nobody answers: what signers say meanwhile is heard before the next one is tried. What is
+                // asked of nodes is asked again at the next look, and must not pile up until then.
+                self.keep_signing();
                 return;
             }
         }
@@ -236,8 +258,9 @@ impl<H: Host> Errands<H> {
     /// Looks for this submission, and for all others that are to be looked for next.
     async fn look(&mut self, chain: &dyn Chain, first: Wanted) {
         let mut wanted = vec![first];
-        while let Some(Work { action: Action::Look { .. }, .. }) = self.due.front() {
-            if let Some(Work { action: Action::Look { id, hashes }, .. }) = self.due.pop_front()
+        let looks = |work: &mut Work<H::Leave>| matches!(work.action, Action::Look { .. });
+        while let Some(work) = self.due.pop_front_if(looks) {
+            if let Action::Look { id, hashes } = work.action
                 && !wanted.iter().any(|(known, _hashes)| *known == id)
             {
                 wanted.push((id, hashes));

@@ -1,14 +1,17 @@
-//! One look at the newest block for everybody who waits on a network: at its own pace, and only while
-//! somebody waits.
+//! One look at the newest block for everybody who waits on a network, at its own pace.
 
-use tokio::sync::watch;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, watch};
 
 use crate::ports::{Chain, Clock};
 
-/// Tells waiters that another block may have been made.
-#[derive(Debug)]
+/// Tells waiters that another block was made.
+#[derive(Debug, Default)]
 pub struct Follower {
-    beats: watch::Sender<u64>,
+    head: watch::Sender<u64>,
+    /// Held by whoever looks for all. A queue of one: when he goes, the next takes over.
+    turn: Mutex<()>,
 }
 
 /// One who waits.
@@ -24,21 +27,25 @@ impl Waiter {
 }
 
 impl Follower {
-    pub fn new() -> Self {
-        Self { beats: watch::Sender::new(0) }
-    }
-
     pub fn waiter(&self) -> Waiter {
-        Waiter(self.beats.subscribe())
+        Waiter(self.head.subscribe())
     }
 
-    /// Looks every `poll_ms` while somebody waits, until it is dropped. A node that does not answer is asked
-    /// again at the same pace: its breaker spares it.
-    pub async fn run(&self, chain: &dyn Chain, clock: &dyn Clock, poll_ms: u64) {
-        while self.beats.receiver_count() > 0 {
-            if let Ok(head) = chain.block_number().await {
-                // The same number is told once: a waiter that came in between has it from its own look.
-                self.beats.send_if_modified(|last| {
+    /// Looks every `poll_ms` for all who wait, or waits for its turn to do so, until it is dropped: everybody
+    /// who waits runs this beside, and one of them looks. A node that does not answer is asked again at the
+    /// same pace: its breaker spares it. `chain` is asked anew each time: endpoints change.
+    pub async fn run(
+        &self,
+        chain: impl Fn() -> Option<Arc<dyn Chain>>,
+        clock: &dyn Clock,
+        poll_ms: u64,
+    ) {
+        let _looks = self.turn.lock().await;
+        loop {
+            if let Some(chain) = chain()
+                && let Ok(head) = chain.block_number().await
+            {
+                self.head.send_if_modified(|last| {
                     let other = *last != head;
                     *last = head;
                     other
@@ -46,11 +53,5 @@ impl Follower {
             }
             clock.sleep_until(clock.mono_ms().saturating_add(poll_ms)).await;
         }
-    }
-}
-
-impl Default for Follower {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -1,6 +1,5 @@
 //! Serves the desks of a store: one task for each at which something is open.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::B256;
@@ -44,6 +43,8 @@ pub struct Means {
     pub gas: Gas,
     /// How many submissions of a desk hold a nonce at a time.
     pub window: usize,
+    /// One for all desks of the network.
+    pub follower: Arc<Follower>,
 }
 
 /// One desk of a service, and the task that serves it.
@@ -51,7 +52,6 @@ pub struct Means {
 pub struct ServiceDesk {
     host: Arc<ServiceHost>,
     way: Way,
-    follower: Arc<Follower>,
     /// Whether a task serves the desk now.
     served: Mutex<bool>,
 }
@@ -69,8 +69,15 @@ impl ServiceDesk {
     ) -> Result<Arc<Self>, StoreFault> {
         let rules = Rules::of(&means.gas, means.window);
         let kept = means.store.load(key).await?;
-        let way =
-            Way { key, gas: means.gas, rules, clock: Arc::clone(&means.clock), tasks, stopping };
+        let way = Way {
+            key,
+            gas: means.gas,
+            rules,
+            clock: Arc::clone(&means.clock),
+            tasks,
+            stopping,
+            follower: Arc::clone(&means.follower),
+        };
         let host = ServiceHost {
             key,
             rules,
@@ -78,12 +85,7 @@ impl ServiceDesk {
             version: tokio::sync::Mutex::new(kept.version),
             desk: watch::Sender::new(Arc::new(kept.desk)),
         };
-        Ok(Arc::new(Self {
-            host: Arc::new(host),
-            way,
-            follower: Arc::new(Follower::default()),
-            served: Mutex::new(false),
-        }))
+        Ok(Arc::new(Self { host: Arc::new(host), way, served: Mutex::new(false) }))
     }
 
     /// Takes a submission on. Once this has answered it is durable, and it is done once, whatever dies.
@@ -97,7 +99,7 @@ impl ServiceDesk {
         call: Call,
         ceiling: u128,
     ) -> Result<(), SubmitFault> {
-        self.host.keep(|| Told::Happened(Input::Open { id, call: call.clone(), ceiling })).await?;
+        self.host.keep(&Told::Happened(Input::Open { id, call, ceiling })).await?;
         self.go_on();
         Ok(())
     }
@@ -107,7 +109,7 @@ impl ServiceDesk {
     /// # Errors
     /// [`SubmitFault`]: it is too late, or it is over.
     pub async fn cancel(self: &Arc<Self>, id: SubmissionId) -> Result<(), SubmitFault> {
-        self.host.keep(|| Told::Happened(Input::Cancel { id })).await?;
+        self.host.keep(&Told::Happened(Input::Cancel { id })).await?;
         self.go_on();
         Ok(())
     }
@@ -148,19 +150,9 @@ impl ServiceDesk {
     async fn serve(self: Arc<Self>) {
         // Also where the serving ends by a panic: the next submission begins it anew.
         let _served = Served(Arc::clone(&self));
-        let waiter = self.follower.waiter();
-        let (way, chain) = (self.way.clone(), Arc::clone(&self.host.means.chain));
-        let ask = {
-            let chain = Arc::clone(&chain);
-            move || Some(Arc::clone(&chain))
-        };
-        let serves = courier::serve(Arc::clone(&self.host), way, ask, waiter);
-        let poll_ms = self.way.gas.poll_ms;
-        // cancel-safe: looking leaves nothing half done, and ends with the serving.
-        tokio::select! {
-            () = serves => {}
-            () = self.follower.run(&*chain, &*self.way.clock, poll_ms) => {}
-        }
+        let chain = Arc::clone(&self.host.means.chain);
+        let ask = move || Some(Arc::clone(&chain));
+        courier::serve(Arc::clone(&self.host), self.way.clone(), ask).await;
     }
 
     fn served(&self) -> MutexGuard<'_, bool> {
@@ -182,24 +174,6 @@ impl Drop for Served {
     }
 }
 
-/// Opens every desk of a store at which something is open, and goes on with it.
-///
-/// # Errors
-/// The store's.
-pub async fn go_on_with_all(
-    means: &Means,
-    tasks: &TaskTracker,
-    stopping: &CancellationToken,
-) -> Result<BTreeMap<DeskKey, Arc<ServiceDesk>>, StoreFault> {
-    let mut desks = BTreeMap::new();
-    for key in means.store.busy().await? {
-        let desk = ServiceDesk::open(key, means.clone(), tasks.clone(), stopping.clone()).await?;
-        desk.go_on();
-        desks.insert(key, desk);
-    }
-    Ok(desks)
-}
-
 /// Keeps one desk in a store.
 #[derive(Debug)]
 struct ServiceHost {
@@ -213,22 +187,21 @@ struct ServiceHost {
 
 impl ServiceHost {
     /// Decides, commits and applies; where another process was quicker, again on what that one made.
-    async fn keep(&self, told: impl Fn() -> Told + Send) -> Result<Vec<Action>, SubmitFault> {
+    async fn keep(&self, told: &Told) -> Result<Vec<Action>, SubmitFault> {
         let mut version = self.version.lock().await;
         for _again in 0..CONFLICTS_MAX {
-            let mut desk = (*self.desk()).clone();
+            let desk = self.desk();
             let at = self.means.clock.now().utc;
-            let input = match told() {
+            let taken = match told {
                 Told::Resume => return Ok(resume(&desk, &self.rules, at)),
-                Told::Happened(input) => input,
+                Told::Happened(input) => step(&desk, &self.rules, at, input.clone())?,
             };
-            let taken = step(&desk, &self.rules, at, input)?;
             if taken.events.is_empty() {
                 return Ok(taken.actions);
             }
-            let events = taken.events.clone();
-            match self.means.store.commit(self.key, *version, events).await {
+            match self.means.store.commit(self.key, *version, taken.events.clone()).await {
                 Ok(next) => {
+                    let mut desk = (*desk).clone();
                     for event in &taken.events {
                         bursar_submit::apply(&mut desk, event);
                     }
@@ -268,7 +241,7 @@ impl Host for ServiceHost {
 
     fn tell(&self, told: Told) -> BoxFuture<'_, Vec<Work<B256>>> {
         Box::pin(async move {
-            let actions = self.keep(|| told.clone()).await.unwrap_or_else(|fault| {
+            let actions = self.keep(&told).await.unwrap_or_else(|fault| {
                 tracing::warn!(%fault, "a desk was not told");
                 Vec::new()
             });

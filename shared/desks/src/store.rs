@@ -23,7 +23,8 @@ pub enum StoreFault {
     /// Another submission holds this nonce, perhaps at a desk that this process does not know.
     #[error("another submission holds nonce {0}")]
     NonceTaken(u64),
-    /// What the store did is not known: whoever asked ends, and reads again when it starts.
+    /// What the store did is not known. Where it kept it after all, the next commit is a conflict and finds
+    /// out.
     #[error("the store failed: {0}")]
     Failed(String),
 }

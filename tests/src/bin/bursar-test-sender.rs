@@ -48,6 +48,7 @@ async fn main() {
         // A quick chain, so that a test sees offers rise.
         gas: Gas { patience_ms: 400, poll_ms: 20, ..row.gas },
         window: 4,
+        follower: Arc::default(),
     };
     let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
     let desk = ServiceDesk::open(desk, means, tasks, stopping).await.expect("a desk");

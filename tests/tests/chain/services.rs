@@ -184,6 +184,7 @@ async fn two_hosts_of_one_desk_do_everything_once_between_them() {
         clock,
         gas: Gas { patience_ms: 2_000, poll_ms: 20, ..row.gas },
         window: 3,
+        follower: Arc::default(),
     };
     let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
     let mut hosts = Vec::new();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bursar_chain::courier::{self, Host, IDLE_MS, SignEnd, Told, Way};
 use bursar_chain::follower::Follower;
-use bursar_chain::ports::{BoxFuture, Chain};
-use bursar_core::networks::{ChainId, Network, by_chain};
+use bursar_chain::ports::BoxFuture;
+use bursar_core::networks::{ChainId, by_chain};
 use bursar_domain::{Action, desks};
 use bursar_submit::{Desk, DeskKey};
 use tokio::task::JoinHandle;
@@ -29,28 +29,17 @@ pub struct Courier {
 pub async fn run(courier: Courier) {
     let mut views = courier.execution.core.watch();
     let mut desks: BTreeMap<DeskKey, JoinHandle<()>> = BTreeMap::new();
-    let mut networks: BTreeMap<ChainId, (Arc<Follower>, JoinHandle<()>)> = BTreeMap::new();
+    let mut followers: BTreeMap<ChainId, Arc<Follower>> = BTreeMap::new();
     loop {
         desks.retain(|_key, task| !task.is_finished());
-        networks.retain(|_chain, (_follower, task)| !task.is_finished());
         let view = Arc::clone(&views.borrow_and_update());
         for desk in view.state.desks.busy() {
             let (Some(row), Some(rules)) = (by_chain(desk.key.chain), desks::rules(&desk.key))
             else {
                 continue;
             };
-            let Some(chain) = courier.ports.chains.get(&row.chain) else { continue };
             let tasks = &courier.execution.tasks;
-            let waiter = match networks.get(&row.chain) {
-                Some((follower, _task)) => follower.waiter(),
-                None => {
-                    let follower = Arc::new(Follower::default());
-                    let waiter = follower.waiter();
-                    let looks = follow(Arc::clone(&follower), chain, courier.clone(), row);
-                    networks.insert(row.chain, (follower, tasks.spawn(looks)));
-                    waiter
-                }
-            };
+            let follower = Arc::clone(followers.entry(row.chain).or_default());
             desks.entry(desk.key).or_insert_with(|| {
                 let way = Way {
                     key: desk.key,
@@ -59,11 +48,12 @@ pub async fn run(courier: Courier) {
                     clock: Arc::clone(&courier.ports.clock),
                     tasks: tasks.clone(),
                     stopping: courier.stopping.clone(),
+                    follower,
                 };
                 let host = Arc::new(WalletHost { courier: courier.clone(), key: desk.key });
                 let chains = courier.ports.chains.clone();
                 let chain = move || chains.get(&row.chain);
-                tasks.spawn(courier::serve(host, way, chain, waiter))
+                tasks.spawn(courier::serve(host, way, chain))
             });
         }
         // What ended just when another submission came is begun again at the latest then.
@@ -75,14 +65,6 @@ pub async fn run(courier: Courier) {
             changed = views.changed() => if changed.is_err() { return },
             () = courier.ports.clock.sleep_until(wake), if !idle => {}
         }
-    }
-}
-
-async fn follow(follower: Arc<Follower>, chain: Arc<dyn Chain>, courier: Courier, row: &Network) {
-    // cancel-safe: looking leaves nothing half done.
-    tokio::select! {
-        () = courier.stopping.cancelled() => {}
-        () = follower.run(&*chain, &*courier.ports.clock, row.gas.poll_ms) => {}
     }
 }
 
