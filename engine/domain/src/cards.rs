@@ -13,10 +13,10 @@ use crate::requests::{Request, Status};
 use crate::state::State;
 
 /// Below it no amount is typed, unless the operator set it so.
-const TYPED_FROM: Usd = Usd::dollars(5);
+pub const TYPED_FROM: Usd = Usd::dollars(5);
 
 /// The label of an address of this wallet.
-fn own(state: &State, address: Address) -> Option<Name> {
+pub fn own(state: &State, address: Address) -> Option<Name> {
     let mut known = state.wallet.as_ref()?.addresses.values();
     known.find(|known| known.address == address).map(|known| known.label.clone())
 }

@@ -10,7 +10,7 @@ use bursar_core::ids::{Name, SeedId};
 use bursar_core::wire::SecretPrompt;
 use bursar_domain::Action;
 use bursar_domain::event::AddressAdded;
-use bursar_domain::wallets::{Backing, Wallet};
+use bursar_domain::wallets::{Backing, PayingAddress, Wallet};
 use zeroize::Zeroizing;
 
 use super::{Done, act, describe};
@@ -173,6 +173,17 @@ async fn delete(
     act(engine, Action::DeleteAddress { label: label.clone() }).await?;
     let name = known.map_or_else(|| label.clone(), |known| known.label.clone());
     Ok(Answer::Deleted { name: name.as_str().to_owned() }.into())
+}
+
+/// The address of a label.
+pub(super) fn labelled<'a>(
+    wallet: &'a Wallet,
+    label: &Name,
+) -> Result<&'a Arc<PayingAddress>, Fault> {
+    wallet.address(label).ok_or_else(|| {
+        let why = format!("There is no address {label}: see `address list`.");
+        Fault::because(Code::NothingFound, why)
+    })
 }
 
 /// The only seed, or the named one.

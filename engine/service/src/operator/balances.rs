@@ -62,10 +62,7 @@ fn networks(engine: &Shared, named: Option<&str>) -> Result<Vec<&'static Network
 fn addresses(engine: &Shared, named: Option<&Name>) -> Result<Vec<(Name, Address)>, Fault> {
     let wallet = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     if let Some(label) = named {
-        let known = wallet.address(label).ok_or_else(|| {
-            let why = format!("There is no address {label}: see `address list`.");
-            Fault::because(Code::NothingFound, why)
-        })?;
+        let known = super::addresses::labelled(&wallet, label)?;
         return Ok(vec![(known.label.clone(), known.address)]);
     }
     if wallet.addresses.len() > FUNDS_ADDRESSES {

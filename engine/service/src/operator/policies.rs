@@ -122,10 +122,7 @@ fn rehearse(
         view.state.network_enabled(row.chain) && record.policy.networks.allows(row.chain)
     };
     let row = match network {
-        Some(name) => networks::by_name(name).ok_or_else(|| {
-            let message = format!("{name} is not a network Bursar knows: see `network list`.");
-            Fault::because(Code::NothingFound, message)
-        })?,
+        Some(name) => super::server::named(name)?,
         None => networks::usual_first().find(allowed).ok_or(Fault::new(Code::NetworkDisabled))?,
     };
     let url = domain.as_ref().map(|domain| format!("https://{domain}/"));

@@ -2,6 +2,7 @@
 
 mod describe;
 mod plan;
+mod words;
 
 use std::sync::Arc;
 
@@ -10,9 +11,10 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::SendOrder;
 use bursar_core::ids::RequestId;
-use bursar_core::money::{Round, Usd, parse_decimal};
+use bursar_core::money::{Round, parse_decimal};
 use bursar_core::send_card::SendCard;
 use bursar_core::wire::Asking;
+use bursar_domain::cards::TYPED_FROM;
 use bursar_domain::desks::{Send, SendRecord};
 use bursar_domain::{Action, State};
 use bursar_submit::Input;
@@ -23,9 +25,6 @@ use crate::engine::Shared;
 
 /// How long a command waits for its transaction, by the engine's clock.
 const WAIT_MS: u64 = 120_000;
-
-/// Below it no amount is typed, unless the operator set it so.
-const TYPED_FROM: Usd = Usd::dollars(5);
 
 pub(super) async fn send(
     engine: &Arc<Shared>,

@@ -82,7 +82,8 @@ pub(super) async fn network(engine: &Arc<Shared>, order: NetworkOrder) -> Result
     Ok(networks(engine))
 }
 
-fn named(network: &str) -> Result<&'static Network, Fault> {
+/// What an operator calls a network: by number, name or title.
+pub(super) fn named(network: &str) -> Result<&'static Network, Fault> {
     by_name(network).ok_or_else(|| {
         Fault::because(
             Code::NothingFound,

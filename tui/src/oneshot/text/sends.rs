@@ -2,6 +2,7 @@
 
 use bursar_core::answers::SendAnswer;
 
+use super::request::short;
 use crate::oneshot::sheet::Sheet;
 
 pub(super) fn send(to: &mut Sheet, send: &SendAnswer) {
@@ -44,9 +45,4 @@ pub(super) fn sends(to: &mut Sheet, sends: &[SendAnswer]) {
 
 fn is_underway(send: &SendAnswer) -> bool {
     matches!(send.status.as_str(), "waiting" | "sent" | "included")
-}
-
-/// The first 8 hex digits, as everywhere.
-fn short(id: &str) -> String {
-    id.chars().take(8).collect()
 }

@@ -11,30 +11,22 @@ use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::SendOrder;
-use bursar_core::ids::{Name, RequestId};
+use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, TokenAmount, parse_decimal};
-use bursar_core::networks::{NATIVE_DECIMALS, NETWORKS, Network, by_name};
+use bursar_core::networks::{NATIVE_DECIMALS, Network};
 use bursar_core::send_card::SendCard;
 use bursar_core::text;
+use bursar_domain::cards::own;
 use bursar_domain::desks::Send;
 use bursar_domain::payees::{Paid, Payee};
-use bursar_domain::wallets::Wallet;
 use bursar_submit::{Call, DeskKey, fees};
 
+use super::words::{asset, network, payee};
 use crate::engine::Shared;
+use crate::operator::addresses::labelled;
 
 /// More gas than any transfer needs, also of a token that does much beside it.
 const GAS_MAX: u64 = 5_000_000;
-
-/// What is sent.
-struct Asset {
-    /// `None` for the native coin.
-    token: Option<Address>,
-    symbol: String,
-    decimals: u8,
-    /// In our table.
-    verified: bool,
-}
 
 pub(super) async fn plan(
     engine: &Arc<Shared>,
@@ -43,7 +35,7 @@ pub(super) async fn plan(
 ) -> Result<(Send, SendCard), Fault> {
     let view = engine.core.view();
     let wallet = view.state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
-    let known = wallet.address(&order.label).ok_or_else(|| no_address(&order.label))?.clone();
+    let known = labelled(&wallet, &order.label)?.clone();
     let network = network(order, |row| view.state.network_enabled(row.chain))?;
     let chain = engine.ports.chains.get(&network.chain).ok_or_else(|| {
         let message =
@@ -125,7 +117,7 @@ pub(super) async fn plan(
         native_held.checked_sub(gas_most).and_then(|left| left.checked_sub(call.value));
     if native_after.is_none() {
         let message = format!(
-            "{} holds {} {}, and gas may cost up to {}: not enough.",
+            "{} has {} {} free, and gas may cost up to {}: not enough.",
             known.label,
             native(native_held),
             network.native,
@@ -159,7 +151,7 @@ pub(super) async fn plan(
         from: known.address.to_checksum(None),
         label: known.label.clone(),
         to: to.to_checksum(None),
-        to_label: label_of(&wallet, to),
+        to_label: own(&view.state, to),
         paid_before: paid.ok().map(Paid::told),
         to_contract,
         token: asset.token.map(|token| token.to_checksum(None)),
@@ -179,120 +171,6 @@ pub(super) async fn plan(
         },
     };
     Ok((send, card))
-}
-
-/// The named network, or the only enabled one that has the token.
-fn network(
-    order: &SendOrder,
-    enabled: impl Fn(&Network) -> bool,
-) -> Result<&'static Network, Fault> {
-    if let Some(name) = &order.network {
-        let row = by_name(name).ok_or_else(|| {
-            let message = format!("{name} is not a network Bursar knows: see `network list`.");
-            Fault::because(Code::NothingFound, message)
-        })?;
-        return if enabled(row) { Ok(row) } else { Err(Fault::new(Code::NetworkDisabled)) };
-    }
-    let fits: Vec<&Network> = NETWORKS
-        .iter()
-        .filter(|row| enabled(row))
-        .filter(|row| match &order.token {
-            None => true,
-            Some(text) => of_table(row, text).is_some(),
-        })
-        .collect();
-    match fits.as_slice() {
-        [only] => Ok(only),
-        _none_or_several => Err(Fault::because(
-            Code::BadInput,
-            "Say on which network: add --network, for example --network base.",
-        )),
-    }
-}
-
-/// The coin or token of our table that a text names: by symbol, in any case, or by address.
-fn of_table(row: &Network, text: &str) -> Option<Asset> {
-    let coin = &row.stablecoin;
-    let tokens = row.tokens.iter().map(|token| (token.symbol, token.address, token.decimals));
-    let mut all = std::iter::once((coin.symbol, coin.address, coin.decimals)).chain(tokens);
-    if row.native.eq_ignore_ascii_case(text) {
-        return Some(native_coin(row));
-    }
-    let address: Option<Address> = text.parse().ok();
-    let (symbol, address, decimals) = all.find(|(symbol, contract, _decimals)| {
-        symbol.eq_ignore_ascii_case(text) || Some(*contract) == address
-    })?;
-    Some(Asset { token: Some(address), symbol: symbol.to_owned(), decimals, verified: true })
-}
-
-fn native_coin(row: &Network) -> Asset {
-    let symbol = row.native.to_owned();
-    Asset { token: None, symbol, decimals: NATIVE_DECIMALS, verified: true }
-}
-
-async fn asset(
-    chain: &dyn Chain,
-    row: &'static Network,
-    named: Option<&str>,
-) -> Result<Asset, Fault> {
-    let Some(text) = named else { return Ok(native_coin(row)) };
-    if let Some(known) = of_table(row, text) {
-        return Ok(known);
-    }
-    let unknown = || {
-        let message = format!(
-            "{} has no token {}: give the address of its contract.",
-            row.title,
-            text::visible(text)
-        );
-        Fault::because(Code::NothingFound, message)
-    };
-    let address = address(text).ok_or_else(unknown)?;
-    let described = ask(row, token::describe(chain, address).await)?.ok_or_else(unknown)?;
-    // Quoted, because a token may call itself USDC.
-    let symbol = text::quoted(&described.symbol, 16);
-    Ok(Asset { token: Some(address), symbol, decimals: described.decimals, verified: false })
-}
-
-/// An address, or the label of one of this wallet's own.
-fn payee(wallet: &Wallet, text: &str) -> Result<Address, Fault> {
-    if let Some(address) = address(text) {
-        return if address.is_zero() {
-            let message = "This is the zero address: what goes there is lost. Nothing was sent.";
-            Err(Fault::because(Code::BadInput, message))
-        } else {
-            Ok(address)
-        };
-    }
-    let named = text.parse::<Name>().ok();
-    let known = named.and_then(|label| wallet.address(&label).map(|known| known.address));
-    known.ok_or_else(|| {
-        let message = format!(
-            "{} is neither an address (0x and 40 hex digits with a valid checksum) nor a label of \
-             this wallet: see `address list`.",
-            text::visible(text)
-        );
-        Fault::because(Code::BadInput, message)
-    })
-}
-
-/// `0x` and 40 hex digits. In mixed case the checksum must be right (ERC-55): a wrong one is a typing
-/// mistake.
-fn address(text: &str) -> Option<Address> {
-    let digits = text.strip_prefix("0x")?;
-    let address: Address = text.parse().ok()?;
-    let one_case = !digits.bytes().any(|b| b.is_ascii_lowercase())
-        || !digits.bytes().any(|b| b.is_ascii_uppercase());
-    (one_case || address.to_checksum(None) == text).then_some(address)
-}
-
-fn label_of(wallet: &Wallet, address: Address) -> Option<Name> {
-    let mut all = wallet.addresses.values();
-    all.find(|known| known.address == address).map(|known| known.label.clone())
-}
-
-fn no_address(label: &Name) -> Fault {
-    Fault::because(Code::NothingFound, format!("There is no address {label}: see `address list`."))
 }
 
 /// What the call needs, with a quarter more: what it does may cost more in another block.
@@ -318,7 +196,7 @@ async fn estimate(
     }
 }
 
-fn ask<T>(row: &Network, answer: Result<T, ChainFault>) -> Result<T, Fault> {
+pub(super) fn ask<T>(row: &Network, answer: Result<T, ChainFault>) -> Result<T, Fault> {
     answer.map_err(|fault| unavailable(row, &fault))
 }
 
@@ -329,30 +207,4 @@ fn unavailable(row: &Network, fault: &ChainFault) -> Fault {
 
 fn native(wei: U256) -> String {
     TokenAmount { atoms: Atoms(wei), decimals: NATIVE_DECIMALS }.plain()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_with_a_wrong_checksum_is_none() {
-        let right = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
-        assert!(address(right).is_some());
-        assert!(address(&right.to_lowercase()).is_some());
-        assert!(address(&right.replace("Bc6", "bC6")).is_none());
-        assert!(address(right.trim_start_matches("0x")).is_none());
-        assert!(address("0x12").is_none());
-    }
-
-    #[test]
-    fn tokens_are_found_by_symbol_and_by_address_and_nothing_else_is() {
-        let base = by_name("base").unwrap();
-        let dollar = of_table(base, "usdc").unwrap();
-        assert_eq!((dollar.token, dollar.decimals), (Some(base.stablecoin.address), 6));
-        let same = of_table(base, &base.stablecoin.address.to_checksum(None)).unwrap();
-        assert_eq!(same.symbol, "USDC");
-        assert!(of_table(base, "eth").unwrap().token.is_none());
-        assert!(of_table(base, "USDG").is_none());
-    }
 }

@@ -1,0 +1,155 @@
+//! What the operator's words mean: the network, the token, the payee. A word that may mean another thing is
+//! refused.
+
+use alloy_primitives::Address;
+use bursar_chain::ports::Chain;
+use bursar_chain::token;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::grammar::SendOrder;
+use bursar_core::ids::Name;
+use bursar_core::networks::{NATIVE_DECIMALS, NETWORKS, Network};
+use bursar_core::text;
+use bursar_domain::wallets::Wallet;
+
+use super::plan::ask;
+use crate::operator::server::named;
+
+/// What is sent.
+pub(super) struct Asset {
+    /// `None` for the native coin.
+    pub(super) token: Option<Address>,
+    pub(super) symbol: String,
+    pub(super) decimals: u8,
+    /// In our table.
+    pub(super) verified: bool,
+}
+
+/// The named network, or the only enabled one that has the token.
+pub(super) fn network(
+    order: &SendOrder,
+    enabled: impl Fn(&Network) -> bool,
+) -> Result<&'static Network, Fault> {
+    if let Some(name) = &order.network {
+        let row = named(name)?;
+        return if enabled(row) { Ok(row) } else { Err(Fault::new(Code::NetworkDisabled)) };
+    }
+    let fits: Vec<&Network> = NETWORKS
+        .iter()
+        .filter(|row| enabled(row))
+        .filter(|row| match &order.token {
+            None => true,
+            Some(text) => of_table(row, text).is_some(),
+        })
+        .collect();
+    match fits.as_slice() {
+        [only] => Ok(only),
+        _none_or_several => Err(Fault::because(
+            Code::BadInput,
+            "Say on which network: add --network, for example --network base.",
+        )),
+    }
+}
+
+/// The coin or token of our table that a text names: by symbol, in any case, or by address.
+fn of_table(row: &Network, text: &str) -> Option<Asset> {
+    let coin = &row.stablecoin;
+    let tokens = row.tokens.iter().map(|token| (token.symbol, token.address, token.decimals));
+    let mut all = std::iter::once((coin.symbol, coin.address, coin.decimals)).chain(tokens);
+    if row.native.eq_ignore_ascii_case(text) {
+        return Some(native_coin(row));
+    }
+    let address: Option<Address> = text.parse().ok();
+    let (symbol, address, decimals) = all.find(|(symbol, contract, _decimals)| {
+        symbol.eq_ignore_ascii_case(text) || Some(*contract) == address
+    })?;
+    Some(Asset { token: Some(address), symbol: symbol.to_owned(), decimals, verified: true })
+}
+
+fn native_coin(row: &Network) -> Asset {
+    let symbol = row.native.to_owned();
+    Asset { token: None, symbol, decimals: NATIVE_DECIMALS, verified: true }
+}
+
+pub(super) async fn asset(
+    chain: &dyn Chain,
+    row: &'static Network,
+    named: Option<&str>,
+) -> Result<Asset, Fault> {
+    let Some(text) = named else { return Ok(native_coin(row)) };
+    if let Some(known) = of_table(row, text) {
+        return Ok(known);
+    }
+    let unknown = || {
+        let message = format!(
+            "{} has no token {}: give the address of its contract.",
+            row.title,
+            text::visible(text)
+        );
+        Fault::because(Code::NothingFound, message)
+    };
+    let address = address(text).ok_or_else(unknown)?;
+    let described = ask(row, token::describe(chain, address).await)?.ok_or_else(unknown)?;
+    // Quoted, because a token may call itself USDC.
+    let symbol = text::quoted(&described.symbol, 16);
+    Ok(Asset { token: Some(address), symbol, decimals: described.decimals, verified: false })
+}
+
+/// An address, or the label of one of this wallet's own.
+pub(super) fn payee(wallet: &Wallet, text: &str) -> Result<Address, Fault> {
+    if let Some(address) = address(text) {
+        return if address.is_zero() {
+            let message = "This is the zero address: what goes there is lost. Nothing was sent.";
+            Err(Fault::because(Code::BadInput, message))
+        } else {
+            Ok(address)
+        };
+    }
+    let named = text.parse::<Name>().ok();
+    let known = named.and_then(|label| wallet.address(&label).map(|known| known.address));
+    known.ok_or_else(|| {
+        let message = format!(
+            "{} is neither an address (0x and 40 hex digits with a valid checksum) nor a label of \
+             this wallet: see `address list`.",
+            text::visible(text)
+        );
+        Fault::because(Code::BadInput, message)
+    })
+}
+
+/// `0x` and 40 hex digits. In mixed case the checksum must be right (ERC-55): a wrong one is a typing
+/// mistake.
+fn address(text: &str) -> Option<Address> {
+    let digits = text.strip_prefix("0x")?;
+    let address: Address = text.parse().ok()?;
+    let one_case = !digits.bytes().any(|b| b.is_ascii_lowercase())
+        || !digits.bytes().any(|b| b.is_ascii_uppercase());
+    (one_case || address.to_checksum(None) == text).then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::networks::by_name;
+
+    #[test]
+    fn an_address_with_a_wrong_checksum_is_none() {
+        let right = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+        assert!(address(right).is_some());
+        assert!(address(&right.to_lowercase()).is_some());
+        assert!(address(&right.replace("Bc6", "bC6")).is_none());
+        assert!(address(right.trim_start_matches("0x")).is_none());
+        assert!(address("0x12").is_none());
+    }
+
+    #[test]
+    fn tokens_are_found_by_symbol_and_by_address_and_nothing_else_is() {
+        let base = by_name("base").unwrap();
+        let dollar = of_table(base, "usdc").unwrap();
+        assert_eq!((dollar.token, dollar.decimals), (Some(base.stablecoin.address), 6));
+        let same = of_table(base, &base.stablecoin.address.to_checksum(None)).unwrap();
+        assert_eq!(same.symbol, "USDC");
+        assert!(of_table(base, "eth").unwrap().token.is_none());
+        assert!(of_table(base, "USDG").is_none());
+    }
+}
