@@ -1,0 +1,1 @@
+//! The facilitator: verifies signed x402 payments and settles them on-chain, each once, paying gas.

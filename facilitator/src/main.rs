@@ -1,0 +1,3 @@
+//! `bursar-facilitator`: a thin main.
+
+fn main() {}
