@@ -159,6 +159,13 @@ async fn serve_until_idle<H: Host>(
     }
 }
 
+/// What is known of prices.
+enum Recent {
+    Fresh(Input),
+    AskedLately,
+    Stale,
+}
+
 /// What serving one desk holds; all of it is made anew after a restart.
 struct Errands<H: Host> {
     host: Arc<H>,
@@ -169,8 +176,8 @@ struct Errands<H: Host> {
     /// Attempts that a signer would not sign yet, and until when it is left alone with them.
     resting: BTreeMap<(SubmissionId, usize), u64>,
     signed: mpsc::UnboundedSender<(SubmissionId, usize, SignEnd)>,
-    /// When a price was asked for last.
-    quoted: Option<u64>,
+    /// When a price was asked for last, and what it was.
+    quoted: Option<(u64, Option<Input>)>,
     /// What was broadcast since the serving began.
     sent: BTreeSet<B256>,
 }
@@ -213,8 +220,15 @@ impl<H: Host> Errands<H> {
                     self.look(chain, (id, hashes)).await;
                     continue;
                 }
-                Action::Quote if !self.may_quote() => continue,
-                Action::Quote | Action::Send { .. } => {}
+                Action::Quote => match self.recent_quote() {
+                    Recent::Fresh(input) => {
+                        self.tell(Told::Happened(input)).await;
+                        continue;
+                    }
+                    Recent::AskedLately => continue,
+                    Recent::Stale => {}
+                },
+                Action::Send { .. } => {}
             }
             let sends = matches!(work.action, Action::Send { .. });
             if sends && !self.host.reach("desk.send") {
@@ -226,6 +240,9 @@ impl<H: Host> Errands<H> {
                 _reads => false,
             };
             let done = errands::run(chain, key, gas, &work.action, again).await;
+            if matches!(work.action, Action::Quote) {
+                self.quoted = Some((self.way.clock.mono_ms(), done.clone()));
+            }
             if sends && !self.host.reach("desk.sent") {
                 return;
             }
@@ -243,16 +260,23 @@ impl<H: Host> Errands<H> {
         }
     }
 
-    /// Prices take several questions, and what waits for one waits for a while: not at every block.
-    fn may_quote(&mut self) -> bool {
+    /// Prices take several questions, and what waits for one waits for a while: not at every block. What
+    /// waits for its first offer takes the price that another got a moment ago: the count of transactions
+    /// that came with it can only be too low, and the desk knows its own.
+    fn recent_quote(&mut self) -> Recent {
         let queued = self.host.desk().open.values().any(|one| one.nonce.is_none());
-        let pause = if queued { QUOTE_QUEUED_MS } else { QUOTE_MS };
         let now = self.way.clock.mono_ms();
-        let may = self.quoted.is_none_or(|last| now.saturating_sub(last) >= pause);
-        if may {
-            self.quoted = Some(now);
+        let age = |last: u64| now.saturating_sub(last);
+        match &self.quoted {
+            Some((last, Some(quote))) if queued && age(*last) < QUOTE_QUEUED_MS => {
+                Recent::Fresh(quote.clone())
+            }
+            Some((last, _quote)) => {
+                let pause = if queued { QUOTE_QUEUED_MS } else { QUOTE_MS };
+                if age(*last) < pause { Recent::AskedLately } else { Recent::Stale }
+            }
+            None => Recent::Stale,
         }
-        may
     }
 
     /// Looks for this submission, and for all others that are to be looked for next.

@@ -105,6 +105,24 @@ pub trait Chain: Send + Sync + Debug {
         unasked()
     }
 
+    /// Answers about the newest block, as many as questions and in their order, each with a fault of its own:
+    /// in one exchange where the nodes take several questions at once.
+    fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
+        Box::pin(async move {
+            let mut answers = Vec::with_capacity(questions.len());
+            for question in questions {
+                answers.push(match question {
+                    Question::Code(address) => self.code_at(address, BlockTag::Latest).await,
+                    Question::Call { from, to, data, gas } => {
+                        let call = Call { to, value: U256::ZERO, data, gas_limit: gas };
+                        self.call_as(from, call, None).await
+                    }
+                });
+            }
+            Ok(answers)
+        })
+    }
+
     /// Whether a node has heard of a transaction, mined or not.
     fn has_heard_of(&self, _hash: B256) -> ChainReply<'_, bool> {
         unasked()
@@ -165,6 +183,15 @@ pub enum BlockTag {
     Number(u64),
 }
 
+/// Something to find out about the newest block, perhaps together with others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// The code of an account.
+    Code(Address),
+    /// What a call would return, with at most so much gas.
+    Call { from: Address, to: Address, data: Bytes, gas: u64 },
+}
+
 /// What a call would come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallEnd {
@@ -215,15 +242,19 @@ pub struct LogFilter {
     pub addresses: Vec<Address>,
     /// The first topic: which events, by the hash of their signature. Any, if there are none.
     pub events: Vec<B256>,
+    /// What the event's indexed arguments are, from the first on; any beyond these.
+    pub indexed: Vec<B256>,
 }
 
 impl LogFilter {
     /// Whether an event is one of those that are wanted.
     pub fn fits(&self, found: &FoundLog) -> bool {
-        let first = found.log.topics.first();
+        let mut topics = found.log.topics.iter();
+        let first = topics.next();
         (self.from_block..=self.to_block).contains(&found.block_number)
             && (self.addresses.is_empty() || self.addresses.contains(&found.log.address))
             && (self.events.is_empty() || first.is_some_and(|topic| self.events.contains(topic)))
+            && self.indexed.iter().all(|wanted| topics.next() == Some(wanted))
     }
 }
 

@@ -30,7 +30,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::outbound::Client;
-use crate::ports::{BlockTag, CallEnd, Chain, ChainReply, Clock, FoundLog, LogFilter, Receipt};
+use crate::ports::{
+    BlockTag, CallEnd, Chain, ChainFault, ChainReply, Clock, FoundLog, LogFilter, Question, Receipt,
+};
 use endpoint::Endpoint;
 use envelope::{Call, Kind};
 use quantity::{Unusable, bytes_of, hash_of, quantity, shape, u64_of, u256_of};
@@ -208,6 +210,22 @@ impl Chain for RpcChain {
             None => json!([run, "latest"]),
         };
         self.ask(Call { method: "eth_call", params, kind: Kind::Execute }, bytes)
+    }
+
+    fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
+        let call = |question: Question| match question {
+            Question::Code(address) => {
+                let params = json!([address, tag(BlockTag::Latest)]);
+                Call { method: "eth_getCode", params, kind: Kind::Read }
+            }
+            Question::Call { from, to, data, gas } => {
+                let run = json!({ "from": from, "to": to, "data": data, "gas": quantity(gas) });
+                let params = json!([run, tag(BlockTag::Latest)]);
+                Call { method: "eth_call", params, kind: Kind::Execute }
+            }
+        };
+        let calls: Vec<Call> = questions.into_iter().map(call).collect();
+        Box::pin(async move { self.ask_each(calls, bytes).await })
     }
 
     fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {

@@ -39,6 +39,11 @@ impl RedbStore {
         Ok(Self { db: Arc::new(db) })
     }
 
+    /// Keeps desks in a file that holds other tables too.
+    pub fn over(db: Arc<Database>) -> Self {
+        Self { db }
+    }
+
     /// Waits for the disk on a thread made for that.
     fn work<T: Send + 'static>(
         &self,

@@ -119,6 +119,11 @@ impl ServiceDesk {
         self.host.desk()
     }
 
+    /// Ends when the desk is not this one any more. Cancel-safe.
+    pub async fn another(&self, than: &Arc<Desk>) {
+        self.host.another(than).await;
+    }
+
     /// Waits for the end of a submission. Cancel-safe.
     ///
     /// # Errors

@@ -1,38 +1,41 @@
-//! Reads members of a challenge's objects by type, with refusals that name the member. `null` counts as
+//! Reads members of objects that strangers sent by type, with refusals that name the member. `null` counts as
 //! absent: Python servers write optional fields that way.
 
+use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::json::{Object, Value};
+use bursar_core::money::Atoms;
 
 use crate::error::X402Error;
+use crate::offer::address;
 
-/// An object of the challenge and its place in it, like `accepts[0].`, empty at the top.
-#[derive(Clone, Copy)]
-pub(crate) struct Fields<'a> {
+/// An object and its place in what was sent, like `accepts[0].`, empty at the top.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields<'a> {
     object: &'a Object,
     place: &'a str,
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn new(object: &'a Object, place: &'a str) -> Self {
+    pub fn new(object: &'a Object, place: &'a str) -> Self {
         Self { object, place }
     }
 
     /// Says what is wrong with a member.
-    pub(crate) fn refuse(&self, key: &str, fault: &str) -> X402Error {
+    pub fn refuse(&self, key: &str, fault: &str) -> X402Error {
         X402Error::format(format!("{}{key} {fault}", self.place))
     }
 
-    pub(crate) fn value(&self, key: &str) -> Option<&'a Value> {
+    pub fn value(&self, key: &str) -> Option<&'a Value> {
         self.object.get(key).filter(|value| **value != Value::Null)
     }
 
-    pub(crate) fn text(&self, key: &str) -> Result<Option<&'a str>, X402Error> {
+    pub fn text(&self, key: &str) -> Result<Option<&'a str>, X402Error> {
         let read =
             |value: &'a Value| value.as_str().ok_or_else(|| self.refuse(key, "is not a string"));
         self.value(key).map(read).transpose()
     }
 
-    pub(crate) fn object(&self, key: &str) -> Result<Option<&'a Object>, X402Error> {
+    pub fn object(&self, key: &str) -> Result<Option<&'a Object>, X402Error> {
         let read = |value: &'a Value| {
             value.as_object().ok_or_else(|| self.refuse(key, "is not an object"))
         };
@@ -40,7 +43,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A number of plain digits: `300`, not `3e2`, `300.0` or `"300"`.
-    pub(crate) fn count(&self, key: &str) -> Result<Option<u64>, X402Error> {
+    pub fn count(&self, key: &str) -> Result<Option<u64>, X402Error> {
         let read = |value: &Value| {
             let number = value.as_number().and_then(|number| number.as_u64());
             number.ok_or_else(|| self.refuse(key, "is not a whole number of 0 or more"))
@@ -50,7 +53,7 @@ impl<'a> Fields<'a> {
 
     /// A string, or an integer by its digits: some servers write amounts and chain ids as numbers.
     /// What the digits mean is for the caller to check; nothing passes through a float.
-    pub(crate) fn digits(&self, key: &str) -> Result<Option<&'a str>, X402Error> {
+    pub fn digits(&self, key: &str) -> Result<Option<&'a str>, X402Error> {
         let read = |value: &'a Value| match value {
             Value::String(text) => Ok(text.as_str()),
             Value::Number(number) if number.is_integer() => Ok(number.text()),
@@ -63,7 +66,41 @@ impl<'a> Fields<'a> {
         self.value(key).map(read).transpose()
     }
 
-    pub(crate) fn required<T>(&self, key: &str, found: Option<T>) -> Result<T, X402Error> {
+    /// A number below 2^256, in plain decimal digits.
+    pub fn amount(&self, key: &str) -> Result<Option<U256>, X402Error> {
+        let read = |text: &str| {
+            Atoms::parse(text)
+                .map(|atoms| atoms.0)
+                .map_err(|_text| self.refuse(key, "is not a whole number below 2^256"))
+        };
+        self.digits(key)?.map(read).transpose()
+    }
+
+    /// An address, which must be there. Its checksum is not looked at: official clients do not.
+    pub fn address(&self, key: &str) -> Result<Address, X402Error> {
+        let text = self.required(key, self.text(key)?)?;
+        address(text).ok_or_else(|| self.refuse(key, "is not 0x and 40 hex digits"))
+    }
+
+    /// 32 bytes, where they are written as such.
+    pub fn word(&self, key: &str) -> Result<Option<B256>, X402Error> {
+        let read = |text: &str| {
+            let mut word = [0; 32];
+            let digits = text.strip_prefix("0x")?;
+            hex::decode_to_slice(digits, &mut word).ok()?;
+            Some(B256::new(word))
+        };
+        Ok(self.text(key)?.and_then(read))
+    }
+
+    /// Bytes of any length, which must be there.
+    pub fn bytes(&self, key: &str) -> Result<Bytes, X402Error> {
+        let text = self.required(key, self.text(key)?)?;
+        let digits = text.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
+        digits.map(Bytes::from).ok_or_else(|| self.refuse(key, "is not 0x and pairs of hex digits"))
+    }
+
+    pub fn required<T>(&self, key: &str, found: Option<T>) -> Result<T, X402Error> {
         found.ok_or_else(|| self.refuse(key, "is missing"))
     }
 }

@@ -16,15 +16,15 @@
 pub mod authorization;
 pub mod bounds;
 pub mod error;
+pub mod fields;
 pub mod header;
 pub mod offer;
 pub mod payment;
 pub mod required;
 pub mod requirements;
+pub mod settlement;
 pub mod signature;
 pub mod typed_data;
-
-mod fields;
 
 pub use authorization::{Authorization, Validity, validity};
 pub use error::X402Error;

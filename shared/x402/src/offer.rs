@@ -3,7 +3,6 @@
 
 use alloy_primitives::{Address, U256};
 use bursar_core::json::{Object, Value};
-use bursar_core::money::Atoms;
 use bursar_core::networks::{self, Network};
 
 use crate::error::X402Error;
@@ -96,7 +95,7 @@ impl Offer {
 }
 
 impl Extra {
-    fn parse(object: Option<&Object>, place: &str) -> Result<Self, X402Error> {
+    pub(crate) fn parse(object: Option<&Object>, place: &str) -> Result<Self, X402Error> {
         let Some(object) = object else { return Ok(Self::default()) };
         let place = format!("{place}extra.");
         let fields = Fields::new(object, &place);
@@ -120,14 +119,12 @@ fn amount(fields: &Fields<'_>, version: Version) -> Result<U256, X402Error> {
     if other.is_some() && found != other {
         return Err(fields.refuse(theirs, "contradicts x402Version"));
     }
-    Atoms::parse(fields.required(ours, found)?)
-        .map(|atoms| atoms.0)
-        .map_err(|_text| fields.refuse(ours, "is not a whole number below 2^256"))
+    fields.required(ours, fields.amount(ours)?)
 }
 
 /// `0x` and 40 hex digits in any case. Checksums are not demanded: official clients do not, and servers
 /// exist that write them wrong.
-fn address(text: &str) -> Option<Address> {
+pub(crate) fn address(text: &str) -> Option<Address> {
     let digits = text.strip_prefix("0x")?;
     let mut bytes = [0; 20];
     hex::decode_to_slice(digits, &mut bytes).ok()?;

@@ -92,6 +92,7 @@ async fn the_events_of_many_blocks_are_one_question() {
         to_block: node.block_number().await.expect("a block"),
         addresses: vec![chain.network().stablecoin.address],
         events: vec![transfer],
+        indexed: Vec::new(),
     };
     let found = node.logs(wanted.clone()).await.expect("logs");
     assert_eq!(found.iter().map(|one| one.tx_hash).collect::<Vec<_>>(), minted);

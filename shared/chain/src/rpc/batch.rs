@@ -35,25 +35,72 @@ impl RpcChain {
         self.walk(&step).await
     }
 
-    async fn exchange_all<T>(
+    /// Puts all questions at once; each has an answer or a fault of its own.
+    pub(super) async fn ask_each<T: Send>(
+        &self,
+        calls: Vec<Call>,
+        decode: impl Fn(&RawValue) -> Result<T, Unusable> + Send + Sync,
+    ) -> Result<Vec<Result<T, ChainFault>>, ChainFault> {
+        let job = Arc::new((calls, decode));
+        let step = |endpoint| -> BoxFuture<'_, Result<Vec<Result<T, ChainFault>>, Setback>> {
+            let job = Arc::clone(&job);
+            Box::pin(async move {
+                self.ensure_identity(endpoint).await?;
+                self.exchange_each(endpoint, &job.0, &job.1).await
+            })
+        };
+        self.walk(&step).await
+    }
+
+    async fn exchange_each<T>(
         &self,
         endpoint: &Endpoint,
         calls: &[Call],
-        decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
-    ) -> Result<Vec<T>, Setback> {
-        let malformed = |why: Unusable| Setback::Malformed(why.0.to_owned());
+        decode: &(impl Fn(&RawValue) -> Result<T, Unusable> + Sync),
+    ) -> Result<Vec<Result<T, ChainFault>>, Setback> {
+        let (first, body) = self.put(endpoint, calls).await?;
+        let answers = envelope::answers(&body, first, calls.len()).map_err(malformed)?;
+        let scrub = |text: &str| endpoint.target().scrub(text);
+        let mut each = Vec::with_capacity(calls.len());
+        for (call, content) in calls.iter().zip(answers) {
+            each.push(match content {
+                Content::Result(raw) => Ok(decode(raw).map_err(malformed)?),
+                Content::Error(error) => match refusal::judge(call.kind, error, scrub) {
+                    Setback::Final(fault) => Err(fault),
+                    Setback::Rejected { code, message } => {
+                        Err(ChainFault::Rejected { code, message })
+                    }
+                    setback => return Err(setback),
+                },
+            });
+        }
+        Ok(each)
+    }
+
+    /// Sends the questions; the first of their ids, and what came back.
+    async fn put(&self, endpoint: &Endpoint, calls: &[Call]) -> Result<(u64, Vec<u8>), Setback> {
         let count = u64::try_from(calls.len()).unwrap_or(u64::MAX);
         let first = self.next_id.fetch_add(count, Ordering::Relaxed);
         let questions = envelope::questions(first, calls).map_err(malformed)?;
         let bytes_max = self.config.limits.reply_bytes_max;
         let reply = self.client.post(endpoint.target(), questions, bytes_max).await;
         let reply = reply.map_err(Setback::Unreachable)?;
-        let answers = envelope::answers(&reply.body, first, calls.len());
         if !reply.status.is_success() {
             return Err(Setback::Unreachable(format!("HTTP {}", reply.status)));
         }
+        Ok((first, reply.body))
+    }
+
+    async fn exchange_all<T>(
+        &self,
+        endpoint: &Endpoint,
+        calls: &[Call],
+        decode: &(impl Fn(usize, &RawValue) -> Result<T, Unusable> + Sync),
+    ) -> Result<Vec<T>, Setback> {
+        let (first, body) = self.put(endpoint, calls).await?;
+        let answers = envelope::answers(&body, first, calls.len()).map_err(malformed)?;
         let mut decoded = Vec::with_capacity(calls.len());
-        for (at, (call, content)) in calls.iter().zip(answers.map_err(malformed)?).enumerate() {
+        for (at, (call, content)) in calls.iter().zip(answers).enumerate() {
             match content {
                 Content::Result(raw) => decoded.push(decode(at, raw).map_err(malformed)?),
                 Content::Error(error) => {
@@ -64,4 +111,8 @@ impl RpcChain {
         }
         Ok(decoded)
     }
+}
+
+fn malformed(why: Unusable) -> Setback {
+    Setback::Malformed(why.0.to_owned())
 }

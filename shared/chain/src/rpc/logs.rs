@@ -15,8 +15,12 @@ pub(super) fn params(wanted: &LogFilter) -> Value {
     if !wanted.addresses.is_empty() {
         filter["address"] = json!(wanted.addresses);
     }
-    if !wanted.events.is_empty() {
-        filter["topics"] = json!([wanted.events]);
+    if !wanted.events.is_empty() || !wanted.indexed.is_empty() {
+        // Any event is written as null.
+        let first = Some(&wanted.events).filter(|events| !events.is_empty());
+        let mut topics = vec![json!(first)];
+        topics.extend(wanted.indexed.iter().map(|topic| json!(topic)));
+        filter["topics"] = json!(topics);
     }
     json!([filter])
 }
@@ -73,6 +77,7 @@ mod tests {
             to_block: 9,
             addresses: vec![Address::repeat_byte(0xab)],
             events: vec![B256::repeat_byte(1)],
+            indexed: vec![B256::repeat_byte(2)],
         }
     }
 
@@ -115,6 +120,8 @@ mod tests {
             ("/0/address", json!(format!("0x{}", "ac".repeat(20)))),
             ("/0/topics", json!([B256::repeat_byte(2)])),
             ("/0/topics", json!([])),
+            ("/0/topics", json!([B256::repeat_byte(1)])),
+            ("/0/topics", json!([B256::repeat_byte(1), B256::repeat_byte(3)])),
             ("/0/data", json!("0x1")),
         ] {
             let mut odd = json!([wire("0x6", "0x0")]);
