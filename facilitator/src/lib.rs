@@ -1,1 +1,8 @@
 //! The facilitator: verifies signed x402 payments and settles them on-chain, each once, paying gas.
+
+pub mod exact;
+pub mod memory;
+pub mod node;
+pub mod payment;
+pub mod reason;
+pub mod signature;

@@ -1,0 +1,286 @@
+//! The scheme `exact`: a payer signs one amount, and exactly that is moved. Its methods are the ways in which
+//! tokens let themselves be moved by a signature; each is a file of this folder, and a row of [`METHODS`].
+
+pub mod eip3009;
+pub mod permit2;
+pub mod prism;
+
+use std::fmt::Debug;
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use bursar_chain::ports::Log;
+use bursar_core::json::Object;
+use bursar_core::networks::ChainId;
+use bursar_x402::error::X402Error;
+use bursar_x402::fields::Fields;
+use bursar_x402::settlement::Asked;
+
+use crate::payment::{MethodId, Payment, Terms};
+use crate::reason::{Reason, Refused};
+
+/// What the scheme is called on the wire.
+pub const SCHEME: &str = "exact";
+
+/// A payment must still be valid for so long, as official servers have it: it takes a block or two.
+pub const MARGIN_SECONDS: u64 = 6;
+
+/// Where the contracts of a network are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub chain: ChainId,
+    pub multicall3: Address,
+    pub permit2: Address,
+    pub exact_permit2_proxy: Address,
+    pub prism: Address,
+}
+
+/// A call of a contract: of nobody in particular, and without coin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContractCall {
+    pub to: Address,
+    pub data: Bytes,
+}
+
+/// Which EIP-712 domain a payment is signed under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Domain {
+    /// The token's own: only the token knows it.
+    Token,
+    Known(B256),
+}
+
+/// What was read about a payment whose transfer would fail; a call that failed has no answer.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// What the payer has of the token.
+    pub balance: Option<U256>,
+    /// The answers to [`Method::facts`].
+    pub facts: &'a [Option<Bytes>],
+    /// Why the transfer failed, as far as it said so.
+    pub revert: &'a Bytes,
+}
+
+impl Evidence<'_> {
+    /// A fact that is a number.
+    pub fn number(&self, at: usize) -> Option<U256> {
+        let word = self.facts.get(at)?.as_ref()?;
+        (word.len() == 32).then(|| U256::from_be_slice(word))
+    }
+
+    /// Whether the payer has too little.
+    pub fn is_short(&self, terms: &Terms) -> bool {
+        self.balance.is_some_and(|balance| balance < terms.amount)
+    }
+}
+
+/// One way in which a token is moved by a signature. Pure: what the chain says comes in as [`Evidence`].
+pub trait Method: Send + Sync + Debug {
+    fn id(&self) -> MethodId;
+
+    /// Whether a payload is of this method. The first that says so has it.
+    fn fits(&self, payload: &Object, asked: &Asked) -> bool;
+
+    /// Reads what was signed, and refuses what is not what was asked.
+    ///
+    /// # Errors
+    /// A payload that is not readable, or a verdict.
+    fn read(&self, place: &Place, payload: &Object, asked: &Asked) -> Result<Terms, Unread>;
+
+    fn domain(&self, place: &Place) -> Domain;
+
+    /// The EIP-712 hash of the terms, without their domain.
+    fn struct_hash(&self, place: &Place, terms: &Terms) -> B256;
+
+    /// Whether wallets that are contracts can pay by it (EIP-1271, EIP-6492).
+    fn takes_contract_payers(&self) -> bool;
+
+    /// Whether anybody may send the transaction: then it can go together with others.
+    fn takes_any_caller(&self) -> bool;
+
+    /// What moves the money.
+    fn transfer(&self, place: &Place, payment: &Payment) -> ContractCall;
+
+    /// What else is read, to tell why a transfer would fail.
+    fn facts(&self, place: &Place, terms: &Terms) -> Vec<ContractCall>;
+
+    /// Why the transfer would fail.
+    fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason;
+
+    /// Whether these events, of one transaction, prove that the money moved by this very payment.
+    fn is_proven(&self, place: &Place, terms: &Terms, logs: &[Log]) -> bool;
+
+    /// Whether the events of one transaction tell two such payments apart.
+    fn tells_apart(&self, one: &Terms, other: &Terms) -> bool;
+
+    /// The event that is left when the payment was carried out by somebody else: contract, event and
+    /// indexed arguments. None where there is no such event.
+    fn trace(&self, terms: &Terms) -> Option<(Address, B256, Vec<B256>)>;
+
+    /// Gas for one transfer of a token that is not known for using little.
+    fn gas(&self) -> u64;
+}
+
+/// All methods, in the order in which they are tried.
+pub static METHODS: [&dyn Method; 3] = [&permit2::Permit2, &prism::Prism, &eip3009::Eip3009];
+
+/// The method that a record names.
+pub fn method(id: MethodId) -> &'static dyn Method {
+    match id {
+        MethodId::Eip3009 => &eip3009::Eip3009,
+        MethodId::Permit2 => &permit2::Permit2,
+        MethodId::Prism => &prism::Prism,
+    }
+}
+
+/// Why a payload was not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unread {
+    #[error(transparent)]
+    Malformed(#[from] X402Error),
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+impl From<Reason> for Unread {
+    fn from(reason: Reason) -> Self {
+        Self::Refused(reason.into())
+    }
+}
+
+/// The signature of a payload, whatever its method.
+///
+/// # Errors
+/// It is missing or not bytes.
+pub fn signature(payload: &Object) -> Result<Bytes, X402Error> {
+    Fields::new(payload, "paymentPayload.payload.").bytes("signature")
+}
+
+/// What was to be signed (EIP-712).
+pub fn digest(separator: B256, struct_hash: B256) -> B256 {
+    let mut bytes = [0; 66];
+    let (magic, rest) = bytes.split_at_mut(2);
+    magic.copy_from_slice(&[0x19, 0x01]);
+    let (domain, message) = rest.split_at_mut(32);
+    domain.copy_from_slice(separator.as_slice());
+    message.copy_from_slice(struct_hash.as_slice());
+    keccak256(bytes)
+}
+
+/// Compares amounts: exact means equal.
+pub(crate) fn compare(signed: U256, asked: U256, too_much: Reason) -> Result<(), Reason> {
+    match signed.cmp(&asked) {
+        std::cmp::Ordering::Less => Err(Reason::TooLittle),
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(too_much),
+    }
+}
+
+/// Whether a payment is valid now and a little longer.
+///
+/// # Errors
+/// [`Reason::Expired`], [`Reason::NotYetValid`].
+pub fn check_time(terms: &Terms, now_seconds: u64) -> Result<(), Reason> {
+    if terms.valid_before < U256::from(now_seconds.saturating_add(MARGIN_SECONDS)) {
+        return Err(Reason::Expired);
+    }
+    if terms.valid_after > U256::from(now_seconds) {
+        return Err(Reason::NotYetValid);
+    }
+    Ok(())
+}
+
+/// Events of ERC-20 tokens.
+pub(crate) mod erc20 {
+    alloy_sol_types::sol! {
+        #[derive(Debug)]
+        interface IErc20 {
+            event Transfer(address indexed from, address indexed to, uint256 value);
+            function balanceOf(address owner) external view returns (uint256);
+            function allowance(address owner, address spender) external view returns (uint256);
+            function DOMAIN_SEPARATOR() external view returns (bytes32);
+        }
+    }
+}
+
+/// Whether an event is the token's, of exactly this movement.
+pub(crate) fn moves(terms: &Terms, log: &Log) -> bool {
+    use alloy_sol_types::SolEvent;
+    let topics =
+        [erc20::IErc20::Transfer::SIGNATURE_HASH, terms.payer.into_word(), terms.payee.into_word()];
+    log.address == terms.token
+        && log.topics == topics
+        && log.data.as_ref() == terms.amount.to_be_bytes::<32>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(after: u64, before: u64) -> Terms {
+        Terms {
+            token: Address::repeat_byte(1),
+            payer: Address::repeat_byte(2),
+            payee: Address::repeat_byte(3),
+            amount: U256::from(1),
+            nonce: B256::ZERO,
+            valid_after: U256::from(after),
+            valid_before: U256::from(before),
+        }
+    }
+
+    #[test]
+    fn a_payment_must_be_valid_now_and_six_seconds_more() {
+        let now = 1_767_225_600;
+        assert_eq!(check_time(&terms(0, now + 6), now), Ok(()));
+        assert_eq!(check_time(&terms(0, now + 5), now), Err(Reason::Expired));
+        assert_eq!(check_time(&terms(now, now + 6), now), Ok(()));
+        assert_eq!(check_time(&terms(now + 1, now + 6), now), Err(Reason::NotYetValid));
+        assert_eq!(check_time(&terms(0, u64::MAX), u64::MAX), Ok(()));
+    }
+
+    #[test]
+    fn exact_is_equal() {
+        let of = |signed: u64, asked: u64| {
+            compare(U256::from(signed), U256::from(asked), Reason::TooMuch)
+        };
+        assert_eq!(of(7, 7), Ok(()));
+        assert_eq!(of(6, 7), Err(Reason::TooLittle));
+        assert_eq!(of(8, 7), Err(Reason::TooMuch));
+    }
+
+    #[test]
+    fn each_method_is_in_the_registry_once() {
+        for known in METHODS {
+            assert_eq!(method(known.id()).id(), known.id());
+        }
+        let mut ids: Vec<_> = METHODS.iter().map(|known| known.id()).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), METHODS.len());
+    }
+
+    #[test]
+    fn only_the_very_movement_counts() {
+        use alloy_primitives::b256;
+        let terms = terms(0, 1);
+        let log = Log {
+            address: terms.token,
+            topics: vec![
+                b256!("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"),
+                terms.payer.into_word(),
+                terms.payee.into_word(),
+            ],
+            data: U256::from(1).to_be_bytes::<32>().into(),
+        };
+        assert!(moves(&terms, &log));
+        for odd in [
+            Log { address: Address::ZERO, ..log.clone() },
+            Log { data: U256::from(2).to_be_bytes::<32>().into(), ..log.clone() },
+            Log { data: Bytes::new(), ..log.clone() },
+            Log { topics: log.topics[..2].to_vec(), ..log.clone() },
+            Log { topics: [log.topics[0], log.topics[2], log.topics[1]].to_vec(), ..log.clone() },
+        ] {
+            assert!(!moves(&terms, &odd), "{odd:?}");
+        }
+    }
+}

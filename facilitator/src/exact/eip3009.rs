@@ -1,0 +1,176 @@
+//! `eip3009`: the token itself moves money by an authorization (EIP-3009), for whoever brings it.
+
+use alloy_primitives::{Address, B256, U256};
+use alloy_sol_types::{SolCall, SolEvent, SolStruct};
+use bursar_chain::ports::Log;
+use bursar_core::json::Object;
+use bursar_x402::fields::Fields;
+use bursar_x402::settlement::Asked;
+use bursar_x402::typed_data::TransferWithAuthorization;
+
+use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Unread, compare, moves};
+use crate::payment::{MethodId, Payment, Terms};
+use crate::reason::Reason;
+use crate::signature;
+
+alloy_sol_types::sol! {
+    #[derive(Debug)]
+    interface IEip3009 {
+        event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce);
+        function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
+    }
+
+    #[derive(Debug)]
+    interface IParts {
+        function transferWithAuthorization(
+            address from, address to, uint256 value, uint256 validAfter, uint256 validBefore,
+            bytes32 nonce, uint8 v, bytes32 r, bytes32 s
+        ) external;
+    }
+
+    #[derive(Debug)]
+    interface IBytes {
+        function transferWithAuthorization(
+            address from, address to, uint256 value, uint256 validAfter, uint256 validBefore,
+            bytes32 nonce, bytes signature
+        ) external;
+    }
+}
+
+#[derive(Debug)]
+pub struct Eip3009;
+
+impl Method for Eip3009 {
+    fn id(&self) -> MethodId {
+        MethodId::Eip3009
+    }
+
+    /// Nonces of 32 bytes.
+    fn fits(&self, payload: &Object, _asked: &Asked) -> bool {
+        let terms = payload.get("authorization").and_then(|terms| terms.as_object());
+        terms.is_some_and(|terms| {
+            Fields::new(terms, "").word("nonce").is_ok_and(|word| word.is_some())
+        })
+    }
+
+    fn read(&self, _place: &Place, payload: &Object, asked: &Asked) -> Result<Terms, Unread> {
+        let fields = Fields::new(payload, "paymentPayload.payload.");
+        let inner = fields.required("authorization", fields.object("authorization")?)?;
+        let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
+        let number = |key| signed.required(key, signed.amount(key)?);
+        let terms = Terms {
+            token: asked.asset,
+            payer: signed.address("from")?,
+            payee: signed.address("to")?,
+            amount: number("value")?,
+            nonce: signed.required("nonce", signed.word("nonce")?)?,
+            valid_after: number("validAfter")?,
+            valid_before: number("validBefore")?,
+        };
+        if terms.payee != asked.pay_to {
+            return Err(Reason::Recipient.into());
+        }
+        compare(terms.amount, asked.amount, Reason::TooMuch)?;
+        Ok(terms)
+    }
+
+    fn domain(&self, _place: &Place) -> Domain {
+        Domain::Token
+    }
+
+    fn struct_hash(&self, _place: &Place, terms: &Terms) -> B256 {
+        TransferWithAuthorization {
+            from: terms.payer,
+            to: terms.payee,
+            value: terms.amount,
+            validAfter: terms.valid_after,
+            validBefore: terms.valid_before,
+            nonce: terms.nonce,
+        }
+        .eip712_hash_struct()
+    }
+
+    fn takes_contract_payers(&self) -> bool {
+        true
+    }
+
+    fn takes_any_caller(&self) -> bool {
+        true
+    }
+
+    fn transfer(&self, _place: &Place, payment: &Payment) -> ContractCall {
+        let Terms { token, payer, payee, amount, nonce, valid_after, valid_before } =
+            &payment.terms;
+        // Signatures of 65 bytes in parts: not every token knows the other form.
+        let data = match signature::parts(&payment.signature) {
+            Some((v, r, s)) => IParts::transferWithAuthorizationCall {
+                from: *payer,
+                to: *payee,
+                value: *amount,
+                validAfter: *valid_after,
+                validBefore: *valid_before,
+                nonce: *nonce,
+                v,
+                r,
+                s,
+            }
+            .abi_encode(),
+            None => IBytes::transferWithAuthorizationCall {
+                from: *payer,
+                to: *payee,
+                value: *amount,
+                validAfter: *valid_after,
+                validBefore: *valid_before,
+                nonce: *nonce,
+                signature: payment.signature.clone(),
+            }
+            .abi_encode(),
+        };
+        ContractCall { to: *token, data: data.into() }
+    }
+
+    fn facts(&self, _place: &Place, terms: &Terms) -> Vec<ContractCall> {
+        let used = IEip3009::authorizationStateCall { authorizer: terms.payer, nonce: terms.nonce };
+        vec![ContractCall { to: terms.token, data: used.abi_encode().into() }]
+    }
+
+    fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {
+        match evidence.number(0) {
+            None => Reason::NotEip3009,
+            Some(used) if used != U256::ZERO => Reason::NonceUsed,
+            Some(_free) if evidence.is_short(terms) => Reason::InsufficientBalance,
+            Some(_free) => Reason::Simulation,
+        }
+    }
+
+    fn is_proven(&self, _place: &Place, terms: &Terms, logs: &[Log]) -> bool {
+        let event = IEip3009::AuthorizationUsed::SIGNATURE_HASH;
+        let used = [event, terms.payer.into_word(), terms.nonce];
+        let is_a_use = |log: &Log| log.address == terms.token && log.topics.first() == Some(&event);
+        let ours = |log: &Log| is_a_use(log) && log.topics == used;
+        let Some(at) = logs.iter().position(ours) else { return false };
+        // Tokens that are known tell the use first and then the movement, up to the next use; one that is
+        // alone in its transaction may tell them the other way round.
+        let (before, after) = logs.split_at(at);
+        let next_use = after.iter().skip(1).position(is_a_use);
+        let until = next_use.map_or(after.len(), |next| next.saturating_add(1));
+        let own = after.get(..until).unwrap_or(after);
+        let alone = next_use.is_none() && !before.iter().any(is_a_use);
+        own.iter().any(|log| moves(terms, log))
+            || (alone && before.iter().any(|log| moves(terms, log)))
+    }
+
+    fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {
+        // Each leaves its own nonce.
+        (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
+    }
+
+    fn trace(&self, terms: &Terms) -> Option<(Address, B256, Vec<B256>)> {
+        let event = IEip3009::AuthorizationUsed::SIGNATURE_HASH;
+        Some((terms.token, event, vec![terms.payer.into_word(), terms.nonce]))
+    }
+
+    fn gas(&self) -> u64 {
+        130_000
+    }
+}

@@ -1,0 +1,192 @@
+//! `permit2`: any ERC-20 whose holder has approved Permit2 once; the payer signs a transfer with a witness that
+//! names the payee, and x402's exact proxy carries it out, for whoever brings it.
+
+use alloy_primitives::{Address, B256, U256, b256, keccak256};
+use alloy_sol_types::{SolCall, SolValue};
+use bursar_chain::ports::Log;
+use bursar_core::json::Object;
+use bursar_x402::fields::Fields;
+use bursar_x402::settlement::Asked;
+
+use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Unread, compare, erc20, moves};
+use crate::payment::{MethodId, Payment, Terms};
+use crate::reason::Reason;
+
+alloy_sol_types::sol! {
+    #[derive(Debug)]
+    struct Permitted {
+        address token;
+        uint256 amount;
+    }
+
+    #[derive(Debug)]
+    struct Permit {
+        Permitted permitted;
+        uint256 nonce;
+        uint256 deadline;
+    }
+
+    #[derive(Debug)]
+    struct Witness {
+        address to;
+        uint256 validAfter;
+    }
+
+    #[derive(Debug)]
+    interface IExactProxy {
+        function settle(Permit permit, address owner, Witness witness, bytes signature) external;
+    }
+
+    #[derive(Debug)]
+    interface IPermit2 {
+        function nonceBitmap(address owner, uint256 word) external view returns (uint256);
+    }
+}
+
+/// `EIP712Domain(string name,uint256 chainId,address verifyingContract)`.
+const DOMAIN_TYPE: B256 =
+    b256!("0x8cad95687ba82c2ce50e74f7b754645e5117c3a5bec8151c0726d5857980a866");
+/// `PermitWitnessTransferFrom(…)` with the exact scheme's witness, all referred types included.
+const PERMIT_TYPE: B256 =
+    b256!("0xebc156cd23678a74c94df13d772ef5478420637f0c94bd10d509e1dc98f521c7");
+/// `TokenPermissions(address token,uint256 amount)`.
+const PERMITTED_TYPE: B256 =
+    b256!("0x618358ac3db8dc274f0cd8829da7e234bd48cd73c4a740aede1adec9846d06a1");
+/// `Witness(address to,uint256 validAfter)`.
+const WITNESS_TYPE: B256 =
+    b256!("0xd97b3239a7f32295517bd14cb074edfdd188dfe5eb42f802bb26d4fd1eb12c37");
+
+#[derive(Debug)]
+pub struct Permit2;
+
+impl Method for Permit2 {
+    fn id(&self) -> MethodId {
+        MethodId::Permit2
+    }
+
+    fn fits(&self, payload: &Object, _asked: &Asked) -> bool {
+        payload.get("permit2Authorization").is_some()
+    }
+
+    fn read(&self, place: &Place, payload: &Object, asked: &Asked) -> Result<Terms, Unread> {
+        let at = "paymentPayload.payload.permit2Authorization.";
+        let fields = Fields::new(payload, "paymentPayload.payload.");
+        let inner = fields.object("permit2Authorization")?;
+        let signed = Fields::new(fields.required("permit2Authorization", inner)?, at);
+        let permitted = signed.required("permitted", signed.object("permitted")?)?;
+        let permitted = Fields::new(permitted, "permit2Authorization.permitted.");
+        let witness = signed.required("witness", signed.object("witness")?)?;
+        let witness = Fields::new(witness, "permit2Authorization.witness.");
+        let nonce = signed.required("nonce", signed.amount("nonce")?)?;
+        let terms = Terms {
+            token: permitted.address("token")?,
+            payer: signed.address("from")?,
+            payee: witness.address("to")?,
+            amount: permitted.required("amount", permitted.amount("amount")?)?,
+            nonce: B256::new(nonce.to_be_bytes()),
+            valid_after: witness.required("validAfter", witness.amount("validAfter")?)?,
+            valid_before: signed.required("deadline", signed.amount("deadline")?)?,
+        };
+        if signed.address("spender")? != place.exact_permit2_proxy {
+            return Err(Reason::Permit2Spender.into());
+        }
+        if terms.payee != asked.pay_to {
+            return Err(Reason::Permit2Recipient.into());
+        }
+        compare(terms.amount, asked.amount, Reason::Permit2Amount)?;
+        if terms.token != asked.asset {
+            return Err(Reason::Permit2Token.into());
+        }
+        Ok(terms)
+    }
+
+    fn domain(&self, place: &Place) -> Domain {
+        let words = (DOMAIN_TYPE, keccak256("Permit2"), U256::from(place.chain.0), place.permit2);
+        Domain::Known(keccak256(words.abi_encode()))
+    }
+
+    fn struct_hash(&self, place: &Place, terms: &Terms) -> B256 {
+        let permitted = keccak256((PERMITTED_TYPE, terms.token, terms.amount).abi_encode());
+        let witness = keccak256((WITNESS_TYPE, terms.payee, terms.valid_after).abi_encode());
+        let words = (
+            PERMIT_TYPE,
+            permitted,
+            place.exact_permit2_proxy,
+            terms.nonce,
+            terms.valid_before,
+            witness,
+        );
+        keccak256(words.abi_encode())
+    }
+
+    fn takes_contract_payers(&self) -> bool {
+        true
+    }
+
+    fn takes_any_caller(&self) -> bool {
+        true
+    }
+
+    fn transfer(&self, place: &Place, payment: &Payment) -> ContractCall {
+        let terms = &payment.terms;
+        let data = IExactProxy::settleCall {
+            permit: Permit {
+                permitted: Permitted { token: terms.token, amount: terms.amount },
+                nonce: U256::from_be_bytes(terms.nonce.0),
+                deadline: terms.valid_before,
+            },
+            owner: terms.payer,
+            witness: Witness { to: terms.payee, validAfter: terms.valid_after },
+            signature: normalised(payment),
+        };
+        ContractCall { to: place.exact_permit2_proxy, data: data.abi_encode().into() }
+    }
+
+    fn facts(&self, place: &Place, terms: &Terms) -> Vec<ContractCall> {
+        let nonce = U256::from_be_bytes(terms.nonce.0);
+        let used = IPermit2::nonceBitmapCall { owner: terms.payer, word: nonce >> 8 };
+        let allowance = erc20::IErc20::allowanceCall { owner: terms.payer, spender: place.permit2 };
+        vec![
+            ContractCall { to: place.permit2, data: used.abi_encode().into() },
+            ContractCall { to: terms.token, data: allowance.abi_encode().into() },
+        ]
+    }
+
+    fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {
+        let bit = usize::from(terms.nonce.0.last().copied().unwrap_or_default());
+        match (evidence.number(0), evidence.number(1)) {
+            (Some(bitmap), _any) if bitmap.bit(bit) => Reason::Permit2Nonce,
+            _any if evidence.is_short(terms) => Reason::InsufficientBalance,
+            (_any, Some(allowance)) if allowance < terms.amount => Reason::Permit2Allowance,
+            // A contract that is not there succeeds and does nothing.
+            (None, _any) => Reason::Permit2Proxy,
+            _none_of_these => Reason::Permit2Simulation,
+        }
+    }
+
+    fn is_proven(&self, _place: &Place, terms: &Terms, logs: &[Log]) -> bool {
+        logs.iter().any(|log| moves(terms, log))
+    }
+
+    fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {
+        // Permit2 leaves no event with the nonce: only the movement itself tells.
+        let movement = |terms: &Terms| (terms.token, terms.payer, terms.payee, terms.amount);
+        movement(one) != movement(other)
+    }
+
+    fn trace(&self, _terms: &Terms) -> Option<(Address, B256, Vec<B256>)> {
+        None
+    }
+
+    fn gas(&self) -> u64 {
+        180_000
+    }
+}
+
+/// Permit2 wants 27 or 28 in the last of 65 bytes.
+fn normalised(payment: &Payment) -> alloy_primitives::Bytes {
+    match crate::signature::parts(&payment.signature) {
+        Some((v, r, s)) => [r.as_slice(), s.as_slice(), &[v]].concat().into(),
+        None => payment.signature.clone(),
+    }
+}

@@ -1,0 +1,178 @@
+//! `prism`: any ERC-20 whose holder has approved the Prism contract once. Only facilitators that the contract
+//! knows may settle, the nonces of a payer and token count up, and only plain keys can sign.
+
+use alloy_primitives::{Address, B256, U256};
+use alloy_sol_types::{Eip712Domain, SolCall, SolEvent, SolStruct};
+use bursar_chain::ports::Log;
+use bursar_core::json::Object;
+use bursar_x402::fields::Fields;
+use bursar_x402::settlement::Asked;
+
+use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Unread, compare, erc20};
+use crate::payment::{MethodId, Payment, Terms};
+use crate::reason::Reason;
+use crate::signature;
+
+alloy_sol_types::sol! {
+    #[derive(Debug)]
+    struct ERC20Payment {
+        address token;
+        address from;
+        address to;
+        uint256 value;
+        uint256 nonce;
+        uint256 validAfter;
+        uint256 validBefore;
+    }
+
+    #[derive(Debug)]
+    interface IPrism {
+        event ERC20Settlement(
+            address indexed token, address indexed from, address indexed to,
+            uint256 value, uint256 nonce, uint256 fee, uint256 timestamp, address facilitator
+        );
+        function settleERC20(
+            address token, address from, address to, uint256 value, uint256 nonce,
+            uint256 validAfter, uint256 validBefore, uint8 v, bytes32 r, bytes32 s
+        ) external;
+        function getNonce(address user, address token) external view returns (uint256);
+    }
+}
+
+#[derive(Debug)]
+pub struct Prism;
+
+impl Method for Prism {
+    fn id(&self) -> MethodId {
+        MethodId::Prism
+    }
+
+    /// Nonces in plain decimal digits, or an offer that says so.
+    fn fits(&self, payload: &Object, asked: &Asked) -> bool {
+        let terms = payload.get("authorization").and_then(|terms| terms.as_object());
+        let Some(terms) = terms else { return false };
+        let decimal = Fields::new(terms, "").amount("nonce").is_ok_and(|nonce| nonce.is_some());
+        decimal || asked.extra.transfer_method.as_deref() == Some("prism")
+    }
+
+    fn read(&self, _place: &Place, payload: &Object, asked: &Asked) -> Result<Terms, Unread> {
+        let fields = Fields::new(payload, "paymentPayload.payload.");
+        let inner = fields.required("authorization", fields.object("authorization")?)?;
+        let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
+        let number = |key| signed.required(key, signed.amount(key)?);
+        let terms = Terms {
+            // Not among what older clients send; it is among what they sign.
+            token: asked.asset,
+            payer: signed.address("from")?,
+            payee: signed.address("to")?,
+            amount: number("value")?,
+            nonce: B256::new(number("nonce")?.to_be_bytes()),
+            valid_after: number("validAfter")?,
+            valid_before: number("validBefore")?,
+        };
+        if terms.payee != asked.pay_to {
+            return Err(Reason::Recipient.into());
+        }
+        compare(terms.amount, asked.amount, Reason::TooMuch)?;
+        Ok(terms)
+    }
+
+    fn domain(&self, place: &Place) -> Domain {
+        let domain = Eip712Domain {
+            name: Some("Primer".into()),
+            version: Some("1".into()),
+            chain_id: Some(U256::from(place.chain.0)),
+            verifying_contract: Some(place.prism),
+            salt: None,
+        };
+        Domain::Known(domain.separator())
+    }
+
+    fn struct_hash(&self, _place: &Place, terms: &Terms) -> B256 {
+        ERC20Payment {
+            token: terms.token,
+            from: terms.payer,
+            to: terms.payee,
+            value: terms.amount,
+            nonce: U256::from_be_bytes(terms.nonce.0),
+            validAfter: terms.valid_after,
+            validBefore: terms.valid_before,
+        }
+        .eip712_hash_struct()
+    }
+
+    fn takes_contract_payers(&self) -> bool {
+        false
+    }
+
+    fn takes_any_caller(&self) -> bool {
+        false
+    }
+
+    fn transfer(&self, place: &Place, payment: &Payment) -> ContractCall {
+        let terms = &payment.terms;
+        let (v, r, s) = signature::parts(&payment.signature).unwrap_or_default();
+        let data = IPrism::settleERC20Call {
+            token: terms.token,
+            from: terms.payer,
+            to: terms.payee,
+            value: terms.amount,
+            nonce: U256::from_be_bytes(terms.nonce.0),
+            validAfter: terms.valid_after,
+            validBefore: terms.valid_before,
+            v,
+            r,
+            s,
+        };
+        ContractCall { to: place.prism, data: data.abi_encode().into() }
+    }
+
+    fn facts(&self, place: &Place, terms: &Terms) -> Vec<ContractCall> {
+        let next = IPrism::getNonceCall { user: terms.payer, token: terms.token };
+        let allowance = erc20::IErc20::allowanceCall { owner: terms.payer, spender: place.prism };
+        vec![
+            ContractCall { to: place.prism, data: next.abi_encode().into() },
+            ContractCall { to: terms.token, data: allowance.abi_encode().into() },
+        ]
+    }
+
+    fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {
+        let nonce = U256::from_be_bytes(terms.nonce.0);
+        match (evidence.number(0), evidence.number(1)) {
+            (None, _any) => Reason::PrismUnavailable,
+            (Some(next), _any) if next > nonce => Reason::NonceUsed,
+            (Some(next), _any) if next != nonce => Reason::PrismNonce,
+            _any if evidence.is_short(terms) => Reason::InsufficientBalance,
+            (_any, Some(allowance)) if allowance < terms.amount => Reason::PrismAllowance,
+            // Paused, or this facilitator is not on its list.
+            _none_of_these => Reason::PrismUnavailable,
+        }
+    }
+
+    fn is_proven(&self, place: &Place, terms: &Terms, logs: &[Log]) -> bool {
+        let topics = [
+            IPrism::ERC20Settlement::SIGNATURE_HASH,
+            terms.token.into_word(),
+            terms.payer.into_word(),
+            terms.payee.into_word(),
+        ];
+        let mut told = terms.amount.to_be_bytes::<32>().to_vec();
+        told.extend(terms.nonce);
+        logs.iter().any(|log| {
+            log.address == place.prism && log.topics == topics && log.data.starts_with(&told)
+        })
+    }
+
+    fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {
+        (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
+    }
+
+    fn trace(&self, _terms: &Terms) -> Option<(Address, B256, Vec<B256>)> {
+        // Nobody but a facilitator can have carried it out; its event has the nonce among its data.
+        None
+    }
+
+    fn gas(&self) -> u64 {
+        200_000
+    }
+}

@@ -1,0 +1,115 @@
+//! Why a payment is not good, or was not settled: the codes of `invalidReason` and `errorReason`. The
+//! specification's names where it has one, those of the official libraries for the rest, and a few of our own
+//! where nobody has any. A shipped code never changes its meaning.
+
+use std::fmt;
+
+use alloy_primitives::Address;
+use serde::{Deserialize, Serialize};
+
+macro_rules! reasons {
+    ($($variant:ident $text:literal $sentence:literal;)*) => {
+        /// A stable code.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Reason {
+            $(#[doc = $sentence] #[serde(rename = $text)] $variant,)*
+        }
+
+        impl Reason {
+            /// Every code, in the order of the table.
+            pub const ALL: &'static [Reason] = &[$(Reason::$variant,)*];
+
+            /// The text on the wire.
+            pub fn text(self) -> &'static str {
+                match self { $(Reason::$variant => $text,)* }
+            }
+
+            /// What happened and what to do, in one sentence, when nothing more exact is known.
+            pub fn sentence(self) -> &'static str {
+                match self { $(Reason::$variant => $sentence,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    // The specification's.
+    InvalidSignature "invalid_signature" "The signature is not the payer's over exactly these terms: sign again.";
+    InsufficientBalance "insufficient_balance" "The payer has too few tokens: fund the address or pay from another.";
+    TooLittle "invalid_exact_evm_payload_authorization_value" "The payment is of less than is asked: sign the amount of the requirements.";
+    Expired "invalid_exact_evm_payload_authorization_valid_before" "The payment has expired, or does within six seconds: sign a new one.";
+    NotYetValid "invalid_exact_evm_payload_authorization_valid_after" "The payment is not valid yet: wait, or sign one that is.";
+    UnsupportedNetwork "unsupported_network" "This facilitator does not serve that network: see /supported.";
+    GasTooHigh "gas_too_high" "Gas costs more than this facilitator pays now: try again later.";
+    // Of the official libraries.
+    Version "invalid_x402_version" "x402Version must be 1 or 2, and the same wherever it is said.";
+    UnsupportedScheme "unsupported_scheme" "This facilitator does not serve that scheme: see /supported.";
+    SchemeMismatch "invalid_exact_evm_scheme" "The payment is of another scheme than is asked.";
+    NetworkMismatch "invalid_exact_evm_network_mismatch" "The payment is for another network than is asked.";
+    UnsupportedPayload "unsupported_payload_type" "The payload is of no method that this facilitator settles.";
+    Recipient "invalid_exact_evm_recipient_mismatch" "The payment is to another address than payTo.";
+    TooMuch "invalid_exact_evm_payload_authorization_value_mismatch" "The payment is of more than is asked: exact means exactly that amount.";
+    MissingDomain "invalid_exact_evm_missing_eip712_domain" "The token's EIP-712 domain is unknown: send extra.name and extra.version.";
+    NameMismatch "invalid_exact_evm_token_name_mismatch" "The token's EIP-712 domain is another one than extra.name and extra.version say.";
+    NotDeployed "asset_not_deployed_contract" "There is no token at the address of the asset.";
+    NotEip3009 "invalid_exact_evm_eip3009_not_supported" "The token knows no transfers by authorization: pay by permit2.";
+    NonceUsed "invalid_exact_evm_nonce_already_used" "This nonce was used or cancelled: sign a new payment.";
+    Simulation "invalid_exact_evm_transaction_simulation_failed" "The transfer would fail on the chain now.";
+    NotMoved "invalid_exact_evm_transfer_event_mismatch" "The token does not move exactly the amount to the payee.";
+    TransactionFailed "invalid_exact_evm_transaction_failed" "The transaction was mined and the payment in it failed.";
+    FactoryNotAllowed "eip6492_factory_not_allowed" "This facilitator deploys no wallets through that factory.";
+    Undeployed "invalid_exact_evm_payload_undeployed_smart_wallet" "The payer's wallet is not deployed, and the signature does not say how to.";
+    Pending "settlement_pending" "The transaction is on its way: send the same request again to learn its end.";
+    Permit2Spender "invalid_permit2_spender" "The spender must be the exact Permit2 proxy: see /contracts.";
+    Permit2Token "permit2_token_mismatch" "The permit is for another token than is asked.";
+    Permit2Amount "permit2_amount_mismatch" "The permit is for more than is asked: exact means exactly that amount.";
+    Permit2Recipient "invalid_permit2_recipient_mismatch" "The permit's witness names another payee than payTo.";
+    Permit2Allowance "permit2_allowance_required" "The payer must approve Permit2 for this token once.";
+    Permit2Proxy "permit2_proxy_not_deployed" "The exact Permit2 proxy is not on this network: pay by eip3009.";
+    Permit2Nonce "permit2_invalid_nonce" "This permit's nonce was used: sign a new one.";
+    Permit2Simulation "permit2_simulation_failed" "The permit would fail on the chain now.";
+    Duplicate "duplicate_settlement" "Another payment with this nonce is being settled, or was: sign a new one.";
+    UnexpectedVerify "unexpected_verify_error" "The network's nodes do not answer: try again.";
+    UnexpectedSettle "unexpected_settle_error" "It could not be taken on and nothing was sent: try again.";
+    // Our own.
+    PrismAllowance "prism_allowance_required" "The payer must approve the Prism contract for this token once.";
+    PrismNonce "prism_invalid_nonce" "The nonce is not the payer's next for this token: see getNonce of the Prism contract.";
+    PrismUnavailable "prism_unavailable" "The Prism contract does not take payments from this facilitator now.";
+    PayeeNotServed "pay_to_not_allowed" "This facilitator does not settle for that payee.";
+    AssetNotServed "asset_not_allowed" "This facilitator does not settle that token.";
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// A verdict against a payment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {message}")]
+pub struct Refused {
+    pub reason: Reason,
+    /// For a person; nothing depends on it.
+    pub message: String,
+    /// Who would pay, where that was read.
+    pub payer: Option<Address>,
+}
+
+impl Refused {
+    pub fn because(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), payer: None }
+    }
+
+    #[must_use]
+    pub fn of(mut self, payer: Address) -> Self {
+        self.payer = Some(payer);
+        self
+    }
+}
+
+impl From<Reason> for Refused {
+    fn from(reason: Reason) -> Self {
+        Self { reason, message: reason.sentence().to_owned(), payer: None }
+    }
+}
