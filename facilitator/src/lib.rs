@@ -1,8 +1,11 @@
 //! The facilitator: verifies signed x402 payments and settles them on-chain, each once, paying gas.
 
+pub mod config;
 pub mod exact;
 pub mod memory;
+pub mod network;
 pub mod node;
 pub mod payment;
 pub mod reason;
 pub mod signature;
+pub mod verify;

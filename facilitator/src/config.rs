@@ -1,0 +1,167 @@
+//! Settings: built-in default < TOML file < environment. Every key stands in one table
+//! ([`table`]), from which the file, the environment and the manual are read and written.
+//!
+//! Files that hold secrets are named here and read by [`keys`](crate::keys); endpoints, whose URLs are
+//! secrets themselves, are [`Endpoint`]s. No error quotes what was given for a key that may be secret.
+
+mod access;
+mod endpoint;
+mod fault;
+mod file;
+mod given;
+mod network;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use alloy_primitives::Address;
+use bursar_core::networks::{ChainId, by_chain};
+
+pub use access::ApiKey;
+pub use endpoint::Endpoint;
+pub use fault::ConfigFault;
+pub use network::{DEFAULT_FACTORIES, NetworkConfig, SERVED};
+pub use table::reference;
+
+use given::Given;
+
+/// Reads a variable of the environment.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Everything that can be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where payments are verified and settled.
+    pub listen: SocketAddr,
+    /// Where metrics are read; `None` is off.
+    pub metrics_listen: Option<SocketAddr>,
+    /// The redb file of desks and settlements.
+    pub store: PathBuf,
+    /// How long a settle waits for its block before it answers `settlement_pending`.
+    pub wait_ms: u64,
+    /// How long settled records are kept; 0 is for ever.
+    pub retention_days: u32,
+    /// How many settlements go into one transaction.
+    pub batch_calls: usize,
+    /// How long a settlement waits for others to share its transaction.
+    pub batch_window_ms: u64,
+    /// How many transactions a signer may have unmined at a time.
+    pub in_flight: usize,
+    /// How long a stopping facilitator waits for what it has begun.
+    pub drain_ms: u64,
+    pub log_format: LogFormat,
+    /// Who may call, those of `api_keys_file` among them; empty: anybody.
+    pub api_keys: Vec<ApiKey>,
+    /// A file of further keys, read by [`Config::load`].
+    pub api_keys_file: Option<PathBuf>,
+    /// Who may be paid; empty: anybody.
+    pub pay_to: BTreeSet<Address>,
+    /// Requests a minute of one API key, or of one address where there are no keys; 0: no limit.
+    pub rate_per_minute: u32,
+    /// Whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: BTreeSet<IpAddr>,
+    /// Every network of [`SERVED`], configured or not.
+    pub networks: BTreeMap<ChainId, NetworkConfig>,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let rows = SERVED.iter().filter_map(|chain| by_chain(*chain));
+        Self {
+            listen: here(4402),
+            metrics_listen: Some(here(4403)),
+            store: PathBuf::from("facilitator.redb"),
+            wait_ms: 8_000,
+            retention_days: 400,
+            batch_calls: 50,
+            batch_window_ms: 50,
+            in_flight: 4,
+            drain_ms: 20_000,
+            log_format: LogFormat::Text,
+            api_keys: Vec::new(),
+            api_keys_file: None,
+            pay_to: BTreeSet::new(),
+            rate_per_minute: 0,
+            trusted_proxies: BTreeSet::new(),
+            networks: rows.map(|row| (row.chain, NetworkConfig::of(row))).collect(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads the file, if one is named, and the environment. Relative paths are relative to the folder of
+    /// the file, or to the working folder where there is none.
+    ///
+    /// # Errors
+    /// The first key that cannot be meant, and where it stands.
+    pub fn load(file: Option<&Path>, env: Environment<'_>) -> Result<Self, ConfigFault> {
+        let mut config = Self::default();
+        if let Some(file) = file {
+            file::apply(&mut config, file)?;
+        }
+        config.apply_environment(env)?;
+        if let Some(folder) = file.and_then(Path::parent) {
+            config.place_paths(folder);
+        }
+        config.read_api_keys_file()?;
+        Ok(config)
+    }
+
+    fn apply_environment(&mut self, env: Environment<'_>) -> Result<(), ConfigFault> {
+        // An empty variable is one that nobody filled in. Were it an empty list instead, a forgotten
+        // value would switch off an allow-list of the file.
+        let read = |name: &str| env(name).filter(|text| !text.trim().is_empty());
+        let fault =
+            |variable: &str, why| ConfigFault::Variable { variable: variable.to_owned(), why };
+        if read("DATABASE_URL").is_some() {
+            let why = "PostgreSQL is not built in yet, so unset it and name a file with \
+                       FACILITATOR_STORE";
+            return Err(fault("DATABASE_URL", why.to_owned()));
+        }
+        for key in table::SERVICE {
+            if let Some(text) = read(key.variable) {
+                (key.set)(self, Given::Text(&text)).map_err(|why| fault(key.variable, why))?;
+            }
+        }
+        for (chain, network) in &mut self.networks {
+            for key in table::NETWORK {
+                let variable = key.variable_of(*chain);
+                if let Some(text) = read(&variable) {
+                    (key.set)(network, Given::Text(&text)).map_err(|why| fault(&variable, why))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn place_paths(&mut self, folder: &Path) {
+        // An absolute path stays itself when it is joined.
+        let place = |path: &mut PathBuf| *path = folder.join(&*path);
+        place(&mut self.store);
+        self.api_keys_file.iter_mut().for_each(place);
+        for network in self.networks.values_mut() {
+            network.signers.iter_mut().for_each(place);
+            network.password_file.iter_mut().for_each(place);
+        }
+    }
+
+    fn read_api_keys_file(&mut self) -> Result<(), ConfigFault> {
+        let Some(path) = &self.api_keys_file else { return Ok(()) };
+        let text = file::text_of(path)?;
+        access::add_lines(&mut self.api_keys, &text)
+            .map_err(|why| ConfigFault::ApiKeys { file: path.clone(), why })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Who may call. The keys themselves are never here: a caller's key is hashed and compared.
+
+use std::fmt;
+
+use alloy_primitives::hex;
+use toml::Value;
+
+use super::given::{Given, parts};
+
+/// A caller's key by its name, which logs may show, and its digest.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    pub name: String,
+    /// SHA-256 of the key.
+    pub sha256: [u8; 32],
+}
+
+impl ApiKey {
+    /// No error repeats a digest: by mistake it may be the key itself.
+    fn new(name: &str, sha256: &str) -> Result<Self, String> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if !(1..=64).contains(&name.len()) || !name.bytes().all(plain) {
+            let wanted = "a key's name has 1 to 64 letters, digits, dots, hyphens or underscores";
+            return Err(wanted.to_owned());
+        }
+        let mut digest = [0; 32];
+        // Without a prefix, as sha256sum writes it.
+        if sha256.starts_with("0x") || hex::decode_to_slice(sha256, &mut digest).is_err() {
+            return Err(format!(
+                "the sha256 of {name} must be the 64 hex digits that `printf %s \"$KEY\" | sha256sum` \
+                 tells"
+            ));
+        }
+        Ok(Self { name: name.to_owned(), sha256: digest })
+    }
+
+    /// `name:sha256`.
+    fn parse(text: &str) -> Result<Self, String> {
+        let wanted = "each key must be written as name:sha256";
+        let (name, sha256) = text.split_once(':').ok_or(wanted)?;
+        Self::new(name.trim(), sha256.trim())
+    }
+
+    fn from_table(value: &Value) -> Result<Self, String> {
+        let wanted = "each key must be written as { name = \"…\", sha256 = \"…\" }";
+        let table = value.as_table().filter(|table| table.len() == 2).ok_or(wanted)?;
+        let text = |key: &str| table.get(key).and_then(Value::as_str).ok_or(wanted);
+        Self::new(text("name")?, text("sha256")?)
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiKey").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The keys of one source.
+pub(super) fn api_keys(given: Given<'_>) -> Result<Vec<ApiKey>, String> {
+    let mut keys = Vec::new();
+    match given {
+        Given::Text(_) => {
+            given.list()?.into_iter().try_for_each(|one| add(&mut keys, ApiKey::parse(one)?))?;
+        }
+        Given::Value(Value::Array(values)) => {
+            values.iter().try_for_each(|one| add(&mut keys, ApiKey::from_table(one)?))?;
+        }
+        Given::Value(_other) => {
+            return Err("it must be a list of { name = \"…\", sha256 = \"…\" }".to_owned());
+        }
+    }
+    Ok(keys)
+}
+
+/// Adds those of a file: one `name:sha256` a line, and lines that begin with `#`.
+pub(super) fn add_lines(keys: &mut Vec<ApiKey>, text: &str) -> Result<(), String> {
+    let before = keys.len();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim_start().starts_with('#') {
+            continue;
+        }
+        for one in parts(line) {
+            ApiKey::parse(one)
+                .and_then(|key| add(keys, key))
+                .map_err(|why| format!("in line {number}, {why}"))?;
+        }
+    }
+    // Without keys anybody may call, which nobody means who names a file of them.
+    if keys.len() == before {
+        return Err("it is empty, so add a line name:sha256 or name no file".to_owned());
+    }
+    Ok(())
+}
+
+/// One key under two names would be two callers, or the reverse: logs and limits would be wrong.
+fn add(keys: &mut Vec<ApiKey>, key: ApiKey) -> Result<(), String> {
+    let twin = keys.iter().find(|known| known.name == key.name || known.sha256 == key.sha256);
+    if let Some(twin) = twin {
+        return Err(format!("{} and {} share a name or a key, so drop one", twin.name, key.name));
+    }
+    keys.push(key);
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! Why the settings cannot be used. One sentence each, which says where to look and what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Which of the sources is wrong, and why. Values are not repeated where they may be secret.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigFault {
+    #[error("{} cannot be read ({source}): correct its name or its mode.", file.display())]
+    Unreadable { file: PathBuf, source: io::Error },
+    #[error("{} is longer than {max} bytes: name another file.", file.display())]
+    TooLong { file: PathBuf, max: u64 },
+    #[error("{}, line {line}, cannot be read as TOML ({why}): correct the line.", file.display())]
+    NotToml { file: PathBuf, line: usize, why: String },
+    #[error("{key} in {}: {why}.", file.display())]
+    Key { file: PathBuf, key: String, why: String },
+    #[error("{variable} in the environment: {why}.")]
+    Variable { variable: String, why: String },
+    #[error("{} holds no usable API keys: {why}.", file.display())]
+    ApiKeys { file: PathBuf, why: String },
+}

@@ -1,0 +1,120 @@
+//! What was given for a key: a text of the environment or a value of the file. Errors say what is wanted
+//! and never repeat what was given.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use alloy_primitives::{Address, U256};
+use bursar_core::money::{MoneyError, parse_decimal};
+use toml::Value;
+
+/// In the environment, where an empty variable counts as not set, this is the empty list.
+const NO_LIST: &str = "none";
+
+/// One value, still to be understood.
+#[derive(Clone, Copy)]
+pub(super) enum Given<'a> {
+    /// From the environment.
+    Text(&'a str),
+    /// From the file.
+    Value(&'a Value),
+}
+
+impl<'a> Given<'a> {
+    pub(super) fn text(self) -> Result<&'a str, String> {
+        let text = match self {
+            Given::Text(text) => text,
+            Given::Value(value) => value.as_str().ok_or("it must be a text in quotes")?,
+        };
+        match text.trim() {
+            "" => Err("it is empty, so give a value or leave it out".to_owned()),
+            text => Ok(text),
+        }
+    }
+
+    /// The texts of a list; in the environment with commas between them.
+    pub(super) fn list(self) -> Result<Vec<&'a str>, String> {
+        match self {
+            Given::Text(text) if text.trim() == NO_LIST => Ok(Vec::new()),
+            Given::Text(text) => Ok(parts(text).collect()),
+            Given::Value(Value::Array(values)) => values
+                .iter()
+                .map(|value| Given::Value(value).text())
+                .collect::<Result<_, _>>()
+                .map_err(|why| format!("one of the list is no value: {why}")),
+            Given::Value(_other) => Err("it must be a list of texts, like [\"…\"]".to_owned()),
+        }
+    }
+
+    /// A whole number within bounds.
+    pub(super) fn whole<N: TryFrom<u64>>(self, bounds: RangeInclusive<u64>) -> Result<N, String> {
+        let number = match self {
+            Given::Text(text) => text.trim().parse().ok(),
+            Given::Value(value) => value.as_integer().and_then(|it| u64::try_from(it).ok()),
+        };
+        let inside = number.filter(|number| bounds.contains(number));
+        inside.and_then(|number| N::try_from(number).ok()).ok_or_else(|| {
+            format!("it must be a whole number from {} to {}", bounds.start(), bounds.end())
+        })
+    }
+
+    /// A decimal number in units of 10^-`scale`, exactly.
+    pub(super) fn decimal(self, scale: u8) -> Result<U256, String> {
+        match self {
+            Given::Value(Value::Float(_binary)) => {
+                Err("a number with a point must stand in quotes, like \"0.5\"".to_owned())
+            }
+            Given::Value(Value::Integer(whole)) => decimal(&whole.to_string(), scale),
+            Given::Text(_) | Given::Value(_) => decimal(self.text()?, scale),
+        }
+    }
+
+    pub(super) fn path(self) -> Result<PathBuf, String> {
+        self.text().map(PathBuf::from)
+    }
+
+    pub(super) fn socket(self) -> Result<SocketAddr, String> {
+        let wanted = "it must be an IP address and a port, like 127.0.0.1:4402";
+        self.text()?.parse().map_err(|_not_one| wanted.to_owned())
+    }
+
+    pub(super) fn address(self) -> Result<Address, String> {
+        address(self.text()?)
+    }
+
+    /// A set of addresses.
+    pub(super) fn addresses<C: FromIterator<Address>>(self) -> Result<C, String> {
+        self.list()?.into_iter().map(address).collect()
+    }
+}
+
+/// What stands between commas, without white space.
+pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
+fn decimal(text: &str, scale: u8) -> Result<U256, String> {
+    parse_decimal(text, scale).map_err(|error| match error {
+        MoneyError::TooFine => format!("it has more than {scale} digits after the point"),
+        _other => "it must be a decimal number, like 0.5".to_owned(),
+    })
+}
+
+/// An address in one case, or in mixed case with its checksum (EIP-55): that catches a wrong digit.
+fn address(text: &str) -> Result<Address, String> {
+    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40);
+    let parsed = digits.and_then(|digits| digits.parse::<Address>().ok());
+    let (Some(digits), Some(parsed)) = (digits, parsed) else {
+        return Err("an address is 0x and 40 hex digits".to_owned());
+    };
+    let has = |one: fn(&u8) -> bool| digits.as_bytes().iter().any(one);
+    let mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+    if mixed && parsed.to_checksum(None) != text {
+        return Err("an address has a wrong checksum, so copy it again".to_owned());
+    }
+    if parsed.is_zero() {
+        return Err("the zero address is nobody's".to_owned());
+    }
+    Ok(parsed)
+}

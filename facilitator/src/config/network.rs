@@ -1,0 +1,121 @@
+//! What can be set for one network.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use alloy_primitives::{Address, U256, address};
+use bursar_core::networks::{ChainId, Gas, Network};
+
+use super::Endpoint;
+
+/// The networks of the specification. Others of the table are the wallet's alone.
+pub const SERVED: [ChainId; 6] = [
+    ChainId(8453),
+    ChainId(84532),
+    ChainId(1_187_947_933),
+    ChainId(324_705_682),
+    ChainId(4663),
+    ChainId(46630),
+];
+
+/// Factories whose wallets may be deployed with a payment (EIP-6492). What a factory is called with comes
+/// from the payer, so only such are listed as deploy wallets and do nothing else for their caller. All are
+/// deployed by CREATE2: where there is code at the address, it is this code.
+pub const DEFAULT_FACTORIES: [Address; 6] = [
+    // Coinbase Smart Wallet 1.1 and 1.
+    address!("0xBA5ED110eFDBa3D005bfC882d75358ACBbB85842"),
+    address!("0x0BA5ED0c6AA8c49038F819E587E2633c4A9F428a"),
+    // Safe: SafeProxyFactory 1.4.1, canonical deployment.
+    address!("0x4e1DCf7AD4e460CfD30791CCC4F9c8a4f820ec67"),
+    // Kernel: FactoryStaker, through which version 3 is usually called, and the factories of 3.1 and 3.3.
+    address!("0xd703aaE79538628d27099B8c4f621bE4CCd142d5"),
+    address!("0xaac5D4240AF87249B3f71BC8E4A2cae074A3E419"),
+    address!("0x2577507b78c2008Ff367261CB6285d44ba5eF2E9"),
+];
+
+/// Settles by the payer's approval of it, for the facilitator alone.
+const PRISM: Address = address!("0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
+/// The official proxy of the scheme `exact`.
+const EXACT_PERMIT2_PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
+const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
+
+/// Everything that can be set for one network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkConfig {
+    /// Its row of the table.
+    pub network: &'static Network,
+    /// Nodes, in the order in which they are tried.
+    pub rpc: Vec<Endpoint>,
+    /// Key files of the accounts that pay gas.
+    pub signers: Vec<PathBuf>,
+    /// Holds the password of all encrypted files among `signers`.
+    pub password_file: Option<PathBuf>,
+    /// The most that is offered for a unit of gas, in wei; above it, a settle answers `gas_too_high`.
+    pub max_gas_price: u128,
+    /// The balance, in wei, below which a signer takes no more settlements.
+    pub min_signer_balance: U256,
+    /// How often the newest block is looked at while something waits for it.
+    pub poll_ms: u64,
+    /// From how many blocks on, its own included, a settlement counts.
+    pub confirmations: u64,
+    /// Factories that may deploy a payer's wallet; empty: none may.
+    pub eip6492_factories: BTreeSet<Address>,
+    pub prism: Address,
+    pub exact_permit2_proxy: Address,
+    pub permit2: Address,
+    /// Tokens that are taken besides the network's dollar token; empty: any is.
+    pub tokens: BTreeSet<Address>,
+    /// Gas that the settlement of a contract wallet's payment may use: its code is the payer's.
+    pub gas_cap_contract: u64,
+    /// How much of a block's gas one transaction may take.
+    pub block_gas_share_percent: u8,
+}
+
+impl NetworkConfig {
+    /// The defaults of a network.
+    pub fn of(network: &'static Network) -> Self {
+        Self {
+            network,
+            rpc: Vec::new(),
+            signers: Vec::new(),
+            password_file: None,
+            max_gas_price: network.gas.ceiling,
+            min_signer_balance: U256::from(5_000_000_000_000_000_u64),
+            poll_ms: 200,
+            confirmations: network.gas.confirmations,
+            eip6492_factories: DEFAULT_FACTORIES.into_iter().collect(),
+            prism: PRISM,
+            exact_permit2_proxy: EXACT_PERMIT2_PROXY,
+            permit2: PERMIT2,
+            tokens: BTreeSet::new(),
+            gas_cap_contract: 600_000,
+            block_gas_share_percent: 25,
+        }
+    }
+
+    pub fn chain(&self) -> ChainId {
+        self.network.chain
+    }
+
+    /// Whether it can be served: somebody to ask, and somebody to pay gas.
+    pub fn is_configured(&self) -> bool {
+        !self.rpc.is_empty() && !self.signers.is_empty()
+    }
+
+    /// Whether payments in this token are taken.
+    pub fn takes_token(&self, token: Address) -> bool {
+        self.tokens.is_empty()
+            || self.tokens.contains(&token)
+            || token == self.network.stablecoin.address
+    }
+
+    /// How transactions are paid for and waited for: the row's, with what was set.
+    pub fn gas(&self) -> Gas {
+        Gas {
+            ceiling: self.max_gas_price,
+            confirmations: self.confirmations,
+            poll_ms: self.poll_ms,
+            ..self.network.gas
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! One network that is served: its nodes, its contracts, and what is known of both.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256};
+use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock};
+use bursar_core::networks::{MULTICALL3, Network};
+use tokio::sync::OnceCell;
+
+use crate::config::NetworkConfig;
+use crate::exact::Place;
+use crate::memory::Memory;
+use crate::node::Node;
+
+/// How long it is believed that there is code at a payer, or none. Whoever gets code meanwhile is seen by the
+/// simulation, which runs each time.
+const CODE_TTL_MS: u64 = 60_000;
+
+/// How long a token's domain is believed.
+const DOMAIN_TTL_MS: u64 = 15 * 60_000;
+
+/// What serving a network takes.
+#[derive(Debug)]
+pub struct Served {
+    pub config: NetworkConfig,
+    pub place: Place,
+    pub chain: Arc<dyn Chain>,
+    pub node: Node,
+    pub clock: Arc<dyn Clock>,
+    /// Accounts that pay gas; the first is the one that simulations speak for.
+    pub signers: Vec<Address>,
+    /// Whether there is code at an account.
+    pub codes: Memory<Address, bool>,
+    /// EIP-712 domains of tokens, by their own word.
+    pub domains: Memory<Address, B256>,
+    multicall: OnceCell<bool>,
+}
+
+impl Served {
+    /// Begins to serve; asks nobody yet.
+    pub fn new(
+        config: NetworkConfig,
+        chain: Arc<dyn Chain>,
+        clock: Arc<dyn Clock>,
+        signers: Vec<Address>,
+    ) -> Self {
+        let place = Place {
+            chain: config.chain(),
+            multicall3: MULTICALL3,
+            permit2: config.permit2,
+            exact_permit2_proxy: config.exact_permit2_proxy,
+            prism: config.prism,
+        };
+        Self {
+            place,
+            node: Node::new(Arc::clone(&chain)),
+            chain,
+            clock,
+            signers,
+            codes: Memory::new(CODE_TTL_MS),
+            domains: Memory::new(DOMAIN_TTL_MS),
+            multicall: OnceCell::new(),
+            config,
+        }
+    }
+
+    pub fn row(&self) -> &'static Network {
+        self.config.network
+    }
+
+    /// Whether the network has Multicall3: asked once.
+    ///
+    /// # Errors
+    /// Nobody answers.
+    pub async fn has_multicall(&self) -> Result<bool, ChainFault> {
+        let look = || async {
+            let code = self.chain.code_at(self.place.multicall3, BlockTag::Latest).await?;
+            Ok(!code.is_empty())
+        };
+        self.multicall.get_or_try_init(look).await.copied()
+    }
+
+    /// Unix seconds, now.
+    pub fn now_seconds(&self) -> u64 {
+        u64::try_from(self.clock.now().utc.seconds()).unwrap_or(0)
+    }
+}

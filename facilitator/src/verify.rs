@@ -1,0 +1,284 @@
+//! Whether a payment is good. Everything that can be refused here is refused here; what is left is one
+//! question to a node: the transfer, simulated between two looks at the payee's balance, and beside it what
+//! tells why it would fail.
+//!
+//! The order, which decides the reason where there are several: scheme, network, payee and token, method,
+//! recipient, amount, time, signature, and then the chain.
+
+mod question;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_chain::ports::ChainFault;
+use bursar_core::networks::{self, ChainId};
+use bursar_x402::error::X402Error;
+use bursar_x402::settlement::SettlementRequest;
+
+use crate::exact::{self, Domain, Evidence, METHODS, Method, SCHEME, Unread};
+use crate::network::Served;
+use crate::payment::{MethodId, Payment, PaymentKey, Terms};
+use crate::reason::{Reason, Refused};
+use crate::signature::{self, Unwrapped};
+
+/// Why a payment was not found good.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It is no request: whoever sent it should not have.
+    #[error(transparent)]
+    Malformed(#[from] X402Error),
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// Nobody could be asked.
+    #[error(transparent)]
+    Chain(#[from] ChainFault),
+}
+
+impl From<Unread> for Fault {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Malformed(fault) => Self::Malformed(fault),
+            Unread::Refused(refused) => Self::Refused(refused),
+        }
+    }
+}
+
+impl From<Reason> for Fault {
+    fn from(reason: Reason) -> Self {
+        Self::Refused(reason.into())
+    }
+}
+
+/// What a request says, before anybody is asked.
+#[derive(Debug, Clone)]
+pub struct Read {
+    pub method: &'static dyn Method,
+    pub terms: Terms,
+    pub signature: Unwrapped,
+    /// What `extra` says of the token's EIP-712 domain, where it says it.
+    claimed: Option<B256>,
+}
+
+impl Read {
+    pub fn key(&self, chain: ChainId) -> PaymentKey {
+        PaymentKey::of(chain, self.method.id(), &self.terms)
+    }
+}
+
+/// The network that a request is for.
+///
+/// # Errors
+/// [`Refused`]: the scheme or the network is another than asked, or not served.
+pub fn chain_of(request: &SettlementRequest) -> Result<ChainId, Refused> {
+    let asked = &request.asked;
+    if asked.scheme != SCHEME {
+        return Err(Reason::UnsupportedScheme.into());
+    }
+    if request.paid_scheme.as_ref().is_some_and(|paid| *paid != asked.scheme) {
+        return Err(Reason::SchemeMismatch.into());
+    }
+    let row = networks::by_text(&asked.network).ok_or(Reason::UnsupportedNetwork)?;
+    let paid = request.paid_network.as_deref().map(networks::by_text);
+    match paid {
+        Some(Some(paid)) if paid.chain == row.chain => Ok(row.chain),
+        None => Ok(row.chain),
+        Some(_another) => Err(Reason::NetworkMismatch.into()),
+    }
+}
+
+/// Reads the payment of a request and checks all but its signature. Asks nobody.
+///
+/// # Errors
+/// [`Fault`], never of the chain.
+pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault> {
+    let asked = &request.asked;
+    if !served.config.takes_token(asked.asset) {
+        return Err(Reason::AssetNotServed.into());
+    }
+    let fits = |method: &&&'static dyn Method| method.fits(&request.payload, asked);
+    let method = METHODS.iter().find(fits).ok_or(Reason::UnsupportedPayload)?;
+    let signed = exact::signature(&request.payload)?;
+    let terms = method.read(&served.place, &request.payload, asked)?;
+    let of = |reason: Reason| Fault::Refused(Refused::from(reason).of(terms.payer));
+    exact::check_time(&terms, served.now_seconds()).map_err(of)?;
+    let signature = signature::unwrap(&signed).ok_or_else(|| of(Reason::InvalidSignature))?;
+    if let Some(deployment) = &signature.deployment {
+        if !method.takes_contract_payers() {
+            return Err(of(Reason::InvalidSignature));
+        }
+        if !served.config.eip6492_factories.contains(&deployment.factory) {
+            return Err(of(Reason::FactoryNotAllowed));
+        }
+    }
+    let claimed = claimed(served.place.chain, asked);
+    Ok(Read { method: *method, terms, signature, claimed })
+}
+
+/// Whether the payment can be carried out now.
+///
+/// # Errors
+/// [`Fault`].
+pub async fn check(served: &Served, read: &Read) -> Result<Payment, Fault> {
+    let separator = separator(served, read).await?;
+    let payment = signed(served, read, separator)?;
+    let answer = question::ask(served, &payment).await?;
+    judge(served, read, payment, separator, &answer)
+}
+
+/// The same of a payment that was found good before: what is to be carried out may have changed.
+///
+/// # Errors
+/// [`Fault`].
+pub async fn check_again(served: &Served, payment: &Payment) -> Result<(), Fault> {
+    exact::check_time(&payment.terms, served.now_seconds())?;
+    let answer = question::ask(served, payment).await?;
+    let method = exact::method(payment.method);
+    judge_transfer(served, method, payment, &answer).map_err(Fault::from)
+}
+
+/// The payment, unless its signature is certainly not the payer's.
+fn signed(served: &Served, read: &Read, separator: B256) -> Result<Payment, Fault> {
+    let Read { method, terms, signature, .. } = read;
+    let digest = exact::digest(separator, method.struct_hash(&served.place, terms));
+    let by_key = signature::signer(&digest, &signature.inner) == Some(terms.payer);
+    let has_code = served.codes.get(&terms.payer, served.clock.mono_ms());
+    let may_be_a_contract = method.takes_contract_payers()
+        && (signature.deployment.is_some() || has_code != Some(false));
+    if !by_key && !may_be_a_contract {
+        return Err(refused_signature(read, separator).into());
+    }
+    Ok(Payment {
+        chain: served.place.chain,
+        method: method.id(),
+        terms: terms.clone(),
+        digest,
+        signature: signature.inner.clone(),
+        deployment: signature.deployment.clone(),
+        contract_payer: !by_key || has_code == Some(true),
+    })
+}
+
+/// A wrong domain is a likely reason for a wrong signature.
+fn refused_signature(read: &Read, separator: B256) -> Refused {
+    let elsewhere = read.method.id() == MethodId::Eip3009
+        && read.claimed.is_some_and(|claimed| claimed != separator);
+    let reason = if elsewhere { Reason::NameMismatch } else { Reason::InvalidSignature };
+    Refused::from(reason).of(read.terms.payer)
+}
+
+/// Judges a payment by what the chain says.
+fn judge(
+    served: &Served,
+    read: &Read,
+    mut payment: Payment,
+    separator: B256,
+    answer: &question::Answer,
+) -> Result<Payment, Fault> {
+    let payer = payment.terms.payer;
+    let by_key = signature::signer(&payment.digest, &payment.signature) == Some(payer);
+    if let Some(has_code) = answer.has_code {
+        served.codes.learn(payer, has_code, served.clock.mono_ms());
+        payment.contract_payer = has_code || payment.deployment.is_some() && !by_key;
+    }
+    let has_code = payment.contract_payer;
+    if let Some(told) = answer.separator
+        && read.method.domain(&served.place) == Domain::Token
+        && told != separator
+    {
+        // The token changed its domain, or the table is wrong about it: what it says itself counts.
+        served.domains.learn(payment.terms.token, told, served.clock.mono_ms());
+        return Err(Refused::from(Reason::NameMismatch).of(payer).into());
+    }
+    if !by_key && !has_code {
+        return Err(refused_signature(read, separator).into());
+    }
+    match judge_transfer(served, read.method, &payment, answer) {
+        Ok(()) => Ok(payment),
+        Err(refused) => {
+            // A wallet that is a contract says itself whether it has signed.
+            let unsigned = !by_key && answer.vouched != Some(true);
+            let general = [Reason::Simulation, Reason::Permit2Simulation];
+            if unsigned && general.contains(&refused.reason) {
+                let reason = match payment.deployment {
+                    None if answer.has_code == Some(false) => Reason::Undeployed,
+                    _deployed => Reason::InvalidSignature,
+                };
+                return Err(Refused::from(reason).of(payer).into());
+            }
+            Err(refused.into())
+        }
+    }
+}
+
+fn judge_transfer(
+    served: &Served,
+    method: &dyn Method,
+    payment: &Payment,
+    answer: &question::Answer,
+) -> Result<(), Refused> {
+    let terms = &payment.terms;
+    let because = |reason: Reason| Refused::from(reason).of(terms.payer);
+    if answer.payer_has.is_none() && answer.payee_had.is_none() {
+        return Err(because(Reason::NotDeployed));
+    }
+    if let Some(revert) = &answer.failure {
+        let evidence = Evidence { balance: answer.payer_has, facts: &answer.facts, revert };
+        let reason = method.diagnose(terms, &evidence);
+        let mut refused = because(reason);
+        if !revert.is_empty() {
+            let why = bursar_chain::revert::reason(revert);
+            refused.message = format!("{} ({})", refused.message, bursar_core::text::visible(&why));
+        }
+        return Err(refused);
+    }
+    // Where the balances could be seen around the transfer, exactly the amount must have come: a token that
+    // does nothing, or keeps a part, succeeds too.
+    let expected = if terms.payer == terms.payee { U256::ZERO } else { terms.amount };
+    if let (Some(before), Some(after)) = (answer.payee_had, answer.payee_has)
+        && after.checked_sub(before) != Some(expected)
+        && method.takes_any_caller()
+    {
+        return Err(because(Reason::NotMoved));
+    }
+    let _ = served;
+    Ok(())
+}
+
+/// The EIP-712 domain that a payment must be signed under.
+async fn separator(served: &Served, read: &Read) -> Result<B256, Fault> {
+    let token = match read.method.domain(&served.place) {
+        Domain::Known(separator) => return Ok(separator),
+        Domain::Token => read.terms.token,
+    };
+    let coin = &served.row().stablecoin;
+    let now = served.clock.mono_ms();
+    if let Some(known) = served.domains.get(&token, now) {
+        return Ok(known);
+    }
+    if token == coin.address {
+        return Ok(coin.domain_separator);
+    }
+    let told = question::separator(served, token).await?;
+    match told.or(read.claimed) {
+        Some(separator) => {
+            served.domains.learn(token, separator, now);
+            Ok(separator)
+        }
+        None => Err(Refused::from(Reason::MissingDomain).of(read.terms.payer).into()),
+    }
+}
+
+/// The domain that `extra` claims, if it claims a whole one.
+fn claimed(chain: ChainId, asked: &bursar_x402::settlement::Asked) -> Option<B256> {
+    let (name, version) = (asked.extra.name.clone()?, asked.extra.version.clone()?);
+    let domain = bursar_x402::TokenDomain { name, version, chain, contract: asked.asset };
+    Some(domain.separator())
+}
+
+/// A word as an answer gives it.
+fn word(bytes: &Bytes) -> Option<B256> {
+    (bytes.len() == 32).then(|| B256::from_slice(bytes))
+}
+
+/// Whether an address is a payee that is served.
+pub fn serves_payee(allowed: &std::collections::BTreeSet<Address>, payee: Address) -> bool {
+    allowed.is_empty() || allowed.contains(&payee)
+}

@@ -1,0 +1,229 @@
+//! What is asked of a node about a payment, and what its answers say. One exchange, whatever the payment.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_sol_types::{SolCall, sol};
+use bursar_chain::abi::multicall3::IMulticall3;
+use bursar_chain::ports::{ChainFault, Question};
+
+use super::word;
+use crate::exact::erc20::IErc20;
+use crate::exact::{self, ContractCall};
+use crate::network::Served;
+use crate::payment::Payment;
+
+sol! {
+    #[derive(Debug)]
+    interface IWallet {
+        function isValidSignature(bytes32 hash, bytes signature) external view returns (bytes4);
+    }
+}
+
+/// What a contract wallet answers when it has signed (EIP-1271).
+const VOUCHED: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
+
+/// Gas for a question about a payer who is a contract, whose code is anybody's.
+const CONTRACT_QUESTION_GAS: u64 = 5_000_000;
+/// Gas for any other.
+const QUESTION_GAS: u64 = 10_000_000;
+
+/// What was found out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Answer {
+    /// Whether there is code at the payer; `None` if that was known already.
+    pub(super) has_code: Option<bool>,
+    /// `DOMAIN_SEPARATOR()` of the token, where it has one.
+    pub(super) separator: Option<B256>,
+    pub(super) payer_has: Option<U256>,
+    pub(super) payee_had: Option<U256>,
+    /// After the transfer; `None` where it could not be looked at in the same go.
+    pub(super) payee_has: Option<U256>,
+    /// The method's own facts, in their order.
+    pub(super) facts: Vec<Option<Bytes>>,
+    /// Whether the payer's contract says that it has signed.
+    pub(super) vouched: Option<bool>,
+    /// Why the transfer failed; `None` if it did not.
+    pub(super) failure: Option<Bytes>,
+}
+
+/// `DOMAIN_SEPARATOR()` of a token that nobody has asked about yet.
+pub(super) async fn separator(served: &Served, token: Address) -> Result<Option<B256>, ChainFault> {
+    let data = IErc20::DOMAIN_SEPARATORCall {}.abi_encode().into();
+    let question = call(Address::ZERO, ContractCall { to: token, data }, QUESTION_GAS);
+    let answers = served.node.ask(vec![question]).await?;
+    match answers.into_iter().next() {
+        Some(Ok(bytes)) => Ok(word(&bytes)),
+        Some(Err(ChainFault::Reverted { .. })) => Ok(None),
+        Some(Err(fault)) => Err(fault),
+        None => Err(ChainFault::Unavailable { tried: Vec::new() }),
+    }
+}
+
+/// Asks all that there is to ask about a payment.
+pub(super) async fn ask(served: &Served, payment: &Payment) -> Result<Answer, ChainFault> {
+    let method = exact::method(payment.method);
+    let together = method.takes_any_caller() && served.has_multicall().await?;
+    let gas = if payment.contract_payer { CONTRACT_QUESTION_GAS } else { QUESTION_GAS };
+    let looks = Looks::of(served, payment);
+    let knows_code = served.codes.get(&payment.terms.payer, served.clock.mono_ms()).is_some();
+    let mut questions = Vec::new();
+    if !knows_code {
+        questions.push(Question::Code(payment.terms.payer));
+    }
+    if together {
+        questions.push(looks.in_one(served, gas));
+    } else {
+        questions.extend(looks.one_by_one(served, gas));
+    }
+    let mut answers = served.node.ask(questions).await?.into_iter();
+    let mut next = || answers.next().unwrap_or(Err(ChainFault::Unavailable { tried: Vec::new() }));
+    let has_code = if knows_code { None } else { Some(!next()?.is_empty()) };
+    let mut answer = if together {
+        looks.read_one(next()?)?
+    } else {
+        let each = (0..looks.count()).map(|_look| reverted(next())).collect::<Result<_, _>>()?;
+        looks.read(each)
+    };
+    answer.has_code = has_code;
+    Ok(answer)
+}
+
+/// A revert is an answer; that nobody answers is not.
+fn reverted(answer: Result<Bytes, ChainFault>) -> Result<Result<Bytes, Bytes>, ChainFault> {
+    match answer {
+        Ok(data) => Ok(Ok(data)),
+        Err(ChainFault::Reverted { data }) => Ok(Err(data)),
+        // Words that are no revert: out of gas, and whatever else a node says of a call that fails.
+        Err(ChainFault::Rejected { .. }) => Ok(Err(Bytes::new())),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn call(from: Address, call: ContractCall, gas: u64) -> Question {
+    Question::Call { from, to: call.to, data: call.data, gas }
+}
+
+/// Everything that is looked at, in the order in which it happens.
+struct Looks {
+    separator: ContractCall,
+    payer_balance: ContractCall,
+    payee_balance: ContractCall,
+    facts: Vec<ContractCall>,
+    vouch: Option<ContractCall>,
+    deployment: Option<ContractCall>,
+    transfer: ContractCall,
+}
+
+impl Looks {
+    fn of(served: &Served, payment: &Payment) -> Self {
+        let method = exact::method(payment.method);
+        let terms = &payment.terms;
+        let token = |data: Vec<u8>| ContractCall { to: terms.token, data: data.into() };
+        let balance = |owner| token(IErc20::balanceOfCall { owner }.abi_encode());
+        let vouch = payment.contract_payer.then(|| {
+            let asked = IWallet::isValidSignatureCall {
+                hash: payment.digest,
+                signature: payment.signature.clone(),
+            };
+            ContractCall { to: terms.payer, data: asked.abi_encode().into() }
+        });
+        let deployment = payment.deployment.as_ref().map(|deployment| ContractCall {
+            to: deployment.factory,
+            data: deployment.data.clone(),
+        });
+        Self {
+            separator: token(IErc20::DOMAIN_SEPARATORCall {}.abi_encode()),
+            payer_balance: balance(terms.payer),
+            payee_balance: balance(terms.payee),
+            facts: method.facts(&served.place, terms),
+            vouch,
+            deployment,
+            transfer: method.transfer(&served.place, payment),
+        }
+    }
+
+    /// Without the second look at the payee, which says something only in one go.
+    fn count(&self) -> usize {
+        self.in_order().len()
+    }
+
+    fn in_order(&self) -> Vec<ContractCall> {
+        let mut all =
+            vec![self.separator.clone(), self.payer_balance.clone(), self.payee_balance.clone()];
+        all.extend(self.facts.iter().cloned());
+        all.extend(self.deployment.clone());
+        all.extend(self.vouch.clone());
+        all.push(self.transfer.clone());
+        all
+    }
+
+    fn in_one(&self, served: &Served, gas: u64) -> Question {
+        let mut all = self.in_order();
+        all.push(self.payee_balance.clone());
+        let each = all.into_iter().map(|look| IMulticall3::Call3 {
+            target: look.to,
+            allowFailure: true,
+            callData: look.data,
+        });
+        let data = IMulticall3::aggregate3Call { calls: each.collect() }.abi_encode();
+        let all = ContractCall { to: served.place.multicall3, data: data.into() };
+        call(Address::ZERO, all, gas)
+    }
+
+    fn one_by_one(&self, served: &Served, gas: u64) -> Vec<Question> {
+        let from = served.signers.first().copied().unwrap_or_default();
+        self.in_order().into_iter().map(|look| call(from, look, gas)).collect()
+    }
+
+    fn read_one(&self, answer: Bytes) -> Result<Answer, ChainFault> {
+        let expected = self.count().saturating_add(1);
+        let unusable = || ChainFault::Rejected {
+            code: 0,
+            message: "Multicall3 gave another number of answers".to_owned(),
+        };
+        let answers = IMulticall3::aggregate3Call::abi_decode_returns_validate(&answer)
+            .map_err(|_odd| unusable())?;
+        if answers.len() != expected {
+            return Err(unusable());
+        }
+        let mut each: Vec<Result<Bytes, Bytes>> = answers
+            .into_iter()
+            .map(|one| if one.success { Ok(one.returnData) } else { Err(one.returnData) })
+            .collect();
+        let after = each.pop().and_then(Result::ok);
+        let mut read = self.read(each);
+        read.payee_has = after.as_ref().and_then(number);
+        Ok(read)
+    }
+
+    fn read(&self, each: Vec<Result<Bytes, Bytes>>) -> Answer {
+        let mut each = each.into_iter();
+        let mut next = || each.next().unwrap_or(Err(Bytes::new()));
+        let separator = next().ok().as_ref().and_then(word);
+        let payer_has = next().ok().as_ref().and_then(number);
+        let payee_had = next().ok().as_ref().and_then(number);
+        let facts = self.facts.iter().map(|_fact| next().ok()).collect();
+        if self.deployment.is_some() {
+            // It may be deployed already.
+            let _done = next();
+        }
+        let vouched = self.vouch.as_ref().map(|_asked| {
+            let answer = next().unwrap_or_default();
+            answer.len() == 32 && answer.starts_with(&VOUCHED)
+        });
+        let failure = next().err();
+        Answer {
+            has_code: None,
+            separator,
+            payer_has,
+            payee_had,
+            payee_has: None,
+            facts,
+            vouched,
+            failure,
+        }
+    }
+}
+
+fn number(bytes: &Bytes) -> Option<U256> {
+    word(bytes).map(|word| U256::from_be_bytes(word.0))
+}
