@@ -1,5 +1,6 @@
 //! The facilitator: verifies signed x402 payments and settles them on-chain, each once, paying gas.
 
+pub mod book;
 pub mod config;
 pub mod exact;
 pub mod memory;

@@ -131,7 +131,7 @@ pub async fn check_again(served: &Served, payment: &Payment) -> Result<(), Fault
     exact::check_time(&payment.terms, served.now_seconds())?;
     let answer = question::ask(served, payment).await?;
     let method = exact::method(payment.method);
-    judge_transfer(served, method, payment, &answer).map_err(Fault::from)
+    judge_transfer(method, payment, &answer).map_err(Fault::from)
 }
 
 /// The payment, unless its signature is certainly not the payer's.
@@ -190,7 +190,7 @@ fn judge(
     if !by_key && !has_code {
         return Err(refused_signature(read, separator).into());
     }
-    match judge_transfer(served, read.method, &payment, answer) {
+    match judge_transfer(read.method, &payment, answer) {
         Ok(()) => Ok(payment),
         Err(refused) => {
             // A wallet that is a contract says itself whether it has signed.
@@ -209,7 +209,6 @@ fn judge(
 }
 
 fn judge_transfer(
-    served: &Served,
     method: &dyn Method,
     payment: &Payment,
     answer: &question::Answer,
@@ -238,7 +237,6 @@ fn judge_transfer(
     {
         return Err(because(Reason::NotMoved));
     }
-    let _ = served;
     Ok(())
 }
 

@@ -1,0 +1,71 @@
+//! What this facilitator has taken on, and what became of it: the values that are kept.
+
+pub mod ledger;
+pub mod redb_store;
+pub mod store;
+
+use alloy_primitives::{Address, B256};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use bursar_submit::{DeskKey, SubmissionId};
+use serde::{Deserialize, Serialize};
+
+use crate::payment::{Payment, PaymentKey};
+use crate::reason::Reason;
+
+/// A payment that was taken on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub payment: Payment,
+    pub accepted_at: Utc,
+    /// How often it was sent without success and found good again.
+    pub attempts: u8,
+    pub state: State,
+}
+
+/// How far a payment is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// It waits for a transaction.
+    Queued,
+    /// It is part of this one.
+    Sent { batch: SubmissionId },
+    /// The money has moved.
+    Settled { hash: B256, block: u64, at: Utc },
+    /// It has not, and by what was sent for it it never will.
+    Failed { reason: Reason, message: String, at: Utc },
+}
+
+impl State {
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Queued | Self::Sent { .. })
+    }
+
+    /// When it ended.
+    pub fn ended_at(&self) -> Option<Utc> {
+        match self {
+            Self::Settled { at, .. } | Self::Failed { at, .. } => Some(*at),
+            Self::Queued | Self::Sent { .. } => None,
+        }
+    }
+}
+
+/// Payments that share a transaction. What the transaction does follows from them, in this order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch {
+    pub id: SubmissionId,
+    pub chain: ChainId,
+    /// Who sends it.
+    pub signer: Address,
+    pub payments: Vec<PaymentKey>,
+    pub gas_limit: u64,
+    /// The newest block when it was put together: where to begin to look, should somebody else have been
+    /// quicker.
+    pub since_block: u64,
+}
+
+impl Batch {
+    pub fn desk(&self) -> DeskKey {
+        DeskKey { chain: self.chain, signer: self.signer }
+    }
+}

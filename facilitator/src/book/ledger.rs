@@ -1,0 +1,282 @@
+//! The one writer of payments: what waits at the same time shares a commit, and whoever waits for an end hears
+//! of it once that is on disk.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use alloy_primitives::B256;
+use bursar_desks::store::StoreFault;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::book::store::{Change, Open, Payments};
+use crate::book::{Batch, Record, State};
+use crate::payment::PaymentKey;
+
+/// Changes that share a commit.
+const TOGETHER_MAX: usize = 256;
+/// Changes that wait for one.
+const WAITING_MAX: usize = 8192;
+
+/// How far a payment is, for those who wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Progress {
+    /// Taken on; nothing was broadcast yet, as far as is known.
+    Accepted,
+    /// The newest transaction that was broadcast for it.
+    Sent(B256),
+    /// As it is on disk.
+    Ended(State),
+}
+
+/// What is known of a payment.
+#[derive(Debug, Clone)]
+pub enum Known {
+    Open(Arc<Record>, watch::Receiver<Progress>),
+    Ended(Box<Record>),
+}
+
+/// What became of taking a payment on.
+#[derive(Debug, Clone)]
+pub struct Taken {
+    pub known: Known,
+    /// It was not known before.
+    pub new: bool,
+}
+
+struct Entry {
+    record: Arc<Record>,
+    progress: watch::Sender<Progress>,
+}
+
+impl Entry {
+    fn of(record: &Record) -> Self {
+        Self { record: Arc::new(record.clone()), progress: watch::Sender::new(Progress::Accepted) }
+    }
+}
+
+struct Command {
+    changes: Vec<Change>,
+    done: oneshot::Sender<Result<Vec<Option<Record>>, StoreFault>>,
+}
+
+/// All payments of a facilitator. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    commands: mpsc::Sender<Command>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<dyn Payments>,
+    // Held for one look-up.
+    open: Mutex<HashMap<PaymentKey, Entry>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("open", &self.open().len()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn open(&self) -> MutexGuard<'_, HashMap<PaymentKey, Entry>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find_open(&self, key: &PaymentKey) -> Option<Known> {
+        let open = self.open();
+        let entry = open.get(key)?;
+        Some(Known::Open(Arc::clone(&entry.record), entry.progress.subscribe()))
+    }
+}
+
+impl Ledger {
+    /// Reads back what is open.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn load(store: Arc<dyn Payments>) -> Result<(Self, Open), StoreFault> {
+        let all = store.open().await?;
+        let entry = |record: &Record| (record.payment.key(), Entry::of(record));
+        let open = all.records.iter().map(entry).collect();
+        let shared = Arc::new(Shared { store, open: Mutex::new(open) });
+        let (commands, waiting) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(write(Arc::clone(&shared), waiting));
+        Ok((Self { commands, shared }, all))
+    }
+
+    /// What is known of a payment.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn find(&self, key: PaymentKey) -> Result<Option<Known>, StoreFault> {
+        if let Some(open) = self.shared.find_open(&key) {
+            return Ok(Some(open));
+        }
+        Ok(self.shared.store.get(key).await?.map(|record| Known::Ended(Box::new(record))))
+    }
+
+    /// Takes a payment on, once: of two that come at the same time, the second finds the first.
+    ///
+    /// # Errors
+    /// The store's; then nothing was taken on.
+    pub async fn accept(&self, record: Record) -> Result<Taken, StoreFault> {
+        let key = record.payment.key();
+        let answers = self.commit(vec![Change::Accepted(Box::new(record))]).await?;
+        match answers.into_iter().next().flatten() {
+            None => {
+                let known = self.shared.find_open(&key);
+                let known = match known {
+                    Some(known) => known,
+                    // It has come to an end already.
+                    None => self.find(key).await?.ok_or_else(lost)?,
+                };
+                Ok(Taken { known, new: true })
+            }
+            Some(stands) => {
+                let open = self.shared.find_open(&key);
+                let known = open.unwrap_or_else(|| Known::Ended(Box::new(stands)));
+                Ok(Taken { known, new: false })
+            }
+        }
+    }
+
+    /// Keeps that payments go into a transaction.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn batched(&self, batch: Batch) -> Result<(), StoreFault> {
+        self.commit(vec![Change::Batched(batch)]).await.map(|_none| ())
+    }
+
+    /// Keeps what became of payments.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn judged(&self, judged: Vec<(PaymentKey, State, u8)>) -> Result<(), StoreFault> {
+        let change = |(key, state, attempts)| Change::Judged { key, state, attempts };
+        self.commit(judged.into_iter().map(change).collect()).await.map(|_none| ())
+    }
+
+    /// Keeps that a payment waits for a transaction again, although it had counted as settled.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn reopened(&self, record: Record) -> Result<(), StoreFault> {
+        self.commit(vec![Change::Reopened(Box::new(record))]).await.map(|_none| ())
+    }
+
+    /// Keeps that nothing of a transaction is left to be found out.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn closed(&self, batch: &Batch) -> Result<(), StoreFault> {
+        self.commit(vec![Change::Closed { batch: batch.id }]).await.map(|_none| ())
+    }
+
+    /// Tells those who wait which transaction is on its way. Kept by the desk.
+    pub fn sent(&self, keys: &[PaymentKey], hash: B256) {
+        let open = self.shared.open();
+        for entry in keys.iter().filter_map(|key| open.get(key)) {
+            entry.progress.send_replace(Progress::Sent(hash));
+        }
+    }
+
+    /// The payments of a batch as they are kept.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn of_batch(&self, batch: &Batch) -> Result<Vec<Record>, StoreFault> {
+        self.shared.store.of_batch(batch.clone()).await
+    }
+
+    /// How many payments have not ended, and when the oldest of those that wait for a transaction came.
+    pub fn waiting(&self) -> (usize, Option<bursar_core::time::Utc>) {
+        let open = self.shared.open();
+        let queued = open.values().filter(|entry| entry.record.state == State::Queued);
+        (open.len(), queued.map(|entry| entry.record.accepted_at).min())
+    }
+
+    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Option<Record>>, StoreFault> {
+        let (done, answer) = oneshot::channel();
+        self.commands.send(Command { changes, done }).await.map_err(|_gone| lost())?;
+        answer.await.map_err(|_gone| lost())?
+    }
+}
+
+fn lost() -> StoreFault {
+    StoreFault::Failed("the ledger has ended".to_owned())
+}
+
+async fn write(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Command>) {
+    while let Some(first) = waiting.recv().await {
+        let mut together = vec![first];
+        while together.len() < TOGETHER_MAX
+            && let Ok(next) = waiting.try_recv()
+        {
+            together.push(next);
+        }
+        let all: Vec<Change> =
+            together.iter().flat_map(|command| command.changes.iter().cloned()).collect();
+        match shared.store.commit(all).await {
+            Ok(answers) => {
+                let mut answers = answers.into_iter();
+                for command in together {
+                    let accepts = |change: &&Change| matches!(change, Change::Accepted(_));
+                    let count = command.changes.iter().filter(accepts).count();
+                    let own: Vec<_> = answers.by_ref().take(count).collect();
+                    shared.apply(&command.changes, &own);
+                    // Who does not wait any more finds it later.
+                    let _gone = command.done.send(Ok(own));
+                }
+            }
+            Err(fault) => {
+                tracing::error!(%fault, "payments could not be kept");
+                for command in together {
+                    let _gone = command.done.send(Err(fault.clone()));
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// What is on disk now is so here, too.
+    fn apply(&self, changes: &[Change], in_the_way: &[Option<Record>]) {
+        let mut open = self.open();
+        let mut in_the_way = in_the_way.iter();
+        for change in changes {
+            match change {
+                Change::Accepted(record) => {
+                    if in_the_way.next().is_some_and(Option::is_none) {
+                        open.insert(record.payment.key(), Entry::of(record));
+                    }
+                }
+                Change::Reopened(record) => {
+                    open.insert(record.payment.key(), Entry::of(record));
+                }
+                Change::Batched(batch) => {
+                    for key in &batch.payments {
+                        if let Some(entry) = open.get_mut(key) {
+                            let sent = State::Sent { batch: batch.id };
+                            Arc::make_mut(&mut entry.record).state = sent;
+                        }
+                    }
+                }
+                Change::Judged { key, state, .. } if !state.is_open() => {
+                    if let Some(entry) = open.remove(key) {
+                        entry.progress.send_replace(Progress::Ended(state.clone()));
+                    }
+                }
+                Change::Judged { key, state, attempts } => {
+                    if let Some(entry) = open.get_mut(key) {
+                        let record = Arc::make_mut(&mut entry.record);
+                        record.state = state.clone();
+                        record.attempts = *attempts;
+                    }
+                }
+                Change::Closed { .. } => {}
+            }
+        }
+    }
+}
