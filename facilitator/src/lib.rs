@@ -8,5 +8,6 @@ pub mod network;
 pub mod node;
 pub mod payment;
 pub mod reason;
+pub mod settle;
 pub mod signature;
 pub mod verify;

@@ -89,6 +89,17 @@ pub fn chain_of(request: &SettlementRequest) -> Result<ChainId, Refused> {
 /// # Errors
 /// [`Fault`], never of the chain.
 pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault> {
+    let read = read_at_any_time(served, request)?;
+    let of = |reason: Reason| Fault::Refused(Refused::from(reason).of(read.terms.payer));
+    exact::check_time(&read.terms, served.now_seconds()).map_err(of)?;
+    Ok(read)
+}
+
+/// The same, whether it is valid now or not.
+///
+/// # Errors
+/// [`Fault`], never of the chain.
+pub fn read_at_any_time(served: &Served, request: &SettlementRequest) -> Result<Read, Fault> {
     let asked = &request.asked;
     if !served.config.takes_token(asked.asset) {
         return Err(Reason::AssetNotServed.into());
@@ -98,7 +109,6 @@ pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault>
     let signed = exact::signature(&request.payload)?;
     let terms = method.read(&served.place, &request.payload, asked)?;
     let of = |reason: Reason| Fault::Refused(Refused::from(reason).of(terms.payer));
-    exact::check_time(&terms, served.now_seconds()).map_err(of)?;
     let signature = signature::unwrap(&signed).ok_or_else(|| of(Reason::InvalidSignature))?;
     if let Some(deployment) = &signature.deployment {
         if !method.takes_contract_payers() {
@@ -110,6 +120,29 @@ pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault>
     }
     let claimed = claimed(served.place.chain, asked);
     Ok(Read { method: *method, terms, signature, claimed })
+}
+
+/// The payment that a request signs, without a word about whether it can be carried out.
+///
+/// # Errors
+/// [`Fault`].
+pub async fn signed_payment(served: &Served, read: &Read) -> Result<Payment, Fault> {
+    let separator = separator(served, read).await?;
+    signed(served, read, separator)
+}
+
+/// Whether a request is of this very payment: the same terms, and signed.
+///
+/// # Errors
+/// Nobody answered for the token.
+pub async fn is_same(served: &Served, read: &Read, known: &Payment) -> Result<bool, Fault> {
+    let separator = separator(served, read).await?;
+    let digest = exact::digest(separator, read.method.struct_hash(&served.place, &read.terms));
+    let inner = &read.signature.inner;
+    // Another signature over the same terms is as good, if it can be told here that it is one.
+    let is_signed =
+        *inner == known.signature || signature::signer(&digest, inner) == Some(read.terms.payer);
+    Ok(digest == known.digest && is_signed)
 }
 
 /// Whether the payment can be carried out now.

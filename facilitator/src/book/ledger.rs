@@ -248,7 +248,8 @@ impl Shared {
         for change in changes {
             match change {
                 Change::Accepted(record) => {
-                    if in_the_way.next().is_some_and(Option::is_none) {
+                    let taken = in_the_way.next().is_some_and(Option::is_none);
+                    if taken && record.state.is_open() {
                         open.insert(record.payment.key(), Entry::of(record));
                     }
                 }

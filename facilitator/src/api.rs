@@ -1,0 +1,193 @@
+//! The HTTP face. Verdicts travel with status 200 whatever they say; other statuses are for what is no request,
+//! for callers that are not let in, and for troubles of our own.
+
+pub mod access;
+mod answers;
+mod catalogue;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bursar_chain::ports::Clock;
+use bursar_core::json;
+use bursar_x402::error::X402Error;
+use bursar_x402::settlement::{SettlementFault, SettlementRequest};
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::metrics::{Metrics, Route};
+use crate::reason::{Reason, Refused};
+use crate::settle::door::{Door, Trouble};
+use crate::verify::Fault;
+use access::Access;
+pub use catalogue::Catalogue;
+
+/// Longest body: a payment of a wallet with many owners takes some kilobytes.
+const BODY_BYTES_MAX: usize = 256 << 10;
+/// Deepest nesting of a body.
+const DEPTH_MAX: usize = 32;
+/// Values in a body: a request has some thirty, and extensions of strangers beside them.
+const VALUES_MAX: usize = 4_096;
+
+/// What all requests share.
+#[derive(Debug)]
+pub struct Api {
+    pub door: Door,
+    pub catalogue: Catalogue,
+    pub metrics: Arc<Metrics>,
+    pub access: Access,
+    pub clock: Arc<dyn Clock>,
+    pub stopping: CancellationToken,
+}
+
+/// Everything that callers reach.
+pub fn router(api: Arc<Api>) -> Router {
+    let guarded = Router::new()
+        .route("/verify", post(verify))
+        .route("/settle", post(settle))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(Arc::clone(&api), access::guard));
+    Router::new()
+        .merge(guarded)
+        .route("/supported", get(supported))
+        .route("/health", get(health))
+        .route("/contracts", get(contracts))
+        .route("/openapi.json", get(openapi))
+        .fallback(|| async { answers::error(StatusCode::NOT_FOUND, "There is nothing here: see /openapi.json.") })
+        .method_not_allowed_fallback(|| async {
+            answers::error(StatusCode::METHOD_NOT_ALLOWED, "Not by this method: see /openapi.json.")
+        })
+        .with_state(api)
+}
+
+/// What Prometheus reads, on a listener of its own.
+pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
+    let text = move || async move {
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        ([(header::CONTENT_TYPE, kind)], metrics.text())
+    };
+    Router::new().route("/metrics", get(text))
+}
+
+async fn verify(State(api): State<Arc<Api>>, body: Bytes) -> Response {
+    let begun = api.clock.mono_ms();
+    let (result, answer) = match read(&body) {
+        Err(unread) => unread.answer(Route::verify),
+        Ok(request) => match api.door.verify(&request).await {
+            Ok(payment) => ("good", answers::good(payment.terms.payer)),
+            Err(Fault::Refused(refused)) => (refused.reason.text(), answers::bad(&refused)),
+            Err(Fault::Malformed(fault)) => Unread::Malformed(fault).answer(Route::verify),
+            Err(Fault::Chain(fault)) => {
+                tracing::warn!(%fault, "a payment could not be verified");
+                let reason = Reason::UnexpectedVerify;
+                let refused = Refused::from(reason);
+                (reason.text(), later(answers::with(StatusCode::SERVICE_UNAVAILABLE, answers::bad_body(&refused))))
+            }
+        },
+    };
+    api.metrics.answered(Route::verify, result, api.clock.mono_ms().saturating_sub(begun));
+    answer
+}
+
+async fn settle(State(api): State<Arc<Api>>, body: Bytes) -> Response {
+    if api.stopping.is_cancelled() {
+        let text = "This facilitator is stopping: try again, here or elsewhere.";
+        return later(answers::error(StatusCode::SERVICE_UNAVAILABLE, text));
+    }
+    let begun = api.clock.mono_ms();
+    let (result, answer) = match read(&body) {
+        Err(unread) => unread.answer(Route::settle),
+        Ok(request) => match api.door.settle(&request).await {
+            Ok(end) => answers::end(&request, &end),
+            Err(Trouble::Malformed(fault)) => Unread::Malformed(fault).answer(Route::settle),
+            Err(trouble) => {
+                tracing::warn!(%trouble, "a payment could not be taken on");
+                let reason = Reason::UnexpectedSettle;
+                let body = answers::failed_body(&request, &Refused::from(reason));
+                (reason.text(), later(answers::with(StatusCode::SERVICE_UNAVAILABLE, body)))
+            }
+        },
+    };
+    api.metrics.answered(Route::settle, result, api.clock.mono_ms().saturating_sub(begun));
+    answer
+}
+
+/// Why a body is no request.
+enum Unread {
+    Json(json::JsonError),
+    Malformed(X402Error),
+    Version,
+}
+
+impl Unread {
+    /// A version that nobody knows is a verdict; all else is no request.
+    fn answer(self, route: Route) -> (&'static str, Response) {
+        let why = match self {
+            Self::Version => {
+                let refused = Refused::from(Reason::Version);
+                let body = match route {
+                    Route::verify => answers::bad_body(&refused),
+                    Route::settle => answers::failed_body_of(None, &refused),
+                };
+                return (Reason::Version.text(), answers::with(StatusCode::OK, body));
+            }
+            Self::Json(fault) => format!("The body is not the JSON of a request: {fault}."),
+            Self::Malformed(fault) => format!("The body is no request: {}.", answers::said(&fault)),
+        };
+        ("malformed", answers::malformed(route, &why))
+    }
+}
+
+fn read(body: &[u8]) -> Result<SettlementRequest, Unread> {
+    let body = json::parse_few(body, DEPTH_MAX, VALUES_MAX).map_err(Unread::Json)?;
+    SettlementRequest::parse(&body).map_err(|fault| match fault {
+        SettlementFault::Malformed(fault) => Unread::Malformed(fault),
+        SettlementFault::Version => Unread::Version,
+    })
+}
+
+#[derive(Debug, Deserialize)]
+struct View {
+    view: Option<String>,
+}
+
+async fn supported(State(api): State<Arc<Api>>, Query(query): Query<View>) -> Response {
+    let body = match query.view.as_deref() {
+        None => api.catalogue.supported(),
+        Some("summary") => api.catalogue.summary(),
+        Some(_other) => {
+            let text = "There is one other view: /supported?view=summary.";
+            return answers::error(StatusCode::BAD_REQUEST, text);
+        }
+    };
+    answers::with(StatusCode::OK, body)
+}
+
+async fn health(State(api): State<Arc<Api>>) -> Response {
+    answers::with(StatusCode::OK, api.catalogue.health())
+}
+
+async fn contracts(State(api): State<Arc<Api>>) -> Response {
+    answers::with(StatusCode::OK, api.catalogue.contracts())
+}
+
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], include_str!("../openapi.json")).into_response()
+}
+
+/// Try again soon.
+fn later(mut response: Response) -> Response {
+    const RETRY_AFTER: HeaderName = header::RETRY_AFTER;
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("2"));
+    response
+}
+
+/// JSON that is ready to be sent.
+type Body = Value;

@@ -1,0 +1,120 @@
+//! What is answered, as clients of x402 read it.
+
+use alloy_primitives::Address;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bursar_x402::error::X402Error;
+use bursar_x402::settlement::SettlementRequest;
+use serde_json::{Map, Value, json};
+
+use super::Body;
+use crate::metrics::Route;
+use crate::reason::{Reason, Refused};
+use crate::settle::door::End;
+
+/// A body that is no request, by the word of the official libraries.
+const MALFORMED: &str = "invalid_payload";
+
+pub(super) fn with(status: StatusCode, body: Body) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+pub(super) fn error(status: StatusCode, text: &str) -> Response {
+    with(status, json!({ "error": text }))
+}
+
+/// A payment is good.
+pub(super) fn good(payer: Address) -> Response {
+    with(StatusCode::OK, json!({ "isValid": true, "payer": payer }))
+}
+
+/// A payment is not good.
+pub(super) fn bad(refused: &Refused) -> Response {
+    with(StatusCode::OK, bad_body(refused))
+}
+
+pub(super) fn bad_body(refused: &Refused) -> Body {
+    let mut body = Map::new();
+    body.insert("isValid".to_owned(), json!(false));
+    body.insert("invalidReason".to_owned(), json!(refused.reason.text()));
+    body.insert("invalidMessage".to_owned(), json!(refused.message));
+    if let Some(payer) = refused.payer {
+        body.insert("payer".to_owned(), json!(payer));
+    }
+    Value::Object(body)
+}
+
+/// How a settlement ended.
+pub(super) fn end(request: &SettlementRequest, end: &End) -> (&'static str, Response) {
+    match end {
+        End::Settled { hash, payer } => {
+            let body = json!({
+                "success": true, "transaction": hash, "network": request.asked.network,
+                "payer": payer,
+            });
+            ("good", with(StatusCode::OK, body))
+        }
+        End::Pending { hash, payer } => {
+            let refused = Refused::from(Reason::Pending).of(*payer);
+            let mut body = failed_body(request, &refused);
+            if let Some(hash) = hash {
+                body["transaction"] = json!(hash);
+            }
+            (Reason::Pending.text(), failure(request, body))
+        }
+        End::Refused(refused) => {
+            (refused.reason.text(), failure(request, failed_body(request, refused)))
+        }
+    }
+}
+
+/// Older clients, which send short requests, judge by the status alone and would deliver unpaid.
+fn failure(request: &SettlementRequest, mut body: Body) -> Response {
+    if !request.short {
+        return with(StatusCode::OK, body);
+    }
+    let text = body["errorMessage"].clone();
+    body["error"] = text;
+    with(StatusCode::PAYMENT_REQUIRED, body)
+}
+
+pub(super) fn failed_body(request: &SettlementRequest, refused: &Refused) -> Body {
+    failed_body_of(Some(&request.asked.network), refused)
+}
+
+pub(super) fn failed_body_of(network: Option<&str>, refused: &Refused) -> Body {
+    let mut body = Map::new();
+    body.insert("success".to_owned(), json!(false));
+    body.insert("transaction".to_owned(), json!(""));
+    body.insert("network".to_owned(), json!(network.unwrap_or_default()));
+    body.insert("errorReason".to_owned(), json!(refused.reason.text()));
+    body.insert("errorMessage".to_owned(), json!(refused.message));
+    if let Some(payer) = refused.payer {
+        body.insert("payer".to_owned(), json!(payer));
+    }
+    Value::Object(body)
+}
+
+/// Official clients read reasons from answers of any status, if they have the form of a verdict.
+pub(super) fn malformed(route: Route, why: &str) -> Response {
+    let body = match route {
+        Route::verify => json!({
+            "error": why, "isValid": false, "invalidReason": MALFORMED, "invalidMessage": why,
+        }),
+        Route::settle => json!({
+            "error": why, "success": false, "transaction": "", "network": "",
+            "errorReason": MALFORMED, "errorMessage": why,
+        }),
+    };
+    with(StatusCode::BAD_REQUEST, body)
+}
+
+/// The reason alone: that it is about a challenge is not true here.
+pub(super) fn said(fault: &X402Error) -> String {
+    match fault {
+        X402Error::InvalidHeader(why)
+        | X402Error::InvalidFormat(why)
+        | X402Error::InvalidPayment(why) => why.to_string(),
+        X402Error::NoOffer => fault.to_string(),
+    }
+}

@@ -1,0 +1,101 @@
+//! What this facilitator says about itself. Made once: it does not change while it runs.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::Address;
+use bursar_core::networks::{ChainId, MULTICALL3};
+use serde_json::{Map, Value, json};
+
+use super::Body;
+use crate::config::Config;
+use crate::exact::{METHODS, SCHEME};
+
+/// The answers of `/supported`, `/health` and `/contracts`.
+#[derive(Debug)]
+pub struct Catalogue {
+    supported: Body,
+    summary: Body,
+    health: Body,
+    contracts: Body,
+}
+
+impl Catalogue {
+    /// Of what is configured, and who signs there.
+    pub fn of(config: &Config, signers: &BTreeMap<ChainId, Vec<Address>>) -> Self {
+        let served: Vec<_> = config
+            .networks
+            .values()
+            .filter(|network| signers.contains_key(&network.chain()))
+            .collect();
+        let kinds = |version: u64, network: String| json!({ "x402Version": version, "scheme": SCHEME, "network": network });
+        let mut all = Vec::new();
+        for network in &served {
+            all.push(kinds(2, network.network.caip2()));
+            let first = network.network.v1_names.first();
+            all.extend(first.map(|name| kinds(1, (*name).to_owned())));
+        }
+        let by_chain: Map<String, Value> =
+            signers.iter().map(|(chain, who)| (format!("eip155:{chain}"), json!(who))).collect();
+        let mut everybody: Vec<&Address> = signers.values().flatten().collect();
+        everybody.sort();
+        everybody.dedup();
+        let mut signers_of = by_chain.clone();
+        signers_of.insert("eip155:*".to_owned(), json!(everybody));
+        let methods: Map<String, Value> =
+            METHODS.iter().map(|method| (method.id().text().to_owned(), json!(true))).collect();
+        let mut capabilities = methods.clone();
+        capabilities.insert("smartWallet".to_owned(), json!(true));
+        let health: Map<String, Value> = config
+            .networks
+            .values()
+            .map(|network| {
+                let configured = signers.contains_key(&network.chain());
+                (network.network.caip2(), json!({ "configured": configured }))
+            })
+            .collect();
+        let mut contracts = Map::new();
+        for network in &served {
+            let told = json!({
+                "prism": network.prism, "permit2": network.permit2,
+                "exactPermit2Proxy": network.exact_permit2_proxy, "multicall3": MULTICALL3,
+            });
+            // Older clients look by either name.
+            contracts.insert(network.network.caip2(), told.clone());
+            if let Some(name) = network.network.v1_names.first() {
+                contracts.insert((*name).to_owned(), told);
+            }
+        }
+        Self {
+            supported: json!({
+                "kinds": all, "extensions": [], "signers": signers_of,
+                "x402Version": 2, "schemes": [SCHEME], "capabilities": capabilities,
+            }),
+            // The specification's table, literally.
+            summary: json!({
+                "x402Version": 2, "kinds": [SCHEME],
+                "extensions": { "eip3009": true, "permit2": true, "smartWallet": true },
+                "signers": by_chain,
+            }),
+            health: json!({
+                "status": "healthy", "version": env!("CARGO_PKG_VERSION"), "networks": health,
+            }),
+            contracts: Value::Object(contracts),
+        }
+    }
+
+    pub(super) fn supported(&self) -> Body {
+        self.supported.clone()
+    }
+
+    pub(super) fn summary(&self) -> Body {
+        self.summary.clone()
+    }
+
+    pub(super) fn health(&self) -> Body {
+        self.health.clone()
+    }
+
+    pub(super) fn contracts(&self) -> Body {
+        self.contracts.clone()
+    }
+}

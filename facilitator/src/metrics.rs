@@ -1,0 +1,132 @@
+//! What an operator watches, as Prometheus reads it. Times are in seconds.
+
+use std::sync::atomic::{AtomicI64, AtomicU64};
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Which of the two questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[expect(non_camel_case_types, reason = "label values as they are written")]
+pub enum Route {
+    verify,
+    settle,
+}
+
+/// A question and its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Answered {
+    pub route: Route,
+    /// `good`, or the reason.
+    pub result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Asked {
+    route: Route,
+}
+
+/// A signer of a network.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OfSigner {
+    /// CAIP-2.
+    pub network: String,
+    pub signer: String,
+}
+
+/// A network.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OfNetwork {
+    /// CAIP-2.
+    pub network: String,
+}
+
+/// All metrics. Cheap to count; what is only looked at now and then is set when it is read.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    answers: Family<Answered, Counter>,
+    seconds: Family<Asked, Histogram>,
+    /// Payments that have not ended.
+    pub open: Gauge<i64, AtomicI64>,
+    /// How long the oldest payment waits for a transaction.
+    pub oldest_queued: Gauge<f64, AtomicU64>,
+    /// The coin of each signer, in whole coins; rounded, for looking only.
+    pub balance: Family<OfSigner, Gauge<f64, AtomicU64>>,
+    /// 1 where a signer has less than it should.
+    pub balance_low: Family<OfSigner, Gauge<i64, AtomicI64>>,
+    /// How long the oldest transaction of a signer waits for a block.
+    pub oldest_unmined: Family<OfSigner, Gauge<f64, AtomicU64>>,
+    /// 1 where nodes of a network answered when they were last looked at.
+    pub node_up: Family<OfNetwork, Gauge<i64, AtomicI64>>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("facilitator");
+        let answers = Family::<Answered, Counter>::default();
+        registry.register("answers", "Answers by route and result", answers.clone());
+        let buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+        let seconds =
+            Family::<Asked, Histogram>::new_with_constructor(move || Histogram::new(buckets));
+        registry.register("answer_seconds", "How long answers took", seconds.clone());
+        let open = Gauge::default();
+        registry.register("open_payments", "Payments that have not ended", open.clone());
+        let oldest_queued = Gauge::default();
+        registry.register(
+            "oldest_queued_seconds",
+            "How long the oldest payment waits for a transaction",
+            oldest_queued.clone(),
+        );
+        let balance = Family::default();
+        registry.register("signer_balance", "Coin of a signer, in whole coins", balance.clone());
+        let balance_low = Family::default();
+        registry.register(
+            "signer_balance_low",
+            "1 where a signer has less than min_signer_balance",
+            balance_low.clone(),
+        );
+        let oldest_unmined = Family::default();
+        registry.register(
+            "oldest_unmined_seconds",
+            "How long the oldest transaction of a signer waits for a block",
+            oldest_unmined.clone(),
+        );
+        let node_up = Family::default();
+        registry.register("node_up", "1 where nodes of a network answer", node_up.clone());
+        Self {
+            registry,
+            answers,
+            seconds,
+            open,
+            oldest_queued,
+            balance,
+            balance_low,
+            oldest_unmined,
+            node_up,
+        }
+    }
+}
+
+impl Metrics {
+    /// Counts an answer.
+    #[expect(clippy::float_arithmetic, reason = "seconds for looking at, no money")]
+    pub fn answered(&self, route: Route, result: &'static str, took_ms: u64) {
+        self.answers.get_or_create(&Answered { route, result }).inc();
+        let seconds = u32::try_from(took_ms).map_or(f64::MAX, f64::from) / 1_000.0;
+        self.seconds.get_or_create(&Asked { route }).observe(seconds);
+    }
+
+    /// The text that Prometheus reads.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _written = encode(&mut text, &self.registry);
+        text
+    }
+}

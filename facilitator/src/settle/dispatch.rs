@@ -1,0 +1,248 @@
+//! Gives what waits on one network to its signers, each with a desk of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use alloy_primitives::{Address, U256};
+use alloy_sol_types::{SolCall, sol};
+use bursar_chain::ports::{BlockTag, ChainFault};
+use bursar_core::networks::FeeModel;
+use bursar_desks::service::ServiceDesk;
+use bursar_desks::store::StoreFault;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::book::ledger::Ledger;
+use crate::book::redb_store::fresh_id;
+use crate::book::{Batch, Record};
+use crate::network::Served;
+use crate::settle::queue::{Limits, Queue};
+use crate::settle::{transaction, watch};
+
+sol! {
+    #[derive(Debug)]
+    interface INodeInterface {
+        function gasEstimateL1Component(address to, bool contractCreation, bytes data)
+            external view returns (uint64 gasEstimateForL1, uint256 baseFee, uint256 l1BaseFeeEstimate);
+    }
+}
+
+/// One signer of a network.
+#[derive(Debug)]
+pub struct Teller {
+    pub desk: Arc<ServiceDesk>,
+    /// Whether it has coin enough to be given more.
+    pub funded: AtomicBool,
+}
+
+/// Everything that settling on one network takes.
+#[derive(Debug)]
+pub struct Settler {
+    pub served: Arc<Served>,
+    pub ledger: Ledger,
+    pub tellers: BTreeMap<Address, Teller>,
+    pub limits: Limits,
+    pub tasks: TaskTracker,
+    pub stopping: CancellationToken,
+    queue: mpsc::UnboundedSender<News>,
+}
+
+/// What the dispatcher is told.
+#[derive(Debug)]
+pub(super) enum News {
+    Waits(Arc<Record>),
+    /// A transaction of this signer is mined, or will not be.
+    Free(Address),
+}
+
+impl Settler {
+    /// Begins to settle what is open and whatever comes.
+    pub fn start(
+        served: Arc<Served>,
+        ledger: Ledger,
+        tellers: BTreeMap<Address, Teller>,
+        limits: Limits,
+        stopping: CancellationToken,
+        open: (Vec<Record>, Vec<Batch>),
+    ) -> Arc<Self> {
+        let (queue, news) = mpsc::unbounded_channel();
+        let tasks = TaskTracker::new();
+        let settler = Arc::new(Self { served, ledger, tellers, limits, tasks, stopping, queue });
+        let (records, batches) = open;
+        let mut unmined = BTreeMap::new();
+        for batch in batches {
+            let count: &mut usize = unmined.entry(batch.signer).or_default();
+            *count = count.saturating_add(1);
+            settler.tasks.spawn(watch::see_through(Arc::clone(&settler), batch));
+        }
+        for record in records {
+            if record.state == crate::book::State::Queued {
+                settler.enqueue(Arc::new(record));
+            }
+        }
+        settler.tasks.spawn(dispatch(Arc::clone(&settler), news, unmined));
+        settler
+    }
+
+    /// Has a payment wait for its transaction.
+    pub fn enqueue(&self, record: Arc<Record>) {
+        // Nobody listens only when everything ends; it is kept, and the next start goes on.
+        let _stopped = self.queue.send(News::Waits(record));
+    }
+
+    pub(super) fn freed(&self, signer: Address) {
+        let _stopped = self.queue.send(News::Free(signer));
+    }
+
+    /// Puts a transaction together and keeps it; the desk hears of it from its watch.
+    async fn open_batch(
+        &self,
+        signer: Address,
+        records: &[Arc<Record>],
+    ) -> Result<Batch, Unopened> {
+        let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
+        let cap = self.served.config.gas_cap_contract;
+        let gas = transaction::gas(&payments, cap).ok_or(Unopened::Gas)?;
+        let call = transaction::call(&self.served.place, &payments, gas);
+        let data_gas = self.data_gas(&call).await?;
+        let head = self.served.chain.block_number().await?;
+        let batch = Batch {
+            id: fresh_id()?,
+            chain: self.served.place.chain,
+            signer,
+            payments: payments.iter().map(|payment| payment.key()).collect(),
+            gas_limit: gas.saturating_add(data_gas),
+            since_block: head,
+        };
+        self.ledger.batched(batch.clone()).await?;
+        Ok(batch)
+    }
+
+    /// Where the cost of the data is part of the gas, only the network knows it (Arbitrum Nitro).
+    async fn data_gas(&self, call: &bursar_submit::Call) -> Result<u64, ChainFault> {
+        if self.served.row().gas.model != FeeModel::Arbitrum {
+            return Ok(0);
+        }
+        let ask = INodeInterface::gasEstimateL1ComponentCall {
+            to: call.to,
+            contractCreation: false,
+            data: call.data.clone(),
+        };
+        let node_interface = Address::with_last_byte(0xc8);
+        let answer =
+            self.served.chain.call(node_interface, ask.abi_encode().into(), BlockTag::Latest);
+        match answer.await {
+            // Only the nodes of such networks answer; a local chain does not.
+            Ok(bytes) => {
+                let told =
+                    INodeInterface::gasEstimateL1ComponentCall::abi_decode_returns_validate(&bytes);
+                // The price of data moves: half as much again.
+                Ok(told.map_or(0, |told| {
+                    let gas = told.gasEstimateForL1;
+                    gas.saturating_add(gas / 2)
+                }))
+            }
+            Err(ChainFault::Reverted { .. } | ChainFault::Rejected { .. }) => Ok(0),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// The signer that is given the next transaction.
+    fn least_busy(&self, unmined: &BTreeMap<Address, usize>) -> Option<Address> {
+        let busy = |signer: &Address| unmined.get(signer).copied().unwrap_or(0);
+        let free =
+            self.tellers.iter().filter(|(signer, _teller)| busy(signer) < self.limits.in_flight);
+        // One that is short of coin only when there is no other.
+        let rank = |(signer, teller): &(&Address, &Teller)| {
+            (!teller.funded.load(Ordering::Relaxed), busy(signer))
+        };
+        free.min_by_key(rank).map(|(signer, _teller)| *signer)
+    }
+
+    /// What a signer has, in wei; remembers whether it is enough.
+    ///
+    /// # Errors
+    /// Nobody answers.
+    pub async fn look_at_balance(&self, signer: Address) -> Result<U256, ChainFault> {
+        let balance = self.served.chain.balance(signer, BlockTag::Latest).await?;
+        if let Some(teller) = self.tellers.get(&signer) {
+            let enough = balance >= self.served.config.min_signer_balance;
+            teller.funded.store(enough, Ordering::Relaxed);
+        }
+        Ok(balance)
+    }
+}
+
+/// Why a transaction was not put together. Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+enum Unopened {
+    #[error("the payments need more gas than there is")]
+    Gas,
+    #[error(transparent)]
+    Chain(#[from] ChainFault),
+    #[error(transparent)]
+    Store(#[from] StoreFault),
+}
+
+/// How long is waited before something is tried again that did not work.
+const PAUSE_MS: u64 = 500;
+
+async fn dispatch(
+    settler: Arc<Settler>,
+    mut news: mpsc::UnboundedReceiver<News>,
+    mut unmined: BTreeMap<Address, usize>,
+) {
+    let clock = Arc::clone(&settler.served.clock);
+    let mut queue = Queue::default();
+    loop {
+        while let Ok(told) = news.try_recv() {
+            hear(&mut queue, &mut unmined, told, clock.mono_ms());
+        }
+        while let Some(signer) = settler.least_busy(&unmined) {
+            let idle = unmined.values().all(|count| *count == 0);
+            let Some(records) = queue.next(&settler.limits, idle, clock.mono_ms()) else { break };
+            let count = unmined.entry(signer).or_default();
+            *count = count.saturating_add(1);
+            settler.tasks.spawn(begin(Arc::clone(&settler), signer, records));
+        }
+        let wake = queue.due_ms(&settler.limits).unwrap_or(u64::MAX);
+        let may_send = settler.least_busy(&unmined).is_some();
+        // cancel-safe: news stays in its channel, the rest only waits.
+        tokio::select! {
+            () = settler.stopping.cancelled() => return,
+            told = news.recv() => match told {
+                Some(told) => hear(&mut queue, &mut unmined, told, clock.mono_ms()),
+                None => return,
+            },
+            () = clock.sleep_until(wake), if may_send && wake != u64::MAX => {}
+        }
+    }
+}
+
+fn hear(queue: &mut Queue, unmined: &mut BTreeMap<Address, usize>, told: News, now_ms: u64) {
+    match told {
+        News::Waits(record) => queue.push(record, now_ms),
+        News::Free(signer) => {
+            let count = unmined.entry(signer).or_default();
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+/// Puts a transaction together and sees it through.
+async fn begin(settler: Arc<Settler>, signer: Address, records: Vec<Arc<Record>>) {
+    match settler.open_batch(signer, &records).await {
+        Ok(batch) => watch::see_through(settler, batch).await,
+        Err(fault) => {
+            tracing::warn!(chain = %settler.served.place.chain, %fault, "no transaction was made");
+            let clock = &settler.served.clock;
+            clock.sleep_until(clock.mono_ms().saturating_add(PAUSE_MS)).await;
+            settler.freed(signer);
+            for record in records {
+                settler.enqueue(record);
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The transaction that carries payments out: what it calls, and with how much gas. Follows from the payments
+//! alone, so that it is the same after a restart.
+
+use alloy_primitives::{Bytes, U256};
+use alloy_sol_types::SolCall;
+use bursar_chain::abi::multicall3::IMulticall3;
+use bursar_submit::Call;
+use bursar_submit::fees::batch_gas;
+
+use crate::exact::{self, ContractCall, Place};
+use crate::payment::Payment;
+
+/// What a transaction takes before its call begins, its data included, with room.
+const BASE_GAS: u64 = 60_000;
+/// Gas for a factory to deploy a wallet: the largest that are known take half of it.
+const DEPLOYMENT_GAS: u64 = 800_000;
+
+/// Whether a payment can share a transaction: one that fails, or wastes gas, must not spoil the others.
+pub fn can_share(payment: &Payment) -> bool {
+    exact::method(payment.method).takes_any_caller()
+        && !payment.contract_payer
+        && payment.deployment.is_none()
+}
+
+/// Whether two payments that can share a transaction may share the same one: its events must tell them apart.
+pub fn tells_apart(one: &Payment, other: &Payment) -> bool {
+    let apart = |method, one: &Payment, other: &Payment| {
+        exact::method(method).tells_apart(&one.terms, &other.terms)
+    };
+    apart(one.method, one, other) && apart(other.method, one, other)
+}
+
+/// Gas for what these payments do. Never by `eth_estimateGas`, which is satisfied when the outer call
+/// succeeds. `None` on overflow.
+pub fn gas(payments: &[&Payment], cap_contract: u64) -> Option<u64> {
+    match payments {
+        [only] if only.deployment.is_some() => {
+            BASE_GAS.checked_add(DEPLOYMENT_GAS)?.checked_add(cap_contract)
+        }
+        [only] if only.contract_payer => BASE_GAS.checked_add(cap_contract),
+        [only] => BASE_GAS.checked_add(exact::method(only.method).gas()),
+        several => {
+            // Half is added to each again.
+            let used = |payment: &&Payment| {
+                exact::method(payment.method).gas().saturating_sub(payment_third(payment))
+            };
+            batch_gas(&several.iter().map(used).collect::<Vec<_>>())
+        }
+    }
+}
+
+fn payment_third(payment: &Payment) -> u64 {
+    exact::method(payment.method).gas() / 3
+}
+
+/// What the transaction calls: the one contract for one payment, Multicall3 for several, and for a wallet
+/// that is deployed first, for nobody's own account may call what a payer names.
+pub fn call(place: &Place, payments: &[&Payment], gas_limit: u64) -> Call {
+    let transfer = |payment: &Payment| exact::method(payment.method).transfer(place, payment);
+    let ContractCall { to, data } = match payments {
+        [only] => match &only.deployment {
+            None => transfer(only),
+            Some(deployment) => {
+                let deploys =
+                    ContractCall { to: deployment.factory, data: deployment.data.clone() };
+                // It may be there already; the transfer decides.
+                together(place, [(deploys, true), (transfer(only), false)])
+            }
+        },
+        several => together(place, several.iter().map(|payment| (transfer(payment), true))),
+    };
+    Call { to, value: U256::ZERO, data, gas_limit }
+}
+
+fn together(place: &Place, calls: impl IntoIterator<Item = (ContractCall, bool)>) -> ContractCall {
+    let each = calls.into_iter().map(|(call, may_fail)| IMulticall3::Call3 {
+        target: call.to,
+        allowFailure: may_fail,
+        callData: call.data,
+    });
+    let data = IMulticall3::aggregate3Call { calls: each.collect() }.abi_encode();
+    ContractCall { to: place.multicall3, data: Bytes::from(data) }
+}

@@ -1,0 +1,304 @@
+//! Sees one transaction through: has its desk send it, reads from what was mined which payments moved money,
+//! and gives what did not back to the queue, or up.
+
+use std::sync::Arc;
+
+use alloy_primitives::B256;
+use bursar_chain::ports::ChainFault;
+use bursar_desks::service::{ServiceDesk, SubmitFault};
+use bursar_desks::store::StoreFault;
+use bursar_submit::{Desk, Outcome, Place, Refusal, Trouble};
+
+use crate::book::{Batch, Record, State};
+use crate::exact;
+use crate::payment::PaymentKey;
+use crate::reason::Reason;
+use crate::settle::dispatch::Settler;
+use crate::settle::{trace, transaction};
+use crate::verify;
+
+/// How long is waited before a node or the disk is asked again.
+const PAUSE_MS: u64 = 1_000;
+
+/// How often a payment that was found good each time is sent.
+const ATTEMPTS_MAX: u8 = 3;
+
+/// Sees a transaction through to its end, also one of the process before this.
+pub(super) async fn see_through(settler: Arc<Settler>, batch: Batch) {
+    let stopping = settler.stopping.clone();
+    let mut slot = Slot { settler: Arc::clone(&settler), batch: &batch, held: true };
+    // cancel-safe: all that counts is on disk, and the next start goes on.
+    tokio::select! {
+        () = stopping.cancelled() => {}
+        () = watch(&settler, &batch, &mut slot) => {}
+    }
+}
+
+/// One of the transactions that a signer has unmined.
+struct Slot<'a> {
+    settler: Arc<Settler>,
+    batch: &'a Batch,
+    held: bool,
+}
+
+impl Slot<'_> {
+    fn free(&mut self) {
+        if std::mem::take(&mut self.held) {
+            self.settler.freed(self.batch.signer);
+        }
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.free();
+    }
+}
+
+async fn watch(settler: &Settler, batch: &Batch, slot: &mut Slot<'_>) {
+    let Some(teller) = settler.tellers.get(&batch.signer) else {
+        // The signer was taken out of the settings while it had something under way: it comes back, or an
+        // operator looks. Nobody else can know how it ends.
+        tracing::error!(signer = %batch.signer, "a transaction of a signer that is not set waits");
+        return;
+    };
+    let desk = &teller.desk;
+    let mut records = persist(settler, || settler.ledger.of_batch(batch)).await;
+    let outcome = match submit(settler, batch, desk, &records).await {
+        Some(outcome) => Some(outcome),
+        None => follow(settler, batch, desk, &mut records, slot).await,
+    };
+    slot.free();
+    finish(settler, batch, &mut records, outcome).await;
+    persist(settler, || settler.ledger.closed(batch)).await;
+}
+
+/// Hands the transaction to its desk; how it ended, if it has already.
+async fn submit(
+    settler: &Settler,
+    batch: &Batch,
+    desk: &Arc<ServiceDesk>,
+    records: &[Record],
+) -> Option<Outcome> {
+    let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
+    let call = transaction::call(&settler.served.place, &payments, batch.gas_limit);
+    loop {
+        match desk.submit(batch.id, call.clone(), settler.served.config.max_gas_price).await {
+            Ok(()) => return None,
+            Err(SubmitFault::Store(StoreFault::Over(outcome))) => return Some(outcome),
+            Err(SubmitFault::Refused(Refusal::OtherCall)) => {
+                // It was opened by a version that makes other bytes of the same payments: it goes on as it
+                // is, for what it does is on its desk.
+                return None;
+            }
+            Err(fault) => {
+                tracing::warn!(%fault, "a transaction waits for its desk");
+                pause(settler).await;
+            }
+        }
+    }
+}
+
+/// Watches the desk until the transaction is over.
+async fn follow(
+    settler: &Settler,
+    batch: &Batch,
+    desk: &Arc<ServiceDesk>,
+    records: &mut Vec<Record>,
+    slot: &mut Slot<'_>,
+) -> Option<Outcome> {
+    let mut told: Option<B256> = None;
+    let mut judged: Option<B256> = None;
+    loop {
+        let now = desk.desk();
+        let Some(one) = now.open.get(&batch.id) else {
+            return persist(settler, || desk.outcome(batch.id)).await;
+        };
+        if let Some((_at, _tried, raw)) = one.newest()
+            && told != Some(raw.hash)
+        {
+            told = Some(raw.hash);
+            settler.ledger.sent(&batch.payments, raw.hash);
+        }
+        if one.nonce.is_none() && one.trouble == Some(Trouble::TooExpensive) && !one.cancel {
+            // Nothing was signed: it does not happen, and those who wait are told why.
+            let _late_or_over = desk.cancel(batch.id).await;
+        }
+        if let Some(hash) = included(&now, batch)
+            && judged != Some(hash)
+        {
+            slot.free();
+            match judge(settler, records, hash).await {
+                Ok(()) => judged = Some(hash),
+                Err(fault) => {
+                    tracing::debug!(%fault, "a receipt could not be read");
+                    pause(settler).await;
+                    continue;
+                }
+            }
+        }
+        desk.another(&now).await;
+    }
+}
+
+/// The hash by which a batch is in a block now.
+fn included(desk: &Desk, batch: &Batch) -> Option<B256> {
+    let one = desk.open.get(&batch.id)?;
+    let Place::Included(included) = &one.place else { return None };
+    let tried = one.attempts.get(included.attempt)?;
+    included.ok.then_some(tried.raw.as_ref()?.hash)
+}
+
+/// Reads from a mined transaction whose money moved, and keeps that. What did not move says nothing yet: the
+/// block is not final.
+async fn judge(settler: &Settler, records: &mut [Record], hash: B256) -> Result<(), ChainFault> {
+    let receipt = settler.served.chain.receipt(hash).await?;
+    let Some(receipt) = receipt else {
+        // The node that was asked now does not know the block yet.
+        return Err(ChainFault::Unavailable { tried: Vec::new() });
+    };
+    let at = settler.served.clock.now().utc;
+    let mut judged: Vec<(PaymentKey, State, u8)> = Vec::new();
+    for record in records.iter_mut() {
+        let method = exact::method(record.payment.method);
+        if !method.is_proven(&settler.served.place, &record.payment.terms, &receipt.logs) {
+            continue;
+        }
+        let settled = State::Settled { hash, block: receipt.block_number, at };
+        if !same_settlement(&record.state, &settled) {
+            record.state = settled.clone();
+            judged.push((record.payment.key(), settled, record.attempts));
+        }
+    }
+    if !judged.is_empty() {
+        persist(settler, || settler.ledger.judged(judged.clone())).await;
+    }
+    Ok(())
+}
+
+fn same_settlement(one: &State, other: &State) -> bool {
+    match (one, other) {
+        (
+            State::Settled { hash, block, .. },
+            State::Settled { hash: other, block: in_block, .. },
+        ) => hash == other && block == in_block,
+        _others => false,
+    }
+}
+
+/// Ends what the transaction's end decides, and gives the rest back to the queue.
+async fn finish(
+    settler: &Settler,
+    batch: &Batch,
+    records: &mut Vec<Record>,
+    outcome: Option<Outcome>,
+) {
+    let mined = match outcome {
+        Some(Outcome::Succeeded { hash, .. } | Outcome::Reverted { hash, .. }) => Some(hash),
+        _nothing_of_ours => None,
+    };
+    if let Some(hash) = mined {
+        while let Err(fault) = judge(settler, records, hash).await {
+            tracing::debug!(%fault, "a receipt could not be read");
+            pause(settler).await;
+        }
+    }
+    let too_expensive = outcome == Some(Outcome::Dropped);
+    for record in records.iter() {
+        let stands = match &record.state {
+            // By this transaction, or by another's that was found before.
+            State::Settled { hash, .. } => mined == Some(*hash),
+            State::Failed { .. } => true,
+            State::Queued => true,
+            State::Sent { batch: other } => *other != batch.id,
+        };
+        if !stands {
+            rejudge(settler, batch, record, too_expensive).await;
+        }
+    }
+}
+
+/// What becomes of a payment that its transaction did not carry out.
+async fn rejudge(settler: &Settler, batch: &Batch, record: &Record, too_expensive: bool) {
+    loop {
+        match next_state(settler, batch, record, too_expensive).await {
+            Ok((state, attempts)) => {
+                keep(settler, record, state, attempts).await;
+                return;
+            }
+            Err(fault) => {
+                tracing::debug!(%fault, "what became of a payment is not known yet");
+                pause(settler).await;
+            }
+        }
+    }
+}
+
+async fn next_state(
+    settler: &Settler,
+    batch: &Batch,
+    record: &Record,
+    too_expensive: bool,
+) -> Result<(State, u8), ChainFault> {
+    let at = settler.served.clock.now().utc;
+    let payment = &record.payment;
+    if let Some((hash, block)) = trace::find(&settler.served, payment, batch.since_block).await? {
+        return Ok((State::Settled { hash, block, at }, record.attempts));
+    }
+    let failed = |reason: Reason, message: String| State::Failed { reason, message, at };
+    if too_expensive {
+        let reason = Reason::GasTooHigh;
+        return Ok((failed(reason, reason.sentence().to_owned()), record.attempts));
+    }
+    match verify::check_again(&settler.served, payment).await {
+        Ok(()) if record.attempts.saturating_add(1) < ATTEMPTS_MAX => {
+            Ok((State::Queued, record.attempts.saturating_add(1)))
+        }
+        Ok(()) => {
+            let reason = Reason::TransactionFailed;
+            Ok((failed(reason, reason.sentence().to_owned()), record.attempts))
+        }
+        Err(verify::Fault::Refused(refused)) => {
+            Ok((failed(refused.reason, refused.message), record.attempts))
+        }
+        Err(verify::Fault::Chain(fault)) => Err(fault),
+        // It was read once.
+        Err(verify::Fault::Malformed(fault)) => {
+            Ok((failed(Reason::TransactionFailed, fault.to_string()), record.attempts))
+        }
+    }
+}
+
+async fn keep(settler: &Settler, record: &Record, state: State, attempts: u8) {
+    let again = Record { state: state.clone(), attempts, ..record.clone() };
+    if state == State::Queued && !record.state.is_open() {
+        persist(settler, || settler.ledger.reopened(again.clone())).await;
+    } else {
+        let judged = (record.payment.key(), state.clone(), attempts);
+        persist(settler, || settler.ledger.judged(vec![judged.clone()])).await;
+    }
+    if state == State::Queued {
+        settler.enqueue(Arc::new(again));
+    }
+}
+
+/// Until the disk takes it. A disk that fails takes nothing more until the next start.
+async fn persist<T, F>(settler: &Settler, work: impl Fn() -> F) -> T
+where
+    F: Future<Output = Result<T, StoreFault>>,
+{
+    loop {
+        match work().await {
+            Ok(done) => return done,
+            Err(fault) => {
+                tracing::error!(%fault, "what became of payments could not be kept");
+                pause(settler).await;
+            }
+        }
+    }
+}
+
+async fn pause(settler: &Settler) {
+    let clock = &settler.served.clock;
+    clock.sleep_until(clock.mono_ms().saturating_add(PAUSE_MS)).await;
+}
