@@ -1,5 +1,5 @@
 //! Settings: built-in default < TOML file < environment. Every key stands in one table
-//! ([`table`]), from which the file, the environment and the manual are read and written.
+//! (`table`), from which the file, the environment and the manual are read and written.
 //!
 //! Files that hold secrets are named here and read by [`keys`](crate::keys); endpoints, whose URLs are
 //! secrets themselves, are [`Endpoint`]s. No error quotes what was given for a key that may be secret.

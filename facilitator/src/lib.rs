@@ -1,13 +1,19 @@
 //! The facilitator: verifies signed x402 payments and settles them on-chain, each once, paying gas.
 
+pub mod api;
 pub mod book;
+pub mod check;
 pub mod config;
 pub mod exact;
+pub mod keys;
 pub mod memory;
+pub mod metrics;
 pub mod network;
 pub mod node;
 pub mod payment;
 pub mod reason;
+pub mod service;
 pub mod settle;
 pub mod signature;
+mod upkeep;
 pub mod verify;

@@ -16,7 +16,7 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// No error repeats a digest: by mistake it may be the key itself.
+    /// No error repeats what was written: by mistake it may be the key itself, cut at a colon.
     fn new(name: &str, sha256: &str) -> Result<Self, String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if !(1..=64).contains(&name.len()) || !name.bytes().all(plain) {
@@ -26,10 +26,9 @@ impl ApiKey {
         let mut digest = [0; 32];
         // Without a prefix, as sha256sum writes it.
         if sha256.starts_with("0x") || hex::decode_to_slice(sha256, &mut digest).is_err() {
-            return Err(format!(
-                "the sha256 of {name} must be the 64 hex digits that `printf %s \"$KEY\" | sha256sum` \
-                 tells"
-            ));
+            let wanted = "the sha256 of a key is the 64 hex digits that `printf %s \"$KEY\" | sha256sum` \
+                          tells";
+            return Err(wanted.to_owned());
         }
         Ok(Self { name: name.to_owned(), sha256: digest })
     }

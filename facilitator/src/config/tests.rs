@@ -1,1 +1,155 @@
+mod layers;
+mod refusals;
+mod values;
 
+use std::path::PathBuf;
+
+use bursar_core::networks::Gas;
+use tempfile::TempDir;
+
+use super::*;
+
+const BASE: ChainId = ChainId(8453);
+
+/// A folder with a file of settings in it.
+struct Folder(TempDir);
+
+impl Folder {
+    fn with(text: &str) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        std::fs::write(folder.file(), text).unwrap();
+        folder
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("facilitator.toml")
+    }
+
+    fn load(&self, env: &[(&str, &str)]) -> Result<Config, ConfigFault> {
+        Config::load(Some(&self.file()), &reader(env))
+    }
+}
+
+fn reader(env: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+    |name| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+}
+
+fn load(text: &str, env: &[(&str, &str)]) -> Result<Config, ConfigFault> {
+    Folder::with(text).load(env)
+}
+
+fn from_env(env: &[(&str, &str)]) -> Result<Config, ConfigFault> {
+    Config::load(None, &reader(env))
+}
+
+/// The settings of Base, of a table's text.
+fn base(keys: &str) -> Result<NetworkConfig, ConfigFault> {
+    load(&format!("[networks.8453]\n{keys}"), &[])
+        .map(|mut config| config.networks.remove(&BASE).unwrap())
+}
+
+/// One digest in hex.
+fn digest(of: u8) -> String {
+    alloy_primitives::hex::encode([of; 32])
+}
+
+#[test]
+fn the_example_is_a_file_that_works_and_names_every_key() {
+    let text = include_str!("../../facilitator.example.toml");
+    let folder = Folder::with(text);
+    let config = folder.load(&[]).unwrap();
+    let network = &config.networks[&BASE];
+    assert!(network.is_configured());
+    assert_eq!(network.signers, [folder.0.path().join("signer.json")]);
+    assert_eq!(config.networks.values().filter(|network| network.is_configured()).count(), 1);
+
+    let names = table::SERVICE.iter().map(|key| key.name);
+    for name in names.chain(table::NETWORK.iter().map(|key| key.name)) {
+        let lines = |start: String| text.lines().filter(|line| line.starts_with(&start)).count();
+        assert_eq!(lines(format!("{name} = ")) + lines(format!("# {name} = ")), 1, "{name}");
+    }
+    for key in table::NETWORK {
+        assert!(text.contains(key.variable), "{}", key.variable);
+    }
+}
+
+#[test]
+fn what_the_example_shows_as_a_default_is_one() {
+    let text = include_str!("../../facilitator.example.toml");
+    // An example of what has no default, or no shown one.
+    let shown = ["api_keys", "api_keys_file", "trusted_proxies", "max_gas", "eip6492", "  {", "]"];
+    let setting = |line: &str| {
+        let key = line.split(" = ").next().unwrap_or_default();
+        line.contains(" = ") && key.bytes().all(|b| b.is_ascii_lowercase() || b"_0246".contains(&b))
+    };
+    let uncommented = |all: bool| {
+        let line = |line: &'static str| match line.strip_prefix("# ") {
+            Some(rest) if shown.iter().any(|start| rest.starts_with(start)) => {
+                if all {
+                    rest
+                } else {
+                    line
+                }
+            }
+            Some(rest) if setting(rest) => rest,
+            _other => line,
+        };
+        text.lines().map(line).collect::<Vec<_>>().join("\n")
+    };
+    let folder = Folder::with(text);
+    let plain = folder.load(&[]).unwrap();
+    std::fs::write(folder.file(), uncommented(false)).unwrap();
+    assert_ne!(uncommented(false), text);
+    assert_eq!(folder.load(&[]).unwrap(), plain);
+
+    std::fs::write(folder.0.path().join("api-keys"), format!("till:{}", digest(7))).unwrap();
+    std::fs::write(folder.file(), uncommented(true)).unwrap();
+    let full = folder.load(&[]).unwrap();
+    let names: Vec<_> = full.api_keys.iter().map(|key| key.name.as_str()).collect();
+    assert_eq!(names, ["shop", "till"]);
+    assert_eq!(full.networks[&BASE].max_gas_price, 500_000_000);
+}
+
+#[test]
+fn the_table_tells_the_real_defaults() {
+    // Told in words, because they are another for each network or too long, or a path of that name.
+    let words = ["max_gas_price_gwei", "confirmations", "eip6492_factories"];
+    let no_list = ["api_keys_file", "password_file"];
+    let skipped = |name| words.contains(&name) || no_list.contains(&name);
+    let mut config = Config::default();
+    for key in table::SERVICE.iter().filter(|key| !skipped(key.name)) {
+        (key.set)(&mut config, Given::Text(key.default)).unwrap();
+        assert_eq!(config, Config::default(), "{}", key.name);
+    }
+    let mut network = Config::default().networks[&BASE].clone();
+    for key in table::NETWORK.iter().filter(|key| !skipped(key.name)) {
+        (key.set)(&mut network, Given::Text(key.default)).unwrap();
+        assert_eq!(network, Config::default().networks[&BASE], "{}", key.name);
+    }
+}
+
+#[test]
+fn the_manual_has_a_line_for_every_key() {
+    let page = reference();
+    assert_eq!(page.lines().count(), 2 + table::SERVICE.len() + table::NETWORK.len());
+    for line in
+        ["| `wait_ms` | `FACILITATOR_WAIT_MS` | 8000 |", "| `networks.<id>.rpc` | `RPC_URL_<id>` |"]
+    {
+        assert!(page.contains(line), "{page}");
+    }
+    // A pipe would begin a column.
+    assert!(page.lines().all(|line| line.matches('|').count() == 5), "{page}");
+}
+
+#[test]
+fn the_six_networks_are_there_before_anything_is_set() {
+    let config = Config::default();
+    assert_eq!(config.networks.len(), SERVED.len());
+    for (chain, network) in &config.networks {
+        assert_eq!(*chain, network.chain());
+        assert!(!network.is_configured());
+        assert_eq!(network.max_gas_price, network.network.gas.ceiling);
+        let gas = Gas { poll_ms: 200, ..network.network.gas };
+        assert_eq!(network.gas(), gas);
+    }
+}

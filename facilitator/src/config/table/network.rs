@@ -1,0 +1,152 @@
+//! The rows of a network, and what some of them take.
+
+use alloy_primitives::U256;
+use bursar_chain::rpc::ENDPOINTS_MAX;
+use bursar_core::networks::NATIVE_DECIMALS;
+
+use super::{Given, Key, NetworkConfig, put};
+use crate::config::Endpoint;
+
+/// Signers of a network: what they pay gas with is watched for each.
+const SIGNERS_MAX: usize = 16;
+
+/// Thousand times the dearest row of the table: beyond it, the number was meant in wei.
+const GAS_PRICE_MAX: u128 = 1_000_000 * GWEI;
+const GWEI: u128 = 1_000_000_000;
+const GWEI_DECIMALS: u8 = 9;
+
+/// Keys of a network.
+pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
+    Key {
+        name: "rpc",
+        variable: "RPC_URL",
+        default: "none",
+        meaning: "Its nodes, in the order in which they are tried. Only their hosts are ever shown: path \
+                  and query hold your API key.",
+        set: |network, given| put(&mut network.rpc, endpoints(given)),
+    },
+    Key {
+        name: "signers",
+        variable: "SIGNER_FILES",
+        default: "none",
+        meaning: "Key files of the accounts that pay gas: encrypted JSON keystores, or files of mode 0600 \
+                  with 64 hex digits. Without a node or a signer the network is not served.",
+        set: |network, given| {
+            let files: Vec<_> = given.list()?.into_iter().map(Into::into).collect();
+            if files.len() > SIGNERS_MAX {
+                return Err(format!("a network has at most {SIGNERS_MAX} signers"));
+            }
+            network.signers = files;
+            Ok(())
+        },
+    },
+    Key {
+        name: "password_file",
+        variable: "SIGNER_PASSWORD_FILE",
+        default: "none",
+        meaning: "A file of mode 0600 with the password of its keystores.",
+        set: |network, given| put(&mut network.password_file, given.path().map(Some)),
+    },
+    Key {
+        name: "max_gas_price_gwei",
+        variable: "MAX_GAS_PRICE_GWEI",
+        default: "the network's own ceiling",
+        meaning: "The most that is offered for a unit of gas, like `\"0.5\"`. Above it, a settle answers \
+                  `gas_too_high`.",
+        set: |network, given| put(&mut network.max_gas_price, gas_price(given)),
+    },
+    Key {
+        name: "min_signer_balance",
+        variable: "MIN_SIGNER_BALANCE",
+        default: "0.005",
+        meaning: "The balance below which a signer takes no more settlements: with a point in the \
+                  network's coin, like `\"0.01\"` or `\"1.0\"`, without one in wei.",
+        set: |network, given| put(&mut network.min_signer_balance, balance(given)),
+    },
+    Key {
+        name: "poll_ms",
+        variable: "POLL_MS",
+        default: "200",
+        meaning: "How often the newest block is looked at while something waits for it, 20 to 10000.",
+        set: |network, given| put(&mut network.poll_ms, given.whole(20..=10_000)),
+    },
+    Key {
+        name: "confirmations",
+        variable: "CONFIRMATIONS",
+        default: "the network's own",
+        meaning: "From how many blocks on, its own included, a settlement counts, 1 to 1000.",
+        set: |network, given| put(&mut network.confirmations, given.whole(1..=1_000)),
+    },
+    Key {
+        name: "eip6492_factories",
+        variable: "EIP6492_FACTORIES",
+        default: "Coinbase Smart Wallet, Safe and Kernel",
+        meaning: "Factories that may deploy a payer's wallet with its payment; `[]`, in the environment \
+                  `none`, allows none.",
+        set: |network, given| put(&mut network.eip6492_factories, given.addresses()),
+    },
+    Key {
+        name: "prism",
+        variable: "PRISM",
+        default: "0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86",
+        meaning: "The contract of the method `prism`.",
+        set: |network, given| put(&mut network.prism, given.address()),
+    },
+    Key {
+        name: "exact_permit2_proxy",
+        variable: "EXACT_PERMIT2_PROXY",
+        default: "0x402085c248EeA27D92E8b30b2C58ed07f9E20001",
+        meaning: "The official proxy of the scheme `exact` by Permit2.",
+        set: |network, given| put(&mut network.exact_permit2_proxy, given.address()),
+    },
+    Key {
+        name: "permit2",
+        variable: "PERMIT2",
+        default: "0x000000000022D473030F116dDEE9F6B43aC78BA3",
+        meaning: "The Permit2 contract.",
+        set: |network, given| put(&mut network.permit2, given.address()),
+    },
+    Key {
+        name: "tokens",
+        variable: "TOKENS",
+        default: "none",
+        meaning: "The only tokens that are taken besides the network's dollar token. Without any, all are.",
+        set: |network, given| put(&mut network.tokens, given.addresses()),
+    },
+    Key {
+        name: "gas_cap_contract",
+        variable: "GAS_CAP_CONTRACT",
+        default: "600000",
+        meaning: "Gas that the settlement of a contract wallet's payment may use, 100000 to 30000000.",
+        set: |network, given| put(&mut network.gas_cap_contract, given.whole(100_000..=30_000_000)),
+    },
+    Key {
+        name: "block_gas_share_percent",
+        variable: "BLOCK_GAS_SHARE_PERCENT",
+        default: "25",
+        meaning: "How much of a block's gas one transaction may take, 1 to 100.",
+        set: |network, given| put(&mut network.block_gas_share_percent, given.whole(1..=100)),
+    },
+];
+
+fn endpoints(given: Given<'_>) -> Result<Vec<Endpoint>, String> {
+    let list = given.list()?;
+    if list.len() > ENDPOINTS_MAX {
+        return Err(format!("a network has at most {ENDPOINTS_MAX} endpoints"));
+    }
+    list.into_iter().map(Endpoint::parse).collect()
+}
+
+fn gas_price(given: Given<'_>) -> Result<u128, String> {
+    let wei = given.decimal(GWEI_DECIMALS)?;
+    // Nothing could be sent at a price of zero.
+    let inside = u128::try_from(wei).ok().filter(|wei| (1..=GAS_PRICE_MAX).contains(wei));
+    inside.ok_or_else(|| "it must be above 0 and at most 1000000 gwei".to_owned())
+}
+
+fn balance(given: Given<'_>) -> Result<U256, String> {
+    let coins = matches!(given.text(), Ok(text) if text.contains('.'));
+    let wei = given.decimal(if coins { NATIVE_DECIMALS } else { 0 })?;
+    let inside = u128::try_from(wei).is_ok();
+    if inside { Ok(wei) } else { Err("it is more than there can be of any coin".to_owned()) }
+}

@@ -1,0 +1,139 @@
+//! The rows of the service.
+
+use super::{Config, Key, put};
+use crate::config::LogFormat;
+use crate::config::access::api_keys;
+
+/// Keys of the service.
+pub(in crate::config) const SERVICE: &[Key<Config>] = &[
+    Key {
+        name: "listen",
+        variable: "FACILITATOR_LISTEN",
+        default: "127.0.0.1:4402",
+        meaning: "Where payments are verified and settled.",
+        set: |config, given| put(&mut config.listen, given.socket()),
+    },
+    Key {
+        name: "metrics_listen",
+        variable: "FACILITATOR_METRICS_LISTEN",
+        default: "127.0.0.1:4403",
+        meaning: "Where metrics are read; `off` for nowhere.",
+        set: |config, given| {
+            let off = given.text()? == "off";
+            config.metrics_listen = if off { None } else { Some(given.socket()?) };
+            Ok(())
+        },
+    },
+    Key {
+        name: "store",
+        variable: "FACILITATOR_STORE",
+        default: "facilitator.redb",
+        meaning: "The file that remembers settlements. `DATABASE_URL` is refused: PostgreSQL is not built \
+                  in yet.",
+        set: |config, given| {
+            if given.text()?.contains("://") {
+                return Err("it must be a file, not the URL of a database".to_owned());
+            }
+            put(&mut config.store, given.path())
+        },
+    },
+    Key {
+        name: "wait_ms",
+        variable: "FACILITATOR_WAIT_MS",
+        default: "8000",
+        meaning: "How long a settle waits for its block before it answers `settlement_pending`; at most \
+                  10000.",
+        set: |config, given| put(&mut config.wait_ms, given.whole(0..=10_000)),
+    },
+    Key {
+        name: "retention_days",
+        variable: "FACILITATOR_RETENTION_DAYS",
+        default: "400",
+        meaning: "How long settled records are kept; 0 keeps them for ever.",
+        set: |config, given| put(&mut config.retention_days, given.whole(0..=36_500)),
+    },
+    Key {
+        name: "batch_calls",
+        variable: "FACILITATOR_BATCH_CALLS",
+        default: "50",
+        meaning: "How many settlements share a transaction, 1 to 100.",
+        set: |config, given| put(&mut config.batch_calls, given.whole(1..=100)),
+    },
+    Key {
+        name: "batch_window_ms",
+        variable: "FACILITATOR_BATCH_WINDOW_MS",
+        default: "50",
+        meaning: "How long a settlement waits for others to share its transaction, at most 1000.",
+        set: |config, given| put(&mut config.batch_window_ms, given.whole(0..=1_000)),
+    },
+    Key {
+        name: "in_flight",
+        variable: "FACILITATOR_IN_FLIGHT",
+        default: "4",
+        meaning: "How many transactions a signer may have unmined at a time, 1 to 16.",
+        set: |config, given| put(&mut config.in_flight, given.whole(1..=16)),
+    },
+    Key {
+        name: "drain_ms",
+        variable: "FACILITATOR_DRAIN_MS",
+        default: "20000",
+        meaning: "How long a stopping facilitator waits for what it has begun, at most 600000.",
+        set: |config, given| put(&mut config.drain_ms, given.whole(0..=600_000)),
+    },
+    Key {
+        name: "log_format",
+        variable: "FACILITATOR_LOG_FORMAT",
+        default: "text",
+        meaning: "How log lines are written: `text` or `json`.",
+        set: |config, given| {
+            config.log_format = match given.text()? {
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                _other => return Err("it must be text or json".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Key {
+        name: "api_keys",
+        variable: "FACILITATOR_API_KEYS",
+        default: "none",
+        meaning: "Who may call: `{ name, sha256 }` for each, in the environment `name:sha256`. The sha256 \
+                  is the digest of the key, never the key. Without keys anybody may call.",
+        set: |config, given| put(&mut config.api_keys, api_keys(given)),
+    },
+    Key {
+        name: "api_keys_file",
+        variable: "FACILITATOR_API_KEYS_FILE",
+        default: "none",
+        meaning: "A file of further keys, one `name:sha256` a line.",
+        set: |config, given| put(&mut config.api_keys_file, given.path().map(Some)),
+    },
+    Key {
+        name: "pay_to",
+        variable: "FACILITATOR_PAY_TO",
+        default: "none",
+        meaning: "The only addresses that may be paid. Without any, all may be.",
+        set: |config, given| put(&mut config.pay_to, given.addresses()),
+    },
+    Key {
+        name: "rate_per_minute",
+        variable: "FACILITATOR_RATE_PER_MINUTE",
+        default: "0",
+        meaning: "Requests a minute of one API key, or of one client's address where there are no keys; 0 \
+                  sets no limit.",
+        set: |config, given| put(&mut config.rate_per_minute, given.whole(0..=1_000_000)),
+    },
+    Key {
+        name: "trusted_proxies",
+        variable: "FACILITATOR_TRUSTED_PROXIES",
+        default: "none",
+        meaning: "IP addresses of proxies whose `X-Forwarded-For` is believed.",
+        set: |config, given| {
+            let addresses = given.list()?.into_iter().map(|text| {
+                text.parse().map_err(|_not_one| "each of them must be an IP address".to_owned())
+            });
+            put(&mut config.trusted_proxies, addresses.collect())
+        },
+    },
+];

@@ -1,0 +1,193 @@
+//! What is refused, in which words, and what the words never hold.
+
+use super::*;
+
+#[test]
+fn a_key_that_is_unknown_is_named_with_its_file() {
+    for (text, key) in [
+        ("listn = \"127.0.0.1:1\"", "listn"),
+        ("database_url = \"postgres://x\"", "database_url"),
+        ("[server]\nlisten = 1", "server"),
+        ("[networks.8453]\nrcp = []", "networks.8453.rcp"),
+        ("[networks.base]\nlisten = 1", "networks.base.listen"),
+    ] {
+        let folder = Folder::with(text);
+        let fault = folder.load(&[]).unwrap_err();
+        assert!(matches!(&fault, ConfigFault::Key { key: named, .. } if named == key), "{fault:?}");
+        let told = fault.to_string();
+        assert!(told.contains(folder.file().to_str().unwrap()), "{told}");
+        assert!(told.contains("there is no such key"), "{told}");
+    }
+}
+
+#[test]
+fn only_the_six_networks_are_served_and_each_is_set_once() {
+    for (text, word) in [
+        ("[networks.nowhere]", "networks.nowhere"),
+        ("[networks.1]", "not served"),
+        ("[networks.sepolia]", "not served"),
+        ("[networks.08453]", "not served"),
+        ("[networks.base]\n[networks.8453]", "same network"),
+        ("networks = 1", "[networks.8453]"),
+        ("networks.8453 = 1", "table of keys"),
+    ] {
+        let told = load(text, &[]).unwrap_err().to_string();
+        assert!(told.contains(word), "{text}: {told}");
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_by_name() {
+    for (text, word) in [
+        ("listen = \"localhost\"", "listen in"),
+        ("listen = 4402", "listen in"),
+        ("metrics_listen = \"no\"", "metrics_listen in"),
+        ("store = \"postgres://a\"", "store in"),
+        ("store = \"\"", "store in"),
+        ("log_format = \"xml\"", "text or json"),
+        ("trusted_proxies = [\"10.0.0.0/8\"]", "IP address"),
+        ("trusted_proxies = \"10.0.0.1\"", "list"),
+        ("pay_to = [1]", "pay_to in"),
+        ("[networks.8453]\nrpc = \"http://a\"", "networks.8453.rpc"),
+        ("[networks.8453]\nrpc = [\"ftp://a\"]", "https://"),
+        ("[networks.8453]\nrpc = [\"wss://a\"]", "https://"),
+        ("[networks.8453]\nrpc = [\"\"]", "empty"),
+        ("api_keys = 1", "api_keys in"),
+        ("api_keys_file = \"missing\"", "missing"),
+    ] {
+        let told = load(text, &[]).unwrap_err().to_string();
+        assert!(told.contains(word), "{text}: {told}");
+    }
+}
+
+#[test]
+fn a_database_is_refused_until_it_is_built_in() {
+    let told =
+        from_env(&[("DATABASE_URL", "postgres://user:SECRET@host/db")]).unwrap_err().to_string();
+    assert!(
+        told.contains("DATABASE_URL") && told.contains("PostgreSQL is not built in yet"),
+        "{told}"
+    );
+    assert!(told.contains("unset") && !told.contains("SECRET"), "{told}");
+    assert!(from_env(&[("DATABASE_URL", "")]).is_ok());
+}
+
+#[test]
+fn a_file_that_is_missing_or_endless_is_refused() {
+    let folder = Folder::with("");
+    let gone = folder.0.path().join("gone.toml");
+    let told = Config::load(Some(&gone), &|_| None).unwrap_err().to_string();
+    assert!(told.contains("gone.toml"), "{told}");
+    std::fs::write(folder.file(), "#".repeat(1024 * 1024)).unwrap();
+    assert!(folder.load(&[]).is_ok());
+    std::fs::write(folder.file(), "#".repeat(1024 * 1024 + 1)).unwrap();
+    assert!(matches!(folder.load(&[]), Err(ConfigFault::TooLong { .. })));
+    std::fs::write(folder.file(), [0xff, 0xfe]).unwrap();
+    assert!(matches!(folder.load(&[]), Err(ConfigFault::Unreadable { .. })));
+}
+
+#[test]
+fn api_keys_are_digests_with_names_that_differ() {
+    let (one, two) = (digest(1), digest(2));
+    let table =
+        |name: &str, sha256: &str| format!("{{ name = \"{name}\", sha256 = \"{sha256}\" }}");
+    let keys = |tables: &[String]| load(&format!("api_keys = [{}]", tables.join(",")), &[]);
+    assert_eq!(keys(&[table("a", &one), table("b", &two)]).unwrap().api_keys.len(), 2);
+    for (tables, word) in [
+        (vec![table("a", &one), table("a", &two)], "share"),
+        (vec![table("a", &one), table("b", &one)], "share"),
+        (vec![table("a", "SECRET")], "sha256sum"),
+        (vec![table("a", &format!("0x{one}"))], "sha256sum"),
+        (vec![table("", &one)], "name"),
+        (vec![table("a b", &one)], "name"),
+        (vec![table(&"a".repeat(65), &one)], "name"),
+        (vec!["{ name = \"a\" }".to_owned()], "written as"),
+        (vec![format!("{{ name = \"a\", sha256 = \"{one}\", key = \"SECRET\" }}")], "written as"),
+        (vec!["\"SECRET\"".to_owned()], "written as"),
+    ] {
+        let told = keys(&tables).unwrap_err().to_string();
+        assert!(told.contains(word) && !told.contains("SECRET"), "{tables:?}: {told}");
+    }
+}
+
+#[test]
+fn a_file_of_keys_without_keys_does_not_open_the_door_to_anybody() {
+    let folder = Folder::with("api_keys_file = \"keys\"");
+    for (text, word) in [
+        ("", "empty"),
+        ("# nothing yet\n\n", "empty"),
+        ("a:1", "line 1"),
+        ("# one\nSECRET", "line 2"),
+    ] {
+        std::fs::write(folder.0.path().join("keys"), text).unwrap();
+        let told = folder.load(&[]).unwrap_err().to_string();
+        assert!(told.contains(word) && told.contains("keys"), "{text}: {told}");
+        assert!(!told.contains("SECRET"), "{told}");
+    }
+}
+
+/// Wherever a person may slip while writing an endpoint or a key.
+#[test]
+fn no_error_repeats_an_endpoint_or_a_key() {
+    let url = "https://node.example/v2/SECRET";
+    let texts = [
+        format!("[networks.8453]\nrpc = \"{url}\""),
+        format!("[networks.8453]\nrpc = {url}"),
+        format!("[networks.8453]\nrpc = [\"{url}\""),
+        format!("[networks.8453]\nrpc = [\"{url}]"),
+        format!("[networks.8453]\nrpc = ['{url}\" ]"),
+        format!("[networks.8453]\nrpc = [\"{url}\" \"{url}\"]"),
+        format!("[networks.8453]\nrpc = [\"\\q{url}\"]"),
+        format!("[networks.8453]\nrpc \"{url}\""),
+        format!("[networks.8453]\nrpc = [{{ url = \"{url}\" }}]"),
+        format!("[networks.8453]\nrpc = [\"https://SECRET secret:x/{url}\"]"),
+        format!("[networks.8453]\nrpc = [\"htp://{url}\"]"),
+        "[networks.8453]\nrpc = [\"node.example/SECRET\"]".to_owned(),
+        "[networks.8453]\nrpc = [\"https://user:SECRET@:99999/\"]".to_owned(),
+        format!("[networks.8453]\nprism = \"{url}\""),
+        format!("[networks.8453]\nsigners = \"{url}\""),
+        format!("[networks.8453]\npoll_ms = \"{url}\""),
+        format!("[networks.8453]\nrpc = [\"{url}\"]\nrpc = [\"{url}\"]"),
+        format!("listen = \"{url}\""),
+        format!("store = \"{url}\""),
+        "api_keys = [\"SECRET\"]".to_owned(),
+        "api_keys = \"SECRET\"".to_owned(),
+        format!("trusted_proxies = [\"{url}\"]"),
+    ];
+    for text in texts {
+        let fault = load(&text, &[]).unwrap_err();
+        let told = format!("{fault} {fault:?} {fault:#?}");
+        assert!(!told.contains("SECRET") && !told.contains("node.example"), "{text}: {told}");
+    }
+    for variable in ["RPC_URL_8453", "FACILITATOR_API_KEYS", "FACILITATOR_LISTEN", "PRISM_8453"] {
+        for text in
+            ["ftp://node.example/SECRET", "SECRET", "https://[SECRET/", "a:SECRET", "SECRET:a"]
+        {
+            let fault = from_env(&[(variable, text)]).unwrap_err();
+            let told = format!("{fault} {fault:?}");
+            assert!(!told.contains("SECRET") && told.contains(variable), "{told}");
+        }
+    }
+}
+
+#[test]
+fn settings_never_show_endpoints_or_digests() {
+    let text = format!(
+        "api_keys = [{{ name = \"shop\", sha256 = \"{}\" }}]\n[networks.8453]\nrpc = \
+         [\"https://user:SECRET@node.example/SECRET?key=SECRET\"]",
+        digest(0xab)
+    );
+    let config = load(&text, &[]).unwrap();
+    let shown = format!("{config:?} {config:#?}");
+    assert!(!shown.contains("SECRET") && !shown.contains("node.example"), "{shown}");
+    assert!(shown.contains("shop") && !shown.contains("abab") && !shown.contains("171"), "{shown}");
+    let endpoint = &config.networks[&BASE].rpc[0];
+    assert_eq!(endpoint.label().as_str(), "https://node.example:443");
+    assert_eq!(endpoint.expose(), "https://user:SECRET@node.example/SECRET?key=SECRET");
+}
+
+#[test]
+fn a_line_that_is_not_toml_is_told_by_its_number() {
+    let fault = load("wait_ms = 1\n\nlisten = = 2\n", &[]).unwrap_err();
+    assert!(matches!(fault, ConfigFault::NotToml { line: 3, .. }), "{fault:?}");
+}

@@ -1,0 +1,95 @@
+//! The single steps on the disk, and the modes of files. Knows nothing of what is in them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use super::KeyFault;
+
+/// A keystore has some five hundred bytes.
+const MAX_BYTES: usize = 16 * 1024;
+
+/// What a file held when it was opened.
+pub(super) struct Found {
+    pub(super) bytes: Zeroizing<Vec<u8>>,
+    /// Where there are modes.
+    mode: Option<u32>,
+}
+
+impl Found {
+    /// That nobody but its owner may read or change it.
+    pub(super) fn check_closed(&self, file: &Path) -> Result<(), KeyFault> {
+        match self.mode {
+            Some(mode) if mode & 0o077 != 0 => {
+                Err(KeyFault::TooOpen { file: file.to_owned(), mode })
+            }
+            Some(_closed) => Ok(()),
+            // Elsewhere the folder's own access list decides.
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads a whole file, which is short.
+pub(super) fn read(file: &Path) -> Result<Found, KeyFault> {
+    let unreadable = |source| KeyFault::Unreadable { file: file.to_owned(), source };
+    let open = File::open(file).map_err(unreadable)?;
+    // Of the open file, not of the path: what was judged is what is read.
+    let about = open.metadata().map_err(unreadable)?;
+    if !about.is_file() {
+        return Err(unreadable(io::Error::other("it is not a file")));
+    }
+    // Room from the start: a buffer that grows leaves what it held behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 1));
+    let room = u64::try_from(MAX_BYTES + 1).unwrap_or(u64::MAX);
+    open.take(room).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(unreadable(io::Error::other("it is too long for a key")));
+    }
+    Ok(Found { bytes, mode: mode_of(&about) })
+}
+
+#[cfg(unix)]
+fn mode_of(about: &fs::Metadata) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    Some(about.permissions().mode() & 0o777)
+}
+
+#[cfg(not(unix))]
+fn mode_of(_about: &fs::Metadata) -> Option<u32> {
+    None
+}
+
+/// Writes a new file that nobody else could read at any moment, and makes it and its name durable.
+pub(super) fn create(file: &Path, bytes: &[u8]) -> Result<(), KeyFault> {
+    let unwritable = |source| KeyFault::Unwritable { file: file.to_owned(), source };
+    let mut options = OpenOptions::new();
+    // Fails where the name is taken, be it by a link to nowhere.
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut open = options.open(file).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => KeyFault::Exists { file: file.to_owned() },
+        _other => unwritable(error),
+    })?;
+    let written = open.write_all(bytes).and_then(|()| open.sync_all());
+    written.and_then(|()| sync_folder(file)).map_err(|error| {
+        // Half a keystore, made here a moment ago. What went wrong is told, not that it stayed.
+        let _removed = fs::remove_file(file);
+        unwritable(error)
+    })
+}
+
+#[cfg(unix)]
+fn sync_folder(file: &Path) -> io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.map_or_else(|| PathBuf::from("."), Path::to_owned))?.sync_all()
+}
+
+/// Elsewhere a folder cannot be opened for it.
+#[cfg(not(unix))]
+fn sync_folder(_file: &Path) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! The way from a password to the key of a keystore: scrypt or PBKDF2 as the file says, within bounds. A
+//! file is anybody's to edit: without them it could take the machine's memory, or its time for years.
+
+use alloy_primitives::hex;
+use scrypt::Params;
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use super::keystore::Problem;
+
+/// Half for the cipher, half for the check.
+const KEY_BYTES: usize = 32;
+const SALT_BYTES_MAX: usize = 64;
+
+/// Twice what the strongest common setting needs (n 262144, r 8).
+const MEMORY_MAX: u64 = 512 * 1024 * 1024;
+/// Eight times its work: some seconds.
+const WORK_MAX: u64 = 8 * 262_144 * 8;
+/// Forty times the usual number: some seconds.
+const ROUNDS_MAX: u32 = 10_000_000;
+
+/// `kdf` and `kdfparams` of a keystore.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "kdf", content = "kdfparams", rename_all = "lowercase")]
+pub(super) enum Kdf {
+    Scrypt { dklen: usize, n: u64, p: u32, r: u32, salt: String },
+    Pbkdf2 { dklen: usize, c: u32, prf: String, salt: String },
+}
+
+impl Kdf {
+    /// What new keystores get: the strength of geth and of the published example.
+    pub(super) fn strong(salt: &[u8; 32]) -> Self {
+        Self::scrypt(262_144, salt)
+    }
+
+    pub(super) fn scrypt(n: u64, salt: &[u8; 32]) -> Self {
+        Self::Scrypt { dklen: KEY_BYTES, n, p: 1, r: 8, salt: hex::encode(salt) }
+    }
+
+    /// The key of a password, once everything is within bounds.
+    pub(super) fn derive(&self, password: &[u8]) -> Result<Zeroizing<[u8; KEY_BYTES]>, Problem> {
+        let (dklen, salt) = match self {
+            Kdf::Scrypt { dklen, salt, .. } | Kdf::Pbkdf2 { dklen, salt, .. } => (*dklen, salt),
+        };
+        let salt = hex::decode(salt).map_err(|_digits| Problem::Form("its salt is no hex"))?;
+        if dklen != KEY_BYTES || salt.len() > SALT_BYTES_MAX {
+            return Err(Problem::Form("its key or its salt has another length than is usual"));
+        }
+        let mut key = Zeroizing::new([0; KEY_BYTES]);
+        match self {
+            Kdf::Scrypt { n, p, r, .. } => {
+                // Its working memory, made from the password and of no use without it, goes back to the
+                // system unwiped.
+                scrypt::scrypt(password, &salt, &within_bounds(*n, *r, *p)?, key.as_mut_slice())
+                    .map_err(|_length| Problem::TOO_DEAR)?;
+            }
+            Kdf::Pbkdf2 { c, prf, .. } => {
+                if prf != "hmac-sha256" {
+                    return Err(Problem::Form("its prf is not hmac-sha256"));
+                }
+                if !(1..=ROUNDS_MAX).contains(c) {
+                    return Err(Problem::TOO_DEAR);
+                }
+                pbkdf2::pbkdf2_hmac::<Sha256>(password, &salt, *c, key.as_mut_slice());
+            }
+        }
+        Ok(key)
+    }
+}
+
+fn within_bounds(n: u64, r: u32, p: u32) -> Result<Params, Problem> {
+    let (wide_r, wide_p) = (u64::from(r), u64::from(p));
+    let product = |factors: &[u64]| {
+        factors.iter().try_fold(1_u64, |so_far, factor| so_far.checked_mul(*factor))
+    };
+    // A table of n blocks of 128·r bytes, and p blocks to begin with.
+    let memory = n.checked_add(wide_p).and_then(|blocks| product(&[128, wide_r, blocks]));
+    let work = product(&[n, wide_r, wide_p]);
+    let fits = memory.is_some_and(|bytes| bytes <= MEMORY_MAX)
+        && work.is_some_and(|work| work <= WORK_MAX);
+    if !fits || n < 2 || !n.is_power_of_two() {
+        return Err(Problem::TOO_DEAR);
+    }
+    let log_n = u8::try_from(n.ilog2()).map_err(|_wide| Problem::TOO_DEAR)?;
+    Params::new(log_n, r, p).map_err(|_zero| Problem::TOO_DEAR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_beyond_the_machine_are_refused_before_anything_is_allocated() {
+        for (n, r, p) in [(262_144, 8, 1), (262_144, 1, 8), (2, 1, 1), (524_287 + 1, 4, 1)] {
+            assert!(within_bounds(n, r, p).is_ok(), "{n} {r} {p}");
+        }
+        for (n, r, p) in [
+            (0, 8, 1),
+            (1, 8, 1),
+            (262_143, 8, 1),
+            (262_144, 0, 1),
+            (262_144, 8, 0),
+            (1 << 20, 8, 1),
+            (262_144, 8, 9),
+            (2, 1, u32::MAX),
+            (2, u32::MAX, 1),
+            (2, u32::MAX, u32::MAX),
+            (1 << 63, 8, 1),
+            (u64::MAX, u32::MAX, u32::MAX),
+        ] {
+            assert!(within_bounds(n, r, p).is_err(), "{n} {r} {p}");
+        }
+    }
+
+    #[test]
+    fn pbkdf2_rounds_and_lengths_have_bounds_too() {
+        let make = |dklen, c, prf: &str, salt: &str| Kdf::Pbkdf2 {
+            dklen,
+            c,
+            prf: prf.to_owned(),
+            salt: salt.to_owned(),
+        };
+        assert!(make(32, 1, "hmac-sha256", "00").derive(b"password").is_ok());
+        for refused in [
+            make(32, 0, "hmac-sha256", "00"),
+            make(32, ROUNDS_MAX + 1, "hmac-sha256", "00"),
+            make(32, u32::MAX, "hmac-sha256", "00"),
+            make(16, 1, "hmac-sha256", "00"),
+            make(usize::MAX, 1, "hmac-sha256", "00"),
+            make(32, 1, "hmac-sha1", "00"),
+            make(32, 1, "hmac-sha256", "0"),
+            make(32, 1, "hmac-sha256", &"00".repeat(65)),
+        ] {
+            assert!(refused.derive(b"password").is_err());
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The encrypted form of a key: Web3 Secret Storage, version 3, as geth and every Ethereum wallet write
+//! it. AES-128 in counter mode, checked by Keccak-256 before a byte is decrypted.
+
+use std::path::Path;
+
+use aes::Aes128;
+use alloy_primitives::{Address, hex, keccak256};
+use ctr::Ctr128BE;
+use ctr::cipher::{KeyIvInit, StreamCipher};
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
+use uuid::Builder;
+use zeroize::Zeroizing;
+
+use super::KeyFault;
+use super::kdf::Kdf;
+
+const VERSION: u64 = 3;
+const CIPHER: &str = "aes-128-ctr";
+
+/// Why a keystore was not opened or not written.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// It is not what is read here.
+    Form(&'static str),
+    /// The check fails: another password, or another file than was written.
+    WrongPassword,
+}
+
+impl Problem {
+    pub(super) const TOO_DEAR: Self =
+        Self::Form("what it asks to derive its key is beyond any usual keystore");
+
+    pub(super) fn about(self, file: &Path) -> KeyFault {
+        let file = file.to_owned();
+        match self {
+            Problem::Form(why) => KeyFault::NotKeystore { file, why },
+            Problem::WrongPassword => KeyFault::WrongPassword { file },
+        }
+    }
+}
+
+/// A key behind a password. Public bytes.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Sealed {
+    /// Optional in the standard, and left out by wallets that care for privacy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    #[serde(alias = "Crypto")]
+    crypto: Crypto,
+    #[serde(default)]
+    id: String,
+    version: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Crypto {
+    cipher: String,
+    ciphertext: String,
+    cipherparams: CipherParams,
+    #[serde(flatten)]
+    kdf: Kdf,
+    mac: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CipherParams {
+    iv: String,
+}
+
+impl Sealed {
+    /// The parser's own words are not told on: they may quote the file.
+    pub(super) fn from_json(json: &[u8]) -> Result<Self, Problem> {
+        let read: Self = serde_json::from_slice(json).map_err(|_form| {
+            Problem::Form("it is no Web3 Secret Storage file with scrypt or pbkdf2")
+        })?;
+        if read.version != VERSION || read.crypto.cipher != CIPHER {
+            return Err(Problem::Form("its version is not 3 or its cipher not aes-128-ctr"));
+        }
+        Ok(read)
+    }
+
+    pub(super) fn to_json(&self) -> Result<String, Problem> {
+        serde_json::to_string_pretty(self).map_err(|_never| Problem::Form("it cannot be written"))
+    }
+
+    /// Whose key it says it holds.
+    pub(super) fn address(&self) -> Option<Address> {
+        let text = self.address.as_deref()?;
+        // One that cannot be read is nobody's: it differs from every key's.
+        Some(text.parse().unwrap_or_default())
+    }
+
+    /// `salt` is in `kdf`; `iv` is random and used once, with a key that is used once.
+    pub(super) fn seal(
+        secret: &[u8; 32],
+        address: Address,
+        password: &[u8],
+        kdf: Kdf,
+        iv: &[u8; 16],
+        id: [u8; 16],
+    ) -> Result<Self, Problem> {
+        let key = kdf.derive(password)?;
+        let (cipher_key, mac_key) = halves(&key)?;
+        let mut text = Zeroizing::new(*secret);
+        Ctr128BE::<Aes128>::new(cipher_key.into(), iv.into()).apply_keystream(text.as_mut_slice());
+        let mac = mac(mac_key, &text);
+        Ok(Self {
+            address: Some(hex::encode(address)),
+            crypto: Crypto {
+                cipher: CIPHER.to_owned(),
+                ciphertext: hex::encode(text.as_slice()),
+                cipherparams: CipherParams { iv: hex::encode(iv) },
+                kdf,
+                mac: hex::encode(mac),
+            },
+            id: Builder::from_random_bytes(id).into_uuid().to_string(),
+            version: VERSION,
+        })
+    }
+
+    /// The key, or nothing.
+    pub(super) fn open(&self, password: &[u8]) -> Result<Zeroizing<[u8; 32]>, Problem> {
+        let iv: [u8; 16] = bytes(&self.crypto.cipherparams.iv)?;
+        let wanted: [u8; 32] = bytes(&self.crypto.mac)?;
+        let mut text = Zeroizing::new(bytes::<32>(&self.crypto.ciphertext)?);
+        let key = self.crypto.kdf.derive(password)?;
+        let (cipher_key, mac_key) = halves(&key)?;
+        if !bool::from(mac(mac_key, &text).ct_eq(&wanted)) {
+            return Err(Problem::WrongPassword);
+        }
+        Ctr128BE::<Aes128>::new(cipher_key.into(), (&iv).into())
+            .apply_keystream(text.as_mut_slice());
+        Ok(text)
+    }
+}
+
+/// One half encrypts, the other checks.
+fn halves(key: &[u8; 32]) -> Result<(&[u8; 16], &[u8; 16]), Problem> {
+    let (cipher, rest) = key.split_first_chunk().ok_or(Problem::TOO_DEAR)?;
+    let mac = rest.try_into().map_err(|_length| Problem::TOO_DEAR)?;
+    Ok((cipher, mac))
+}
+
+fn mac(key: &[u8; 16], ciphertext: &[u8; 32]) -> [u8; 32] {
+    let mut input = Zeroizing::new([0; 48]);
+    let (front, back) = input.split_at_mut(16);
+    front.copy_from_slice(key);
+    back.copy_from_slice(ciphertext);
+    keccak256(input.as_slice()).0
+}
+
+fn bytes<const N: usize>(text: &str) -> Result<[u8; N], Problem> {
+    let mut bytes = [0; N];
+    hex::decode_to_slice(text, &mut bytes)
+        .map_err(|_digits| Problem::Form("one of its values is no hex of the right length"))?;
+    Ok(bytes)
+}

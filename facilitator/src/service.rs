@@ -1,0 +1,330 @@
+//! Puts the facilitator together, and takes it down in good order.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use alloy_primitives::Address;
+use bursar_chain::clock::SystemClock;
+use bursar_chain::follower::Follower;
+use bursar_chain::ports::{Chain, Clock};
+use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_core::networks::ChainId;
+use bursar_desks::redb_store::RedbStore;
+use bursar_desks::service::{Means, ServiceDesk};
+use bursar_desks::store::Store;
+use bursar_submit::DeskKey;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::access::Access;
+use crate::api::{self, Api, Catalogue};
+use crate::book::ledger::Ledger;
+use crate::book::redb_store::RedbPayments;
+use crate::book::store::{Open, Payments};
+use crate::config::{Config, NetworkConfig};
+use crate::keys::KeyRing;
+use crate::metrics::Metrics;
+use crate::network::Served;
+use crate::settle::dispatch::{Settler, Teller};
+use crate::settle::door::Door;
+use crate::settle::queue::Limits;
+use crate::upkeep;
+
+/// How many transactions of a desk hold a nonce: those that are mined and not final yet among them.
+const WINDOW: usize = 256;
+
+/// Why the facilitator does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartFault {
+    #[error(transparent)]
+    Key(#[from] crate::keys::KeyFault),
+    #[error("the store {path} cannot be used ({why}); is another facilitator running on it?")]
+    Store { path: String, why: String },
+    #[error("the clock cannot be used: {0}")]
+    Clock(String),
+    #[error("{chain}: {why}")]
+    Endpoint { chain: ChainId, why: String },
+    #[error("{address} cannot be listened on ({why}); set listen or metrics_listen to another")]
+    Listen { address: SocketAddr, why: String },
+    #[error(
+        "no network is configured; set rpc and signers of one, as facilitator.example.toml shows"
+    )]
+    NoNetwork,
+}
+
+/// A facilitator that listens.
+#[derive(Debug)]
+pub struct Running {
+    pub address: SocketAddr,
+    pub metrics_address: Option<SocketAddr>,
+    api: Arc<Api>,
+    settlers: Vec<Arc<Settler>>,
+    servers: TaskTracker,
+    /// No new payments are taken on.
+    draining: CancellationToken,
+    /// Nothing is gone on with.
+    stopping: CancellationToken,
+    desks: TaskTracker,
+    drain_ms: u64,
+    clock: Arc<dyn Clock>,
+}
+
+/// The keys of each network that is configured. Reads files, and may take a second for each.
+///
+/// # Errors
+/// The first file that gives no key.
+pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, crate::keys::KeyFault> {
+    let configured = config.networks.values().filter(|network| network.is_configured());
+    configured
+        .map(|network| {
+            let ring = KeyRing::load(&network.signers, network.password_file.as_deref())?;
+            Ok((network.chain(), ring))
+        })
+        .collect()
+}
+
+/// Who is asked about a network.
+///
+/// # Errors
+/// An endpoint that may not be asked.
+pub fn chain_of(network: &NetworkConfig, clock: &Arc<dyn Clock>) -> Result<RpcChain, StartFault> {
+    let endpoints = network.rpc.iter().map(|endpoint| endpoint.expose().to_owned());
+    let config = RpcConfig::new(network.chain(), endpoints);
+    RpcChain::new(config, Arc::clone(clock))
+        .map_err(|fault| StartFault::Endpoint { chain: network.chain(), why: fault.to_string() })
+}
+
+impl Running {
+    /// Opens the store, goes on with what is open, and listens.
+    ///
+    /// # Errors
+    /// [`StartFault`].
+    pub async fn start(
+        config: Config,
+        keys: BTreeMap<ChainId, KeyRing>,
+    ) -> Result<Self, StartFault> {
+        if keys.is_empty() {
+            return Err(StartFault::NoNetwork);
+        }
+        let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
+        let clock: Arc<dyn Clock> = Arc::new(clock);
+        let unusable = |why: String| StartFault::Store {
+            path: config.store.display().to_string(),
+            why,
+        };
+        let (payments, desks_store) =
+            RedbPayments::open_file(&config.store).map_err(|fault| unusable(fault.to_string()))?;
+        let payments: Arc<dyn Payments> = Arc::new(payments);
+        let (ledger, open) =
+            Ledger::load(Arc::clone(&payments)).await.map_err(|fault| unusable(fault.to_string()))?;
+        let listener = listen(config.listen).await?;
+        let metrics_listener = match config.metrics_listen {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        let (draining, stopping) = (CancellationToken::new(), CancellationToken::new());
+        let desks = TaskTracker::new();
+        let metrics = Arc::new(Metrics::default());
+        let signers: BTreeMap<ChainId, Vec<Address>> =
+            keys.iter().map(|(chain, ring)| (*chain, ring.addresses().collect())).collect();
+        let catalogue = Catalogue::of(&config, &signers);
+        let mut settlers = BTreeMap::new();
+        for (chain, ring) in keys {
+            let Some(network) = config.networks.get(&chain) else { continue };
+            let build = Build {
+                config: &config,
+                network,
+                clock: &clock,
+                store: &desks_store,
+                ledger: &ledger,
+                desks: &desks,
+                stopping: &stopping,
+            };
+            let settler = build.settler(ring, of_chain(&open, chain)).await?;
+            settlers.insert(chain, settler);
+        }
+        let all: Vec<_> = settlers.values().cloned().collect();
+        let door = Door::new(settlers, ledger.clone(), config.pay_to.clone(), config.wait_ms);
+        let access = Access::new(
+            config.api_keys.clone(),
+            config.trusted_proxies.clone(),
+            config.rate_per_minute,
+            Arc::clone(&clock),
+        );
+        let api = Arc::new(Api {
+            door,
+            catalogue,
+            metrics: Arc::clone(&metrics),
+            access,
+            clock: Arc::clone(&clock),
+            stopping: draining.clone(),
+        });
+        let servers = TaskTracker::new();
+        let address = local(&listener, config.listen)?;
+        let app = api::router(Arc::clone(&api))
+            .into_make_service_with_connect_info::<SocketAddr>();
+        let done = draining.clone().cancelled_owned();
+        let server = axum::serve(listener, app).with_graceful_shutdown(done);
+        servers.spawn(async move { server.await });
+        let metrics_address = match metrics_listener {
+            Some(listener) => {
+                let address = local(&listener, config.listen)?;
+                let app = api::metrics_router(Arc::clone(&metrics)).into_make_service();
+                let done = draining.clone().cancelled_owned();
+                let server = axum::serve(listener, app).with_graceful_shutdown(done);
+                servers.spawn(async move { server.await });
+                Some(address)
+            }
+            None => None,
+        };
+        let upkeep = upkeep::Upkeep {
+            settlers: all.clone(),
+            ledger,
+            payments,
+            metrics,
+            clock: Arc::clone(&clock),
+            retention_days: config.retention_days,
+        };
+        desks.spawn(upkeep.run(stopping.clone()));
+        Ok(Self {
+            address,
+            metrics_address,
+            api,
+            settlers: all,
+            servers,
+            draining,
+            stopping,
+            desks,
+            drain_ms: config.drain_ms,
+            clock,
+        })
+    }
+
+    /// Everything that callers reach, for tests that need no socket.
+    pub fn router(&self) -> axum::Router {
+        api::router(Arc::clone(&self.api))
+    }
+
+    /// Takes nothing new on, waits for the answers that are due, and ends. What is still under way then is
+    /// gone on with at the next start.
+    pub async fn stop(self) {
+        self.draining.cancel();
+        self.servers.close();
+        let end = self.clock.mono_ms().saturating_add(self.drain_ms);
+        // cancel-safe: both only wait.
+        tokio::select! {
+            () = self.servers.wait() => {}
+            () = self.clock.sleep_until(end) => {
+                tracing::warn!("some callers were not answered in time; their payments go on at the next start");
+            }
+        }
+        self.stopping.cancel();
+        for settler in &self.settlers {
+            settler.tasks.close();
+            settler.tasks.wait().await;
+        }
+        self.desks.close();
+        self.desks.wait().await;
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, StartFault> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|fault| StartFault::Listen { address, why: fault.to_string() })
+}
+
+fn local(listener: &TcpListener, asked: SocketAddr) -> Result<SocketAddr, StartFault> {
+    listener
+        .local_addr()
+        .map_err(|fault| StartFault::Listen { address: asked, why: fault.to_string() })
+}
+
+fn of_chain(open: &Open, chain: ChainId) -> (Vec<crate::book::Record>, Vec<crate::book::Batch>) {
+    let records = open.records.iter().filter(|record| record.payment.chain == chain);
+    let batches = open.batches.iter().filter(|batch| batch.chain == chain);
+    (records.cloned().collect(), batches.cloned().collect())
+}
+
+/// What each network is built from.
+struct Build<'a> {
+    config: &'a Config,
+    network: &'a NetworkConfig,
+    clock: &'a Arc<dyn Clock>,
+    store: &'a RedbStore,
+    ledger: &'a Ledger,
+    desks: &'a TaskTracker,
+    stopping: &'a CancellationToken,
+}
+
+impl Build<'_> {
+    async fn settler(
+        &self,
+        ring: KeyRing,
+        open: (Vec<crate::book::Record>, Vec<crate::book::Batch>),
+    ) -> Result<Arc<Settler>, StartFault> {
+        let chain: Arc<dyn Chain> = Arc::new(chain_of(self.network, self.clock)?);
+        let signers: Vec<Address> = ring.addresses().collect();
+        let served = Served::new(
+            self.network.clone(),
+            Arc::clone(&chain),
+            Arc::clone(self.clock),
+            signers.clone(),
+        );
+        let ring = Arc::new(ring);
+        let follower = Arc::new(Follower::default());
+        let mut tellers = BTreeMap::new();
+        for signer in signers {
+            let means = Means {
+                store: Arc::new(self.store.clone()) as Arc<dyn Store>,
+                chain: Arc::clone(&chain),
+                signer: Arc::clone(&ring) as _,
+                clock: Arc::clone(self.clock),
+                gas: self.network.gas(),
+                window: WINDOW,
+                follower: Arc::clone(&follower),
+            };
+            let key = DeskKey { chain: self.network.chain(), signer };
+            let opened =
+                ServiceDesk::open(key, means, self.desks.clone(), self.stopping.clone()).await;
+            let desk = opened.map_err(|fault| StartFault::Store {
+                path: self.config.store.display().to_string(),
+                why: fault.to_string(),
+            })?;
+            desk.go_on();
+            tellers.insert(signer, Teller { desk, funded: AtomicBool::new(true) });
+        }
+        let limits = Limits {
+            together: self.config.batch_calls,
+            window_ms: self.config.batch_window_ms,
+            in_flight: self.config.in_flight,
+        };
+        let served = Arc::new(served);
+        let (ledger, stopping) = (self.ledger.clone(), self.stopping.clone());
+        Ok(Settler::start(served, ledger, tellers, limits, stopping, open))
+    }
+}
+
+/// Ends when the process is asked to: SIGTERM or SIGINT.
+pub fn asked_to_stop() -> impl Future<Output = ()> {
+    async {
+        let interrupted = tokio::signal::ctrl_c();
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+                // cancel-safe: signals only wait.
+                tokio::select! {
+                    _either = interrupted => {}
+                    _either = terminated.recv() => {}
+                }
+                return;
+            }
+        }
+        let _signalled = interrupted.await;
+    }
+}
