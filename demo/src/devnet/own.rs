@@ -15,15 +15,20 @@ pub(super) struct Own {
     /// `devnet/contracts/<name>.sol`.
     #[cfg(test)]
     source: &'static str,
+    /// The sources that it imports, in the order of their names.
+    #[cfg(test)]
+    imports: &'static [&'static str],
 }
 
 macro_rules! own {
-    ($name:literal) => {
+    ($name:literal $(, imports $import:literal)*) => {
         Own {
             name: $name,
             compiled: include_str!(concat!("../../devnet/", $name, ".json")),
             #[cfg(test)]
             source: include_str!(concat!("../../devnet/contracts/", $name, ".sol")),
+            #[cfg(test)]
+            imports: &[$(include_str!(concat!("../../devnet/contracts/", $import, ".sol"))),*],
         }
     };
 }
@@ -63,7 +68,7 @@ mod tests {
             let compiled: serde_json::Value = serde_json::from_str(own.compiled).unwrap();
             assert_eq!(
                 compiled["source_sha256"],
-                hex::encode(Sha256::digest(own.source)),
+                hex::encode(Sha256::digest([&[own.source], own.imports].concat().concat())),
                 "{}.sol changed: cargo xtask devnet --recompile",
                 own.name
             );
