@@ -5,6 +5,9 @@
 #[path = "kit/agents.rs"]
 mod agents;
 #[cfg(test)]
+#[path = "kit/blocks.rs"]
+mod blocks;
+#[cfg(test)]
 #[path = "kit/coin.rs"]
 mod coin;
 #[cfg(test)]
@@ -26,6 +29,12 @@ mod payer;
 #[path = "kit/permit2.rs"]
 mod permit2;
 #[cfg(test)]
+#[path = "kit/prism.rs"]
+mod prism;
+#[cfg(test)]
+#[path = "kit/proxy.rs"]
+mod proxy;
+#[cfg(test)]
 #[path = "kit/routers.rs"]
 mod routers;
 #[cfg(test)]
@@ -34,3 +43,6 @@ mod swaps;
 #[cfg(test)]
 #[path = "kit/vault.rs"]
 mod vault;
+#[cfg(test)]
+#[path = "kit/wallets.rs"]
+mod wallets;

@@ -38,9 +38,14 @@ pub(super) const WETH: Own = own!("Weth");
 pub(super) const ORACLE: Own = own!("Oracle");
 pub(super) const ROUTER: Own = own!("Router");
 pub(super) const VAULT: Own = own!("Vault");
+pub(super) const EXACT_PERMIT2_PROXY: Own = own!("ExactPermit2Proxy");
+pub(super) const PRISM: Own = own!("Prism");
+pub(super) const WALLET: Own = own!("Wallet");
+pub(super) const WALLET_FACTORY: Own = own!("WalletFactory", imports "Wallet");
 
 /// All of them: what `cargo xtask devnet --recompile` compiles.
-pub(super) const ALL: [Own; 5] = [STABLE, WETH, ORACLE, ROUTER, VAULT];
+pub(super) const ALL: [Own; 9] =
+    [STABLE, WETH, ORACLE, ROUTER, VAULT, EXACT_PERMIT2_PROXY, PRISM, WALLET, WALLET_FACTORY];
 
 #[derive(Deserialize)]
 struct Compiled {
