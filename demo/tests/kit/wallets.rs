@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use alloy_sol_types::{SolCall, sol};
 use bursar_core::networks::{ChainId, MULTICALL3, by_chain};
 use bursar_demo::devnet::install::chain_or_skip;
-use bursar_demo::devnet::{Authorization, Call, Devnet};
+use bursar_demo::devnet::{Authorization, Call, Devnet, DevnetError};
 use serde_json::json;
 
 use crate::full::{IMulticall3, Trader, named};
@@ -124,7 +124,9 @@ async fn a_wallet_does_what_its_owner_says_and_nobody_else() {
     let approve = ICoin::approveCall { spender: TO, value: U256::from(5) };
     let execute =
         IWallet::executeCall { to: coin, value: U256::ZERO, data: approve.abi_encode().into() };
-    assert!(devnet.send_as(&Call::new(TO, wallet, &execute)).await.is_err());
+    let error = devnet.look_as(&Call::new(TO, wallet, &execute)).await.unwrap_err();
+    let DevnetError::Reverted { data, .. } = error else { panic!("{error}") };
+    assert_eq!(data[..], named("NotOwner()"));
     devnet.send_as(&Call::new(owner, wallet, &execute)).await.unwrap();
     let allowed = devnet.read(coin, ICoin::allowanceCall { owner: wallet, spender: TO }).await;
     assert_eq!(allowed.unwrap(), U256::from(5));
