@@ -4,6 +4,7 @@
 
 mod blocks;
 mod deploy;
+mod hostile;
 mod kit;
 mod missing;
 mod multicall;
@@ -30,6 +31,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 pub use deploy::{Call, Receipt};
+pub use hostile::WalletMode;
 use process::{Anvil, Origin};
 use rpc::Rpc;
 pub use stable::Authorization;

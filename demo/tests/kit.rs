@@ -14,6 +14,9 @@ mod coin;
 #[path = "kit/full.rs"]
 mod full;
 #[cfg(test)]
+#[path = "kit/hostile.rs"]
+mod hostile;
+#[cfg(test)]
 #[path = "kit/merchant.rs"]
 mod merchant;
 #[cfg(test)]

@@ -42,10 +42,21 @@ pub(super) const EXACT_PERMIT2_PROXY: Own = own!("ExactPermit2Proxy");
 pub(super) const PRISM: Own = own!("Prism");
 pub(super) const WALLET: Own = own!("Wallet");
 pub(super) const WALLET_FACTORY: Own = own!("WalletFactory", imports "Wallet");
+pub(super) const HOSTILE_WALLET: Own = own!("HostileWallet", imports "Wallet");
 
 /// All of them: what `cargo xtask devnet --recompile` compiles.
-pub(super) const ALL: [Own; 9] =
-    [STABLE, WETH, ORACLE, ROUTER, VAULT, EXACT_PERMIT2_PROXY, PRISM, WALLET, WALLET_FACTORY];
+pub(super) const ALL: [Own; 10] = [
+    STABLE,
+    WETH,
+    ORACLE,
+    ROUTER,
+    VAULT,
+    EXACT_PERMIT2_PROXY,
+    PRISM,
+    WALLET,
+    WALLET_FACTORY,
+    HOSTILE_WALLET,
+];
 
 #[derive(Deserialize)]
 struct Compiled {
