@@ -36,6 +36,7 @@ use process::{Anvil, Origin};
 use rpc::Rpc;
 pub use stable::Authorization;
 use stable::IStable;
+pub use tokens::TokenMode;
 pub use wallets::Counterfactual;
 use wallets::FactoryOnce;
 

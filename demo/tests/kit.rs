@@ -44,6 +44,9 @@ mod routers;
 #[path = "kit/swaps.rs"]
 mod swaps;
 #[cfg(test)]
+#[path = "kit/tokens.rs"]
+mod tokens;
+#[cfg(test)]
 #[path = "kit/vault.rs"]
 mod vault;
 #[cfg(test)]

@@ -43,9 +43,11 @@ pub(super) const PRISM: Own = own!("Prism");
 pub(super) const WALLET: Own = own!("Wallet");
 pub(super) const WALLET_FACTORY: Own = own!("WalletFactory", imports "Wallet");
 pub(super) const HOSTILE_WALLET: Own = own!("HostileWallet", imports "Wallet");
+pub(super) const HOSTILE_TOKEN: Own = own!("HostileToken", imports "Stable");
+pub(super) const PLAIN_TOKEN: Own = own!("PlainToken");
 
 /// All of them: what `cargo xtask devnet --recompile` compiles.
-pub(super) const ALL: [Own; 10] = [
+pub(super) const ALL: [Own; 12] = [
     STABLE,
     WETH,
     ORACLE,
@@ -56,6 +58,8 @@ pub(super) const ALL: [Own; 10] = [
     WALLET,
     WALLET_FACTORY,
     HOSTILE_WALLET,
+    HOSTILE_TOKEN,
+    PLAIN_TOKEN,
 ];
 
 #[derive(Deserialize)]

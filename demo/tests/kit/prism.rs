@@ -33,18 +33,18 @@ const SETTLED: B256 = b256!("0xf606286dbcfcd175b8b22c61b8e1da14bf5b5776d73aa1f32
 
 /// A payment that somebody signs.
 #[derive(Debug, Clone)]
-struct Payment {
-    token: Address,
-    from: Address,
-    to: Address,
-    value: u128,
-    nonce: u64,
-    valid_after: u64,
-    valid_before: u64,
+pub(crate) struct Payment {
+    pub(crate) token: Address,
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) value: u128,
+    pub(crate) nonce: u64,
+    pub(crate) valid_after: u64,
+    pub(crate) valid_before: u64,
 }
 
 impl Payment {
-    fn new(trader: &Trader, nonce: u64) -> Self {
+    pub(crate) fn new(trader: &Trader, nonce: u64) -> Self {
         let (valid_after, valid_before) = (now_s() - 60, now_s() + 60);
         let (token, from, value) = (trader.dollar(), trader.me, 5 * DOLLAR);
         Self { token, from, to: TO, value, nonce, valid_after, valid_before }
@@ -80,7 +80,7 @@ impl Payment {
         Call::new(FACILITATOR, trader.contracts.prism, &settle)
     }
 
-    fn signed(&self, trader: &Trader, key: &Payer) -> Call {
+    pub(crate) fn signed(&self, trader: &Trader, key: &Payer) -> Call {
         self.call(trader, &self.sign(trader, key))
     }
 }
