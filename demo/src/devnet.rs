@@ -2,15 +2,20 @@
 //! addresses that they have on the real network, so that the product's tables are used unchanged. Needs no
 //! other network.
 
+mod blocks;
 mod deploy;
+mod hostile;
 mod kit;
 mod missing;
 mod multicall;
 mod own;
+mod prism;
 mod process;
 mod rpc;
 mod stable;
 mod surroundings;
+mod tokens;
+mod wallets;
 
 pub mod compile;
 pub mod full;
@@ -26,10 +31,14 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 pub use deploy::{Call, Receipt};
+pub use hostile::WalletMode;
 use process::{Anvil, Origin};
 use rpc::Rpc;
 pub use stable::Authorization;
 use stable::IStable;
+pub use tokens::TokenMode;
+pub use wallets::Counterfactual;
+use wallets::FactoryOnce;
 
 /// What can go wrong with a local chain.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +72,7 @@ pub struct Devnet {
     /// Held over a send: anvil reads the nonce and queues the transaction in two steps, so two sends at
     /// once meet in "nonce too low". A queue of one, which waits for answers and so is tokio's.
     sending: Arc<Mutex<()>>,
+    factory: FactoryOnce,
     node: Option<Arc<Anvil>>,
 }
 
@@ -111,7 +121,7 @@ impl Devnet {
             method: "eth_accounts".to_owned(),
             detail: "the node signs for nobody: is it anvil?".to_owned(),
         })?;
-        Ok(Self { network, rpc, payer, sending: Arc::default(), node })
+        Ok(Self { network, rpc, payer, sending: Arc::default(), factory: Arc::default(), node })
     }
 
     /// Where the chain answers JSON-RPC.

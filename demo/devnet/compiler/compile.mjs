@@ -5,12 +5,19 @@
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 
 const [sourcePath, contract, outPath] = process.argv.slice(2);
 const solc = createRequire(join(process.cwd(), "package.json"))("solc");
 const source = readFileSync(sourcePath);
 const file = basename(sourcePath);
+
+// A source may import others of its folder.
+const imported = new Map();
+function read(name) {
+  imported.set(name, readFileSync(join(dirname(sourcePath), name)));
+  return { contents: imported.get(name).toString("utf8") };
+}
 
 const output = JSON.parse(
   solc.compile(
@@ -24,16 +31,21 @@ const output = JSON.parse(
         outputSelection: { "*": { "*": ["evm.bytecode.object"] } },
       },
     }),
+    { import: read },
   ),
 );
 const messages = output.errors ?? [];
 for (const message of messages) console.error(message.formattedMessage);
 if (messages.length > 0) process.exit(1);
 
+// Of the source and, in the order of their names, of what it imports.
+const hash = createHash("sha256").update(source);
+for (const name of [...imported.keys()].sort()) hash.update(imported.get(name));
+
 const compiled = {
   compiler: `npm solc ${solc.version()}`,
   settings: "optimizer 200 runs, evmVersion paris, no metadata",
-  source_sha256: createHash("sha256").update(source).digest("hex"),
+  source_sha256: hash.digest("hex"),
   bytecode: `0x${output.contracts[file][contract].evm.bytecode.object}`,
 };
 writeFileSync(outPath, `${JSON.stringify(compiled, null, 2)}\n`);

@@ -130,7 +130,7 @@ contract Stable {
         _cancel(authorizer, nonce, signature);
     }
 
-    function _move(Authorization memory a, bytes memory signature) private {
+    function _move(Authorization memory a, bytes memory signature) internal virtual {
         require(block.timestamp > a.validAfter, "FiatTokenV2: authorization is not yet valid");
         require(block.timestamp < a.validBefore, "FiatTokenV2: authorization is expired");
         _requireUnused(a.from, a.nonce);
@@ -165,7 +165,7 @@ contract Stable {
         emit AuthorizationCanceled(authorizer, nonce);
     }
 
-    function _transfer(address from, address to, uint256 value) private {
+    function _transfer(address from, address to, uint256 value) internal virtual {
         require(from != address(0), "ERC20: transfer from the zero address");
         require(to != address(0), "ERC20: transfer to the zero address");
         require(value <= balanceOf[from], "ERC20: transfer amount exceeds balance");

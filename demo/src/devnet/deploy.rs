@@ -96,6 +96,20 @@ impl Devnet {
         Ok(())
     }
 
+    /// Puts a contract at an address that nothing else has.
+    pub(super) async fn deploy(&self, init: Bytes) -> Result<Address, DevnetError> {
+        let mut chosen = [0; 20];
+        getrandom::fill(&mut chosen).map_err(|error| DevnetError::Start(error.to_string()))?;
+        let at = Address::from(chosen);
+        self.deploy_at(at, init).await?;
+        Ok(at)
+    }
+
+    pub(super) async fn has_code(&self, at: Address) -> Result<bool, DevnetError> {
+        let code: Bytes = self.rpc.call("eth_getCode", json!([at, "latest"])).await?;
+        Ok(!code.is_empty())
+    }
+
     /// What a call would return in the next block. Not in the latest: its time is when something was last
     /// mined, and an authorization signed since would not be valid yet.
     pub async fn look_as(&self, call: &Call) -> Result<Bytes, DevnetError> {

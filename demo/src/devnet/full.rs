@@ -6,6 +6,7 @@ mod addresses;
 mod builder;
 mod lending;
 mod packages;
+mod settling;
 mod state;
 mod times;
 mod v3;
@@ -13,7 +14,7 @@ mod v4;
 
 use std::path::Path;
 
-use alloy_primitives::{Bytes, U64};
+use alloy_primitives::U64;
 use bursar_core::networks::{self, ChainId};
 use serde::Deserialize;
 use serde_json::json;
@@ -61,8 +62,7 @@ impl Devnet {
     /// A constructor that ran where something stands would leave the old storage behind it.
     async fn check_empty(&self, contracts: &Contracts) -> Result<(), DevnetError> {
         for address in contracts.addresses() {
-            let code: Bytes = self.rpc.call("eth_getCode", json!([address, "latest"])).await?;
-            if !code.is_empty() {
+            if self.has_code(address).await? {
                 return Err(DevnetError::Contract(format!("{address} is taken")));
             }
         }

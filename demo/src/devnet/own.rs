@@ -15,15 +15,20 @@ pub(super) struct Own {
     /// `devnet/contracts/<name>.sol`.
     #[cfg(test)]
     source: &'static str,
+    /// The sources that it imports, in the order of their names.
+    #[cfg(test)]
+    imports: &'static [&'static str],
 }
 
 macro_rules! own {
-    ($name:literal) => {
+    ($name:literal $(, imports $import:literal)*) => {
         Own {
             name: $name,
             compiled: include_str!(concat!("../../devnet/", $name, ".json")),
             #[cfg(test)]
             source: include_str!(concat!("../../devnet/contracts/", $name, ".sol")),
+            #[cfg(test)]
+            imports: &[$(include_str!(concat!("../../devnet/contracts/", $import, ".sol"))),*],
         }
     };
 }
@@ -33,9 +38,29 @@ pub(super) const WETH: Own = own!("Weth");
 pub(super) const ORACLE: Own = own!("Oracle");
 pub(super) const ROUTER: Own = own!("Router");
 pub(super) const VAULT: Own = own!("Vault");
+pub(super) const EXACT_PERMIT2_PROXY: Own = own!("ExactPermit2Proxy");
+pub(super) const PRISM: Own = own!("Prism");
+pub(super) const WALLET: Own = own!("Wallet");
+pub(super) const WALLET_FACTORY: Own = own!("WalletFactory", imports "Wallet");
+pub(super) const HOSTILE_WALLET: Own = own!("HostileWallet", imports "Wallet");
+pub(super) const HOSTILE_TOKEN: Own = own!("HostileToken", imports "Stable");
+pub(super) const PLAIN_TOKEN: Own = own!("PlainToken");
 
 /// All of them: what `cargo xtask devnet --recompile` compiles.
-pub(super) const ALL: [Own; 5] = [STABLE, WETH, ORACLE, ROUTER, VAULT];
+pub(super) const ALL: [Own; 12] = [
+    STABLE,
+    WETH,
+    ORACLE,
+    ROUTER,
+    VAULT,
+    EXACT_PERMIT2_PROXY,
+    PRISM,
+    WALLET,
+    WALLET_FACTORY,
+    HOSTILE_WALLET,
+    HOSTILE_TOKEN,
+    PLAIN_TOKEN,
+];
 
 #[derive(Deserialize)]
 struct Compiled {
@@ -63,7 +88,7 @@ mod tests {
             let compiled: serde_json::Value = serde_json::from_str(own.compiled).unwrap();
             assert_eq!(
                 compiled["source_sha256"],
-                hex::encode(Sha256::digest(own.source)),
+                hex::encode(Sha256::digest([&[own.source], own.imports].concat().concat())),
                 "{}.sol changed: cargo xtask devnet --recompile",
                 own.name
             );

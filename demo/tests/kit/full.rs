@@ -2,11 +2,12 @@
 //! their documents. Then what is true of the chain as a whole.
 
 use alloy_primitives::aliases::U24;
-use alloy_primitives::{Address, B256, U256, b256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
 use alloy_sol_types::{SolCall, SolValue, sol};
 use bursar_core::networks::{ChainId, Network, by_chain};
 use bursar_demo::devnet::full::{CHAINS, Contracts, POOL_FEE, full_chain_or_skip};
 use bursar_demo::devnet::{Call, Devnet, DevnetError, Receipt};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::payer::{Payer, now_s};
@@ -53,6 +54,14 @@ pub(crate) struct Trader {
     pub(crate) me: Address,
 }
 
+/// A report of a contract.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Log {
+    pub(crate) address: Address,
+    pub(crate) topics: Vec<B256>,
+    pub(crate) data: Bytes,
+}
+
 impl Trader {
     /// `None` if tests with a chain are left out.
     pub(crate) async fn on(chain: ChainId) -> Option<Self> {
@@ -91,6 +100,12 @@ impl Trader {
         }
     }
 
+    /// What contracts reported in a transaction.
+    pub(crate) async fn logs(&self, receipt: &Receipt) -> Vec<Log> {
+        let found = self.devnet.request("eth_getTransactionReceipt", json!([receipt.hash])).await;
+        serde_json::from_value(found.unwrap()["logs"].clone()).unwrap()
+    }
+
     pub(crate) async fn approve(&self, token: Address, spender: Address) {
         let approve = IErc20::approveCall { spender, value: U256::MAX };
         self.must(&self.call(token, &approve)).await;
@@ -116,6 +131,11 @@ impl Trader {
         let fee = if token == Address::ZERO { receipt.fee() } else { U256::ZERO };
         self.mine(token).await + fee - before
     }
+}
+
+/// What a contract reverts with that has an error of that name and nothing else to say.
+pub(crate) fn named(error: &str) -> [u8; 4] {
+    keccak256(error)[..4].try_into().unwrap()
 }
 
 /// The trader of each network in the table of contracts.

@@ -60,8 +60,7 @@ impl Payer {
 
     /// The same under any domain.
     pub(crate) fn sign_under(&self, domain: B256, words: &[B256]) -> Vec<u8> {
-        let content = keccak256(words.concat());
-        let digest = keccak256([b"\x19\x01", domain.as_slice(), content.as_slice()].concat());
+        let digest = digest(domain, words);
         let (signature, recovery) = self.key.sign_prehash_recoverable(digest.as_slice()).unwrap();
         [&signature.to_bytes()[..], &[27 + recovery.to_byte()]].concat()
     }
@@ -88,6 +87,12 @@ impl Payer {
             "x402Version": 1, "scheme": "exact", "network": named, "payload": signed["payload"],
         }))
     }
+}
+
+/// What of an EIP-712 struct is signed.
+pub(crate) fn digest(domain: B256, words: &[B256]) -> B256 {
+    let content = keccak256(words.concat());
+    keccak256([b"\x19\x01", domain.as_slice(), content.as_slice()].concat())
 }
 
 /// The x402 payload of an authorization.

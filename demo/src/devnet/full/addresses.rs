@@ -10,6 +10,10 @@ pub struct Contracts {
     /// The wrapped native coin.
     pub weth: Address,
     pub permit2: Address,
+    /// x402's proxy for exact payments by Permit2, a stand-in.
+    pub exact_permit2_proxy: Address,
+    /// Primer's Prism, a stand-in: anyone may say who its facilitators are.
+    pub prism: Address,
     pub multicall3: Address,
     pub v3: UniswapV3,
     pub v4: UniswapV4,
@@ -72,7 +76,10 @@ pub const LLTV: u128 = 860_000_000_000_000_000;
 
 /// No network has an oracle of ours.
 const ORACLE: Address = address!("0x000000000000000000000000000000000bACC1E0");
+/// These three are the same on every network.
 const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
+const EXACT_PERMIT2_PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
+const PRISM: Address = address!("0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
 /// Base has 2.1.0 there; Robinhood Chain began with 2.1.1.
 const ROUTER_2_1_0: Address = address!("0xf3A4F4094bD2c6C06cA2F61789D8727B8D1E7259");
 
@@ -143,17 +150,28 @@ impl Contracts {
             row.tokens.iter().find(|token| token.symbol == "WETH").map(|token| token.address)
         };
         let weth = weth(network).or_else(|| networks::by_chain(base).and_then(weth))?;
-        let (permit2, multicall3) = (PERMIT2, MULTICALL3);
-        Some(Self { weth, permit2, multicall3, v3, v4, routers, lending })
+        Some(Self {
+            weth,
+            permit2: PERMIT2,
+            exact_permit2_proxy: EXACT_PERMIT2_PROXY,
+            prism: PRISM,
+            multicall3: MULTICALL3,
+            v3,
+            v4,
+            routers,
+            lending,
+        })
     }
 
     /// All of them.
     pub fn addresses(&self) -> Vec<Address> {
-        let Self { weth, permit2, multicall3, v3, v4, routers, lending } = self;
+        let Self { v3, v4, routers, lending, .. } = self;
         vec![
-            *weth,
-            *permit2,
-            *multicall3,
+            self.weth,
+            self.permit2,
+            self.exact_permit2_proxy,
+            self.prism,
+            self.multicall3,
             v3.factory,
             v3.positions,
             v3.router,

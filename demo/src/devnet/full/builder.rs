@@ -50,6 +50,7 @@ impl<'a> Builder<'a> {
     /// Puts everything in its place and fills it.
     pub(super) async fn build(&self) -> Result<(), DevnetError> {
         self.place_tokens().await?;
+        self.place_settling().await?;
         self.furnish_maker().await?;
         self.place_v3().await?;
         self.fill_v3().await?;

@@ -23,6 +23,7 @@ const RECIPE: &[(&str, &str)] = &[
     ("builder.rs", include_str!("builder.rs")),
     ("lending.rs", include_str!("lending.rs")),
     ("packages.rs", include_str!("packages.rs")),
+    ("settling.rs", include_str!("settling.rs")),
     ("state.rs", include_str!("state.rs")),
     ("v3.rs", include_str!("v3.rs")),
     ("v4.rs", include_str!("v4.rs")),
