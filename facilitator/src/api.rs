@@ -60,7 +60,9 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/health", get(health))
         .route("/contracts", get(contracts))
         .route("/openapi.json", get(openapi))
-        .fallback(|| async { answers::error(StatusCode::NOT_FOUND, "There is nothing here: see /openapi.json.") })
+        .fallback(|| async {
+            answers::error(StatusCode::NOT_FOUND, "There is nothing here: see /openapi.json.")
+        })
         .method_not_allowed_fallback(|| async {
             answers::error(StatusCode::METHOD_NOT_ALLOWED, "Not by this method: see /openapi.json.")
         })
@@ -88,7 +90,13 @@ async fn verify(State(api): State<Arc<Api>>, body: Bytes) -> Response {
                 tracing::warn!(%fault, "a payment could not be verified");
                 let reason = Reason::UnexpectedVerify;
                 let refused = Refused::from(reason);
-                (reason.text(), later(answers::with(StatusCode::SERVICE_UNAVAILABLE, answers::bad_body(&refused))))
+                (
+                    reason.text(),
+                    later(answers::with(
+                        StatusCode::SERVICE_UNAVAILABLE,
+                        answers::bad_body(&refused),
+                    )),
+                )
             }
         },
     };

@@ -98,10 +98,20 @@ impl Findings {
     async fn contracts(&mut self, network: &NetworkConfig, chain: &dyn Chain) {
         let title = network.network.title;
         let wanted = [
-            (network.network.stablecoin.address, "the dollar token", Mark::Bad, "no payment can be settled"),
+            (
+                network.network.stablecoin.address,
+                "the dollar token",
+                Mark::Bad,
+                "no payment can be settled",
+            ),
             (MULTICALL3, "Multicall3", Mark::Bad, "several payments cannot share a transaction"),
             (network.permit2, "Permit2", Mark::Mind, "permit2 payments are refused"),
-            (network.exact_permit2_proxy, "the exact Permit2 proxy", Mark::Mind, "permit2 payments are refused"),
+            (
+                network.exact_permit2_proxy,
+                "the exact Permit2 proxy",
+                Mark::Mind,
+                "permit2 payments are refused",
+            ),
             (network.prism, "Prism", Mark::Mind, "prism payments are refused"),
         ];
         for (address, name, mark, else_what) in wanted {
@@ -120,10 +130,20 @@ impl Findings {
         let data = IErc20::DOMAIN_SEPARATORCall {}.abi_encode();
         match chain.call(coin.address, data.into(), BlockTag::Latest).await {
             Ok(word) if word.as_ref() == coin.domain_separator.as_slice() => {
-                self.add(Mark::Good, title, format!("{} signs as {} {}", coin.symbol, coin.domain_name, coin.domain_version));
+                self.add(
+                    Mark::Good,
+                    title,
+                    format!(
+                        "{} signs as {} {}",
+                        coin.symbol, coin.domain_name, coin.domain_version
+                    ),
+                );
             }
             Ok(_other) => {
-                let text = format!("{} has another EIP-712 domain than it should: signatures of its payers are refused", coin.symbol);
+                let text = format!(
+                    "{} has another EIP-712 domain than it should: signatures of its payers are refused",
+                    coin.symbol
+                );
                 self.add(Mark::Bad, title, text);
             }
             Err(fault) => self.add(Mark::Bad, title, fault.to_string()),

@@ -139,6 +139,18 @@ impl SigningKey {
         Signature65::new(B256::from_slice(r), B256::from_slice(s), parity)
     }
 
+    /// The same, with the password of a file.
+    ///
+    /// # Errors
+    /// [`KeyFault`].
+    pub fn create_keystore_by_file(file: &Path, password_file: &Path) -> Result<Self, KeyFault> {
+        let password = disk::read(password_file)?;
+        password.check_closed(password_file)?;
+        let text = std::str::from_utf8(without_newline(&password.bytes));
+        let text = text.map_err(|_bytes| KeyFault::EmptyPassword)?;
+        Self::create_keystore(file, &SecretString::from(text))
+    }
+
     fn open(file: &Path, json: &[u8], password_file: Option<&Path>) -> Result<Self, KeyFault> {
         let sealed = Sealed::from_json(json).map_err(|problem| problem.about(file))?;
         let password_file =

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use bursar_facilitator::check::{self, Mark};
 use bursar_facilitator::config::{Config, LogFormat};
+use bursar_facilitator::keys::SigningKey;
 use bursar_facilitator::service::{self, Running};
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
@@ -90,7 +91,7 @@ fn run() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Key(Key::New { file, password_file }) => {
-            let key = bursar_facilitator::keys::create(&file, &password_file)?;
+            let key = SigningKey::create_keystore_by_file(&file, &password_file)?;
             writeln!(std::io::stdout(), "{}", key.address())?;
             Ok(ExitCode::SUCCESS)
         }

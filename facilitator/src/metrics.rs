@@ -10,6 +10,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+/// From what is answered from memory to what waits for a block.
+const BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
 /// Which of the two questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
 #[expect(non_camel_case_types, reason = "label values as they are written")]
@@ -71,9 +74,7 @@ impl Default for Metrics {
         let mut registry = Registry::with_prefix("facilitator");
         let answers = Family::<Answered, Counter>::default();
         registry.register("answers", "Answers by route and result", answers.clone());
-        let buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-        let seconds =
-            Family::<Asked, Histogram>::new_with_constructor(move || Histogram::new(buckets));
+        let seconds = Family::<Asked, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         registry.register("answer_seconds", "How long answers took", seconds.clone());
         let open = Gauge::default();
         registry.register("open_payments", "Payments that have not ended", open.clone());

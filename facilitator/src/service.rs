@@ -112,15 +112,14 @@ impl Running {
         }
         let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
         let clock: Arc<dyn Clock> = Arc::new(clock);
-        let unusable = |why: String| StartFault::Store {
-            path: config.store.display().to_string(),
-            why,
-        };
+        let unusable =
+            |why: String| StartFault::Store { path: config.store.display().to_string(), why };
         let (payments, desks_store) =
             RedbPayments::open_file(&config.store).map_err(|fault| unusable(fault.to_string()))?;
         let payments: Arc<dyn Payments> = Arc::new(payments);
-        let (ledger, open) =
-            Ledger::load(Arc::clone(&payments)).await.map_err(|fault| unusable(fault.to_string()))?;
+        let (ledger, open) = Ledger::load(Arc::clone(&payments))
+            .await
+            .map_err(|fault| unusable(fault.to_string()))?;
         let listener = listen(config.listen).await?;
         let metrics_listener = match config.metrics_listen {
             Some(address) => Some(listen(address).await?),
@@ -165,8 +164,7 @@ impl Running {
         });
         let servers = TaskTracker::new();
         let address = local(&listener, config.listen)?;
-        let app = api::router(Arc::clone(&api))
-            .into_make_service_with_connect_info::<SocketAddr>();
+        let app = api::router(Arc::clone(&api)).into_make_service_with_connect_info::<SocketAddr>();
         let done = draining.clone().cancelled_owned();
         let server = axum::serve(listener, app).with_graceful_shutdown(done);
         servers.spawn(async move { server.await });

@@ -62,9 +62,8 @@ impl Upkeep {
             for (signer, teller) in &settler.tellers {
                 let desk = teller.desk.desk();
                 let unmined = desk.open.values().filter(|one| one.newest().is_some());
-                let waits = unmined.filter(|one| {
-                    matches!(one.place, bursar_submit::Place::Waiting)
-                });
+                let waits =
+                    unmined.filter(|one| matches!(one.place, bursar_submit::Place::Waiting));
                 let oldest = waits.filter_map(|one| Some(one.attempts.first()?.at)).min();
                 let age = oldest.map_or(0.0, |then| seconds(now, then));
                 self.metrics.oldest_unmined.get_or_create(&of(settler, *signer)).set(age);

@@ -102,8 +102,7 @@ pub(super) async fn guard(State(api): State<Arc<Api>>, request: Request, next: N
     }
     if access.limiter.is_some() {
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-        let address =
-            peer.map(|ConnectInfo(peer)| access.caller(peer.ip(), request.headers()));
+        let address = peer.map(|ConnectInfo(peer)| access.caller(peer.ip(), request.headers()));
         let caller = match (name, address) {
             (Some(name), _any) => format!("key {name}"),
             (None, Some(address)) => fold(address).to_string(),
