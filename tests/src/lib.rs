@@ -4,10 +4,12 @@
 pub mod caller;
 pub mod doubles;
 pub mod engine;
+pub mod facilitator;
 pub mod files;
 pub mod lying_rpc;
 pub mod offers;
 pub mod operator;
+pub mod payer;
 pub mod process;
 pub mod service_key;
 

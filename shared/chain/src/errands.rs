@@ -142,7 +142,13 @@ pub async fn look(
     };
     let final_block = head.checked_sub(rules.confirmations.saturating_sub(1));
     let settled = match final_block {
-        Some(block) => chain.transaction_count(signer, BlockTag::Number(block)).await?,
+        Some(block) => match chain.transaction_count(signer, BlockTag::Number(block)).await {
+            Ok(count) => count,
+            // A node that does not remember that block: nothing is final by its word, and all else that it
+            // tells is news.
+            Err(ChainFault::Rejected { .. }) => 0,
+            Err(fault) => return Err(fault),
+        },
         None => 0,
     };
     let mut seen = Vec::with_capacity(wanted.len());

@@ -1,0 +1,288 @@
+//! A payer for tests of the facilitator, written from the standards by hand: it shares no code with the
+//! facilitator, so that agreement between them proves something.
+
+use alloy_primitives::{Address, B256, Bytes, U256, address, b256, keccak256};
+use alloy_sol_types::SolValue;
+use bursar_core::networks::Network;
+use k256::ecdsa::SigningKey;
+use serde_json::{Value, json};
+
+/// Where the exact Permit2 proxy, Permit2 and Prism are on every network.
+pub const PROXY: Address = address!("0x402085c248EeA27D92E8b30b2C58ed07f9E20001");
+pub const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
+pub const PRISM: Address = address!("0x402357ff1e18d42d0f14a5d56d6e1ebd741b3a86");
+
+/// The end of a signature of a wallet that is not deployed yet (EIP-6492).
+const UNDEPLOYED: B256 =
+    b256!("0x6492649264926492649264926492649264926492649264926492649264926492");
+
+/// A throw-away key.
+#[derive(Clone)]
+pub struct Payer {
+    key: SigningKey,
+}
+
+impl std::fmt::Debug for Payer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Payer({})", self.address())
+    }
+}
+
+/// What is paid.
+#[derive(Debug, Clone)]
+pub struct Due {
+    pub network: &'static Network,
+    pub token: Address,
+    /// The EIP-712 domain separator of the token.
+    pub domain: B256,
+    /// Whose money it is: the key's own address, or a wallet of its owner.
+    pub from: Address,
+    pub to: Address,
+    pub amount: U256,
+    pub nonce: B256,
+    pub after: u64,
+    pub before: u64,
+}
+
+/// How it is paid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Eip3009,
+    Permit2,
+    Prism,
+}
+
+/// A signed payment: what stands under `payload`, and what is known of it.
+#[derive(Debug, Clone)]
+pub struct Paid {
+    pub due: Due,
+    pub way: Way,
+    pub payload: Value,
+}
+
+pub fn now_s() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.expect("after 1970").as_secs()
+}
+
+pub fn random_word() -> B256 {
+    let mut word = [0; 32];
+    getrandom::fill(&mut word).expect("random bytes");
+    B256::new(word)
+}
+
+impl Payer {
+    pub fn random() -> Self {
+        Self { key: SigningKey::from_slice(random_word().as_slice()).expect("a key") }
+    }
+
+    pub fn address(&self) -> Address {
+        let point = self.key.verifying_key().to_encoded_point(false);
+        Address::from_slice(&keccak256(&point.as_bytes()[1..])[12..])
+    }
+
+    /// Something to pay in a network's dollar token: from now for five minutes, with a nonce of chance.
+    pub fn owes(&self, network: &'static Network, to: Address, amount: u64) -> Due {
+        Due {
+            network,
+            token: network.stablecoin.address,
+            domain: network.stablecoin.domain_separator,
+            from: self.address(),
+            to,
+            amount: U256::from(amount),
+            nonce: random_word(),
+            after: 0,
+            before: now_s() + 300,
+        }
+    }
+
+    /// Signs a payment.
+    pub fn pay(&self, way: Way, due: &Due) -> Paid {
+        self.pay_with(way, due, |signature| signature)
+    }
+
+    /// The same for a wallet that is not deployed yet.
+    pub fn pay_undeployed(&self, way: Way, due: &Due, factory: Address, data: &[u8]) -> Paid {
+        self.pay_with(way, due, |signature| {
+            let parts = (factory, Bytes::copy_from_slice(data), Bytes::from(signature));
+            [&parts.abi_encode_params()[..], UNDEPLOYED.as_slice()].concat()
+        })
+    }
+
+    /// The same with a signature that is changed before it goes out.
+    pub fn pay_with(&self, way: Way, due: &Due, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Paid {
+        let digest = digest(way, due);
+        let (signature, id) = self.key.sign_prehash_recoverable(digest.as_slice()).expect("signed");
+        let signature = change([&signature.to_bytes()[..], &[27 + id.to_byte()]].concat());
+        let signature = format!("0x{}", hex::encode(signature));
+        let payload = match way {
+            Way::Eip3009 => json!({
+                "signature": signature,
+                "authorization": {
+                    "from": due.from, "to": due.to, "value": due.amount.to_string(),
+                    "validAfter": due.after.to_string(), "validBefore": due.before.to_string(),
+                    "nonce": due.nonce,
+                },
+            }),
+            Way::Permit2 => json!({
+                "signature": signature,
+                "permit2Authorization": {
+                    "from": due.from,
+                    "permitted": { "token": due.token, "amount": due.amount.to_string() },
+                    "spender": PROXY,
+                    "nonce": U256::from_be_bytes(due.nonce.0).to_string(),
+                    "deadline": due.before.to_string(),
+                    "witness": { "to": due.to, "validAfter": due.after.to_string() },
+                },
+            }),
+            // As the original's clients write it: no token, a decimal nonce, numbers for times.
+            Way::Prism => json!({
+                "signature": signature,
+                "authorization": {
+                    "from": due.from, "to": due.to, "value": due.amount.to_string(),
+                    "nonce": U256::from_be_bytes(due.nonce.0).to_string(),
+                    "validAfter": due.after, "validBefore": due.before,
+                },
+            }),
+        };
+        Paid { due: due.clone(), way, payload }
+    }
+}
+
+/// What is signed (EIP-712), put together by hand.
+pub fn digest(way: Way, due: &Due) -> B256 {
+    let number = |number: U256| B256::from(number.to_be_bytes::<32>());
+    let seconds = |at: u64| number(U256::from(at));
+    let hash = |words: &[B256]| keccak256(words.concat());
+    let chain = number(U256::from(due.network.chain.0));
+    let (domain, message) = match way {
+        Way::Eip3009 => {
+            let kind = "TransferWithAuthorization(address from,address to,uint256 value,\
+                        uint256 validAfter,uint256 validBefore,bytes32 nonce)";
+            let message = hash(&[
+                keccak256(kind),
+                due.from.into_word(),
+                due.to.into_word(),
+                number(due.amount),
+                seconds(due.after),
+                seconds(due.before),
+                due.nonce,
+            ]);
+            (due.domain, message)
+        }
+        Way::Permit2 => {
+            let domain = hash(&[
+                keccak256("EIP712Domain(string name,uint256 chainId,address verifyingContract)"),
+                keccak256("Permit2"),
+                chain,
+                PERMIT2.into_word(),
+            ]);
+            let kind = "PermitWitnessTransferFrom(TokenPermissions permitted,address spender,\
+                        uint256 nonce,uint256 deadline,Witness witness)\
+                        TokenPermissions(address token,uint256 amount)\
+                        Witness(address to,uint256 validAfter)";
+            let permitted = hash(&[
+                keccak256("TokenPermissions(address token,uint256 amount)"),
+                due.token.into_word(),
+                number(due.amount),
+            ]);
+            let witness = hash(&[
+                keccak256("Witness(address to,uint256 validAfter)"),
+                due.to.into_word(),
+                seconds(due.after),
+            ]);
+            let message = hash(&[
+                keccak256(kind),
+                permitted,
+                PROXY.into_word(),
+                due.nonce,
+                seconds(due.before),
+                witness,
+            ]);
+            (domain, message)
+        }
+        Way::Prism => {
+            let domain = hash(&[
+                keccak256(
+                    "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)",
+                ),
+                keccak256("Primer"),
+                keccak256("1"),
+                chain,
+                PRISM.into_word(),
+            ]);
+            let kind = "ERC20Payment(address token,address from,address to,uint256 value,\
+                        uint256 nonce,uint256 validAfter,uint256 validBefore)";
+            let message = hash(&[
+                keccak256(kind),
+                due.token.into_word(),
+                due.from.into_word(),
+                due.to.into_word(),
+                number(due.amount),
+                due.nonce,
+                seconds(due.after),
+                seconds(due.before),
+            ]);
+            (domain, message)
+        }
+    };
+    keccak256([b"\x19\x01", domain.as_slice(), message.as_slice()].concat())
+}
+
+impl Paid {
+    /// The body of `/verify` and `/settle` in a version, as official clients write it.
+    pub fn body(&self, version: u64) -> Value {
+        let due = &self.due;
+        let extra = match self.way {
+            Way::Eip3009 => json!({
+                "name": due.network.stablecoin.domain_name,
+                "version": due.network.stablecoin.domain_version,
+            }),
+            Way::Permit2 => json!({ "assetTransferMethod": "permit2" }),
+            Way::Prism => json!({ "assetTransferMethod": "prism" }),
+        };
+        if version == 1 {
+            let name = due.network.v1_names[0];
+            return json!({
+                "x402Version": 1,
+                "paymentPayload": {
+                    "x402Version": 1, "scheme": "exact", "network": name, "payload": self.payload,
+                },
+                "paymentRequirements": {
+                    "scheme": "exact", "network": name, "maxAmountRequired": due.amount.to_string(),
+                    "asset": due.token, "payTo": due.to, "maxTimeoutSeconds": 60,
+                    "resource": "https://shop.example/thing", "description": "", "mimeType": "",
+                    "extra": extra,
+                },
+            });
+        }
+        let wanted = json!({
+            "scheme": "exact", "network": due.network.caip2(), "amount": due.amount.to_string(),
+            "asset": due.token, "payTo": due.to, "maxTimeoutSeconds": 60, "extra": extra,
+        });
+        json!({
+            "x402Version": 2,
+            "paymentPayload": {
+                "x402Version": 2, "accepted": wanted, "payload": self.payload,
+                "resource": { "url": "https://shop.example/thing" },
+            },
+            "paymentRequirements": wanted,
+        })
+    }
+
+    /// The short form of the original's clients.
+    pub fn short_body(&self) -> Value {
+        let due = &self.due;
+        json!({
+            "x402Version": 2,
+            "paymentPayload": {
+                "x402Version": 2, "scheme": "exact", "network": due.network.caip2(),
+                "payload": self.payload,
+            },
+            "paymentRequirements": {
+                "scheme": "exact", "network": due.network.caip2(),
+                "maxAmountRequired": due.amount.to_string(), "asset": due.token, "payTo": due.to,
+            },
+        })
+    }
+}

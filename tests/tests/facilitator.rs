@@ -1,0 +1,9 @@
+//! The facilitator against real contracts on a local chain: what it finds good, what it settles, and that each
+//! payment happens once. One binary, so that it links once.
+
+#[cfg(test)]
+#[path = "facilitator/methods.rs"]
+mod methods;
+#[cfg(test)]
+#[path = "facilitator/stage.rs"]
+mod stage;

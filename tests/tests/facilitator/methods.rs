@@ -1,0 +1,120 @@
+//! Every method, every kind of payer, both versions: found good, settled, moved, and repeated to the same
+//! answer.
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_core::networks::ChainId;
+use bursar_tests::payer::{PERMIT2, Paid, Payer, Way};
+use serde_json::{Value, json};
+
+use crate::stage::{BASE, PURSE, ROBINHOOD, SHOP, Stage};
+
+/// Whose key signs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Key,
+    /// A contract that is there (EIP-1271).
+    Wallet,
+    /// A contract that is not there yet (EIP-6492).
+    Undeployed,
+}
+
+async fn signed(stage: &Stage, way: Way, kind: Kind, amount: u64) -> Paid {
+    let payer = stage.payer().await;
+    let chain = &stage.chain;
+    let mut due = payer.owes(stage.network(), SHOP, amount);
+    match kind {
+        Kind::Key => {
+            if way == Way::Prism {
+                due.nonce = B256::ZERO;
+            }
+            payer.pay(way, &due)
+        }
+        Kind::Wallet => {
+            due.from = chain.deploy_wallet(payer.address()).await.expect("deployed");
+            furnish(stage, due.from).await;
+            payer.pay(way, &due)
+        }
+        Kind::Undeployed => {
+            let salt = U256::from_be_bytes(due.nonce.0);
+            let planned = chain.counterfactual(payer.address(), salt).await.expect("planned");
+            due.from = planned.wallet;
+            furnish(stage, due.from).await;
+            payer.pay_undeployed(way, &due, planned.factory, &planned.calldata)
+        }
+    }
+}
+
+async fn furnish(stage: &Stage, wallet: Address) {
+    stage.chain.mint(wallet, PURSE).await.expect("minted");
+    stage.chain.approve_as(wallet, stage.coin(), PERMIT2).await.expect("approved");
+    // Nothing is deployed where something was sent from: only the approval is to be there.
+    stage.chain.request("anvil_setNonce", json!([wallet, "0x0"])).await.expect("set");
+}
+
+fn bodies(paid: &Paid) -> [Value; 2] {
+    [paid.body(1), paid.body(2)]
+}
+
+async fn every_method_on(chain: ChainId) {
+    let Some(stage) = Stage::set(chain, 1, "").await else { return };
+    let cases = [
+        (Way::Eip3009, Kind::Key),
+        (Way::Eip3009, Kind::Wallet),
+        (Way::Eip3009, Kind::Undeployed),
+        (Way::Permit2, Kind::Key),
+        (Way::Permit2, Kind::Wallet),
+        (Way::Permit2, Kind::Undeployed),
+        (Way::Prism, Kind::Key),
+    ];
+    for (way, kind) in cases {
+        for version in [0, 1] {
+            let amount = 1_000 + u64::try_from(version).expect("small");
+            let paid = signed(&stage, way, kind, amount).await;
+            let [v1, v2] = bodies(&paid);
+            let body = if version == 0 { v1 } else { v2 };
+            let case = format!("{way:?} {kind:?} version {}", version + 1);
+            let before = (stage.balance(paid.due.from).await, stage.balance(SHOP).await);
+            let told = stage.verify(&body).await;
+            assert_eq!(told, json!({ "isValid": true, "payer": paid.due.from }), "{case}");
+            let told = stage.settle(&body).await;
+            assert_eq!(told["success"], true, "{case}: {told}");
+            assert_eq!(told["payer"], json!(paid.due.from), "{case}");
+            assert_eq!(told["network"], body["paymentRequirements"]["network"], "{case}");
+            let moved = U256::from(amount);
+            let after = (stage.balance(paid.due.from).await, stage.balance(SHOP).await);
+            assert_eq!(after, (before.0 - moved, before.1 + moved), "{case}");
+            let again = stage.settle(&body).await;
+            assert_eq!(again, told, "{case}: the same answer");
+            let after_again = (stage.balance(paid.due.from).await, stage.balance(SHOP).await);
+            assert_eq!(after_again, after, "{case}: nothing moved twice");
+        }
+    }
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_method_and_payer_is_settled_on_base() {
+    every_method_on(BASE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_method_and_payer_is_settled_on_robinhood() {
+    every_method_on(ROBINHOOD).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_short_form_of_older_clients_is_settled_too() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let payer = stage.payer().await;
+    for way in [Way::Eip3009, Way::Prism] {
+        let body = stage.pay(&payer, way, 700).short_body();
+        assert_eq!(stage.verify(&body).await["isValid"], true, "{way:?}");
+        assert_eq!(stage.settle(&body).await["success"], true, "{way:?}");
+    }
+    let poor = Payer::random();
+    let body = stage.pay(&poor, Way::Eip3009, 700).short_body();
+    let (status, told) = stage.facilitator.post("/settle", &body).await;
+    assert_eq!(status, 402, "they judge by the status alone: {told}");
+    assert_eq!(told["errorReason"], "insufficient_balance");
+    assert!(told["error"].is_string());
+}

@@ -1,0 +1,88 @@
+//! A chain, a facilitator on it, and payers with full purses.
+
+use alloy_primitives::{Address, U256, address};
+use bursar_core::networks::{ChainId, Network};
+use bursar_demo::devnet::Devnet;
+use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_tests::facilitator::{Facilitator, Home};
+use bursar_tests::payer::{PERMIT2, PRISM, Paid, Payer, Way};
+use serde_json::{Value, json};
+
+pub(crate) const BASE: ChainId = ChainId(8453);
+pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
+pub(crate) const SHOP: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
+/// What a payer has: 100 dollars.
+pub(crate) const PURSE: u128 = 100_000_000;
+
+/// A facilitator with one signer on a full chain.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) chain: Devnet,
+    pub(crate) facilitator: Facilitator,
+    pub(crate) home: Home,
+}
+
+impl Stage {
+    pub(crate) async fn set(chain: ChainId, signers: u8, general: &str) -> Option<Self> {
+        let chain = full_chain_or_skip(chain).await?;
+        Some(Self::on(chain, signers, general, "").await)
+    }
+
+    pub(crate) async fn on(chain: Devnet, signers: u8, general: &str, more: &str) -> Self {
+        let factory = chain.wallet_factory().await.expect("a factory");
+        let more = format!("eip6492_factories = [\"{factory}\"]\n{more}");
+        let home = Home::new(chain.network(), chain.url(), signers, general, &more);
+        for signer in &home.signers {
+            let gas = U256::from(10).pow(U256::from(20));
+            chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");
+            chain.add_prism_facilitator(*signer).await.expect("added");
+        }
+        // A loaded chain remembers nothing from before: blocks count as final only after these.
+        chain.mine(12).await.expect("mined");
+        let facilitator = home.start().await;
+        Self { chain, facilitator, home }
+    }
+
+    pub(crate) fn network(&self) -> &'static Network {
+        self.chain.network()
+    }
+
+    pub(crate) fn coin(&self) -> Address {
+        self.network().stablecoin.address
+    }
+
+    /// A payer with money, who has approved Permit2 and Prism.
+    pub(crate) async fn payer(&self) -> Payer {
+        let payer = Payer::random();
+        self.chain.mint(payer.address(), PURSE).await.expect("minted");
+        for spender in [PERMIT2, PRISM] {
+            self.chain.approve_as(payer.address(), self.coin(), spender).await.expect("approved");
+        }
+        payer
+    }
+
+    /// A payment to the shop.
+    pub(crate) fn pay(&self, payer: &Payer, way: Way, amount: u64) -> Paid {
+        let mut due = payer.owes(self.network(), SHOP, amount);
+        if way == Way::Prism {
+            due.nonce = Default::default();
+        }
+        payer.pay(way, &due)
+    }
+
+    pub(crate) async fn verify(&self, body: &Value) -> Value {
+        let (status, told) = self.facilitator.post("/verify", body).await;
+        assert_eq!(status, 200, "{told}");
+        told
+    }
+
+    pub(crate) async fn settle(&self, body: &Value) -> Value {
+        let (status, told) = self.facilitator.post("/settle", body).await;
+        assert_eq!(status, 200, "{told}");
+        told
+    }
+
+    pub(crate) async fn balance(&self, owner: Address) -> U256 {
+        self.chain.balance_of(owner).await.expect("a balance")
+    }
+}
