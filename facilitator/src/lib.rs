@@ -11,6 +11,7 @@ pub mod metrics;
 pub mod network;
 pub mod node;
 pub mod payment;
+pub mod program;
 pub mod reason;
 pub mod service;
 pub mod settle;

@@ -12,6 +12,7 @@ use bursar_chain::follower::Follower;
 use bursar_chain::ports::{Chain, Clock};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::networks::ChainId;
+use bursar_desks::points::Points;
 use bursar_desks::redb_store::RedbStore;
 use bursar_desks::service::{Means, ServiceDesk};
 use bursar_desks::store::Store;
@@ -106,6 +107,7 @@ impl Running {
     pub async fn start(
         config: Config,
         keys: BTreeMap<ChainId, KeyRing>,
+        points: Arc<dyn Points>,
     ) -> Result<Self, StartFault> {
         if keys.is_empty() {
             return Err(StartFault::NoNetwork);
@@ -142,6 +144,7 @@ impl Running {
                 ledger: &ledger,
                 desks: &desks,
                 stopping: &stopping,
+                points: &points,
             };
             let settler = build.settler(ring, of_chain(&open, chain)).await?;
             settlers.insert(chain, settler);
@@ -257,6 +260,7 @@ struct Build<'a> {
     ledger: &'a Ledger,
     desks: &'a TaskTracker,
     stopping: &'a CancellationToken,
+    points: &'a Arc<dyn Points>,
 }
 
 impl Build<'_> {
@@ -285,6 +289,7 @@ impl Build<'_> {
                 gas: self.network.gas(),
                 window: WINDOW,
                 follower: Arc::clone(&follower),
+                points: Arc::clone(self.points),
             };
             let key = DeskKey { chain: self.network.chain(), signer };
             let opened =
@@ -302,8 +307,15 @@ impl Build<'_> {
             in_flight: self.config.in_flight,
         };
         let served = Arc::new(served);
-        let (ledger, stopping) = (self.ledger.clone(), self.stopping.clone());
-        Ok(Settler::start(served, ledger, tellers, limits, stopping, open))
+        let means = crate::settle::dispatch::Means {
+            served,
+            ledger: self.ledger.clone(),
+            tellers,
+            limits,
+            points: Arc::clone(self.points),
+            stopping: self.stopping.clone(),
+        };
+        Ok(Settler::start(means, open))
     }
 }
 

@@ -4,9 +4,11 @@
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use alloy_primitives::Address;
 use bursar_core::networks::Network;
+use bursar_desks::points::NoPoints;
 use bursar_facilitator::config::Config;
 use bursar_facilitator::service::{Running, load_keys};
 use serde_json::Value;
@@ -63,7 +65,7 @@ impl Home {
     pub async fn start(&self) -> Facilitator {
         let config = self.config();
         let keys = load_keys(&config).expect("keys");
-        let running = Running::start(config, keys).await.expect("started");
+        let running = Running::start(config, keys, Arc::new(NoPoints)).await.expect("started");
         Facilitator { client: client(), url: format!("http://{}", running.address), running }
     }
 }

@@ -1,6 +1,7 @@
 //! Gives what waits on one network to its signers, each with a desk of its own.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,6 +9,7 @@ use alloy_primitives::{Address, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_core::networks::FeeModel;
+use bursar_desks::points::Points;
 use bursar_desks::service::ServiceDesk;
 use bursar_desks::store::StoreFault;
 use tokio::sync::mpsc;
@@ -39,14 +41,30 @@ pub struct Teller {
 
 /// Everything that settling on one network takes.
 #[derive(Debug)]
-pub struct Settler {
+pub struct Means {
     pub served: Arc<Served>,
     pub ledger: Ledger,
     pub tellers: BTreeMap<Address, Teller>,
     pub limits: Limits,
-    pub tasks: TaskTracker,
+    /// Where tests end the process.
+    pub points: Arc<dyn Points>,
     pub stopping: CancellationToken,
+}
+
+/// Settles on one network.
+#[derive(Debug)]
+pub struct Settler {
+    pub means: Means,
+    pub tasks: TaskTracker,
     queue: mpsc::UnboundedSender<News>,
+}
+
+impl Deref for Settler {
+    type Target = Means;
+
+    fn deref(&self) -> &Means {
+        &self.means
+    }
 }
 
 /// What the dispatcher is told.
@@ -59,17 +77,9 @@ pub(super) enum News {
 
 impl Settler {
     /// Begins to settle what is open and whatever comes.
-    pub fn start(
-        served: Arc<Served>,
-        ledger: Ledger,
-        tellers: BTreeMap<Address, Teller>,
-        limits: Limits,
-        stopping: CancellationToken,
-        open: (Vec<Record>, Vec<Batch>),
-    ) -> Arc<Self> {
+    pub fn start(means: Means, open: (Vec<Record>, Vec<Batch>)) -> Arc<Self> {
         let (queue, news) = mpsc::unbounded_channel();
-        let tasks = TaskTracker::new();
-        let settler = Arc::new(Self { served, ledger, tellers, limits, tasks, stopping, queue });
+        let settler = Arc::new(Self { means, tasks: TaskTracker::new(), queue });
         let (records, batches) = open;
         let mut unmined = BTreeMap::new();
         for batch in batches {
@@ -116,7 +126,9 @@ impl Settler {
             gas_limit: gas.saturating_add(data_gas),
             since_block: head,
         };
+        self.points.reach("settle.before batch");
         self.ledger.batched(batch.clone()).await?;
+        self.points.reach("settle.after batch");
         Ok(batch)
     }
 

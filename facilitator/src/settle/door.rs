@@ -159,7 +159,9 @@ impl Door {
         let accepted_at = served.clock.now().utc;
         let record =
             Record { payment: payment.clone(), accepted_at, attempts: 0, state: State::Queued };
+        settler.points.reach("settle.before accept");
         let taken = self.ledger.accept(record).await.map_err(Trouble::from)?;
+        settler.points.reach("settle.after accept");
         if taken.new
             && let Known::Open(record, _progress) = &taken.known
         {

@@ -70,7 +70,9 @@ async fn watch(settler: &Settler, batch: &Batch, slot: &mut Slot<'_>) {
     };
     slot.free();
     finish(settler, batch, &mut records, outcome).await;
+    settler.points.reach("settle.before close");
     persist(settler, || settler.ledger.closed(batch)).await;
+    settler.points.reach("settle.after close");
 }
 
 /// Hands the transaction to its desk; how it ended, if it has already.
@@ -84,7 +86,10 @@ async fn submit(
     let call = transaction::call(&settler.served.place, &payments, batch.gas_limit);
     loop {
         match desk.submit(batch.id, call.clone(), settler.served.config.max_gas_price).await {
-            Ok(()) => return None,
+            Ok(()) => {
+                settler.points.reach("settle.after submit");
+                return None;
+            }
             Err(SubmitFault::Store(StoreFault::Over(outcome))) => return Some(outcome),
             Err(SubmitFault::Refused(Refusal::OtherCall)) => {
                 // It was opened by a version that makes other bytes of the same payments: it goes on as it
@@ -171,7 +176,9 @@ async fn judge(settler: &Settler, records: &mut [Record], hash: B256) -> Result<
         }
     }
     if !judged.is_empty() {
+        settler.points.reach("settle.before verdict");
         persist(settler, || settler.ledger.judged(judged.clone())).await;
+        settler.points.reach("settle.after verdict");
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::points::Points;
 use crate::store::{Kept, Store, StoreFault};
 
 /// How often a commit is tried again after another process was quicker.
@@ -45,6 +46,8 @@ pub struct Means {
     pub window: usize,
     /// One for all desks of the network.
     pub follower: Arc<Follower>,
+    /// Where tests end the process.
+    pub points: Arc<dyn Points>,
 }
 
 /// One desk of a service, and the task that serves it.
@@ -204,8 +207,10 @@ impl ServiceHost {
             if taken.events.is_empty() {
                 return Ok(taken.actions);
             }
+            self.means.points.reach("desk.before commit");
             match self.means.store.commit(self.key, *version, taken.events.clone()).await {
                 Ok(next) => {
+                    self.means.points.reach("desk.after commit");
                     let mut desk = (*desk).clone();
                     for event in &taken.events {
                         bursar_submit::apply(&mut desk, event);
@@ -259,6 +264,11 @@ impl Host for ServiceHost {
             });
             work.collect()
         })
+    }
+
+    fn reach(&self, point: &'static str) -> bool {
+        self.means.points.reach(point);
+        true
     }
 
     fn sign(&self, digest: B256) -> BoxFuture<'static, SignEnd> {

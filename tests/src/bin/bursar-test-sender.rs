@@ -11,6 +11,7 @@ use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::Clock;
 use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
 use bursar_core::networks::{ChainId, Gas, by_chain};
+use bursar_desks::points::NoPoints;
 use bursar_desks::redb_store::RedbStore;
 use bursar_desks::service::{Means, ServiceDesk, SubmitFault};
 use bursar_desks::store::StoreFault;
@@ -49,6 +50,7 @@ async fn main() {
         gas: Gas { patience_ms: 400, poll_ms: 20, ..row.gas },
         window: 4,
         follower: Arc::default(),
+        points: Arc::new(NoPoints),
     };
     let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
     let desk = ServiceDesk::open(desk, means, tasks, stopping).await.expect("a desk");

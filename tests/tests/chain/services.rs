@@ -12,6 +12,7 @@ use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::networks::{Gas, by_chain};
 use bursar_demo::devnet::Devnet;
 use bursar_desks::memory::MemoryStore;
+use bursar_desks::points::NoPoints;
 use bursar_desks::service::{Means, ServiceDesk};
 use bursar_submit::{Call, DeskKey, Outcome, SubmissionId};
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
@@ -185,6 +186,7 @@ async fn two_hosts_of_one_desk_do_everything_once_between_them() {
         gas: Gas { patience_ms: 2_000, poll_ms: 20, ..row.gas },
         window: 3,
         follower: Arc::default(),
+        points: Arc::new(NoPoints),
     };
     let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
     let mut hosts = Vec::new();
