@@ -5,5 +5,8 @@
 #[path = "facilitator/methods.rs"]
 mod methods;
 #[cfg(test)]
+#[path = "facilitator/once.rs"]
+mod once;
+#[cfg(test)]
 #[path = "facilitator/stage.rs"]
 mod stage;

@@ -18,7 +18,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::book::ledger::Ledger;
 use crate::book::redb_store::fresh_id;
-use crate::book::{Batch, Record};
+use crate::book::{Batch, Record, State};
+use crate::exact;
 use crate::network::Served;
 use crate::settle::queue::{Limits, Queue};
 use crate::settle::{transaction, watch};
@@ -88,7 +89,7 @@ impl Settler {
             settler.tasks.spawn(watch::see_through(Arc::clone(&settler), batch));
         }
         for record in records {
-            if record.state == crate::book::State::Queued {
+            if record.state == State::Queued {
                 settler.enqueue(Arc::new(record));
             }
         }
@@ -130,6 +131,32 @@ impl Settler {
         self.ledger.batched(batch.clone()).await?;
         self.points.reach("settle.after batch");
         Ok(batch)
+    }
+
+    /// Those of the payments that have not expired while they waited. The others end here: nothing was sent
+    /// for them.
+    async fn in_time(&self, records: Vec<Arc<Record>>) -> Vec<Arc<Record>> {
+        let now = self.served.now_seconds();
+        let at = self.served.clock.now().utc;
+        let mut good = Vec::with_capacity(records.len());
+        let mut late = Vec::new();
+        for record in records {
+            match exact::check_time(&record.payment.terms, now) {
+                Ok(()) => good.push(record),
+                Err(reason) => {
+                    let message = reason.sentence().to_owned();
+                    let state = State::Failed { reason, message, at };
+                    late.push((record.payment.key(), state, record.attempts));
+                }
+            }
+        }
+        if !late.is_empty()
+            && let Err(fault) = self.ledger.judged(late).await
+        {
+            // They are as open as before, and the next start finds them expired again.
+            tracing::error!(%fault, "payments that expired could not be kept as such");
+        }
+        good
     }
 
     /// Where the cost of the data is part of the gas, only the network knows it (Arbitrum Nitro).
@@ -245,6 +272,11 @@ fn hear(queue: &mut Queue, unmined: &mut BTreeMap<Address, usize>, told: News, n
 
 /// Puts a transaction together and sees it through.
 async fn begin(settler: Arc<Settler>, signer: Address, records: Vec<Arc<Record>>) {
+    let records = settler.in_time(records).await;
+    if records.is_empty() {
+        settler.freed(signer);
+        return;
+    }
     match settler.open_batch(signer, &records).await {
         Ok(batch) => watch::see_through(settler, batch).await,
         Err(fault) => {

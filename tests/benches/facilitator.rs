@@ -1,0 +1,35 @@
+//! The facilitator as a process of its own, on a real node, beside its floors in the same run: an HTTP server
+//! that does nothing, the recovery of a signature, and the node's own answer to one simulation. Ratios are what
+//! counts; run it with `cargo bench -p bursar-tests --bench facilitator`.
+
+#[path = "facilitator/http.rs"]
+mod http;
+#[path = "facilitator/settle.rs"]
+mod settle;
+#[path = "facilitator/stage.rs"]
+mod stage;
+#[path = "facilitator/start.rs"]
+mod start;
+#[path = "facilitator/verify.rs"]
+mod verify;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let only = std::env::args().skip(1).find(|name| !name.starts_with('-'));
+    let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    runtime.block_on(async {
+        if wanted("verify") {
+            verify::measure().await;
+        }
+        if wanted("settle") {
+            settle::measure().await;
+        }
+        if wanted("start") {
+            start::measure().await;
+        }
+    });
+}

@@ -1,0 +1,107 @@
+//! A load generator that costs little: requests are ready bytes, and of answers only the status and the length
+//! are read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What a run came to.
+#[derive(Debug, Clone)]
+pub struct Run {
+    pub took: Duration,
+    /// Of each request, sorted.
+    pub latencies: Vec<Duration>,
+    /// The bodies of the answers, in no order.
+    pub answers: Vec<(usize, Vec<u8>)>,
+}
+
+impl Run {
+    pub fn rate(&self) -> f64 {
+        self.latencies.len() as f64 / self.took.as_secs_f64()
+    }
+
+    /// In milliseconds.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let last = self.latencies.len() - 1;
+        let at = (last as f64 * share).round() as usize;
+        self.latencies[at].as_secs_f64() * 1_000.0
+    }
+}
+
+/// The bytes of a POST.
+pub fn post(path: &str, body: &str) -> Vec<u8> {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// Sends `count` requests over so many connections, each as soon as its connection is free; the nth is that of
+/// `requests` in turn.
+pub async fn drive(
+    address: &str,
+    connections: usize,
+    count: usize,
+    requests: Arc<Vec<Vec<u8>>>,
+    keep_answers: bool,
+) -> Run {
+    let next = Arc::new(AtomicUsize::new(0));
+    let begun = Instant::now();
+    let drivers = (0..connections).map(|_one| {
+        let (next, requests, address) =
+            (Arc::clone(&next), Arc::clone(&requests), address.to_owned());
+        tokio::spawn(async move {
+            let mut stream = TcpStream::connect(&address).await.expect("connected");
+            stream.set_nodelay(true).expect("set");
+            let mut buffer = Vec::with_capacity(16 << 10);
+            let mut latencies = Vec::new();
+            let mut answers = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at >= count {
+                    return (latencies, answers);
+                }
+                let sent = Instant::now();
+                stream.write_all(&requests[at % requests.len()]).await.expect("sent");
+                let body = answer(&mut stream, &mut buffer).await;
+                latencies.push(sent.elapsed());
+                if keep_answers {
+                    answers.push((at, buffer[body..].to_vec()));
+                }
+            }
+        })
+    });
+    let mut run = Run { took: Duration::ZERO, latencies: Vec::new(), answers: Vec::new() };
+    for driver in drivers.collect::<Vec<_>>() {
+        let (latencies, answers) = driver.await.expect("driven");
+        run.latencies.extend(latencies);
+        run.answers.extend(answers);
+    }
+    run.took = begun.elapsed();
+    run.latencies.sort_unstable();
+    run
+}
+
+/// Reads one answer; where its body begins in the buffer.
+async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> usize {
+    buffer.clear();
+    loop {
+        let read = stream.read_buf(buffer).await.expect("read");
+        assert!(read > 0, "the connection was closed");
+        let Some(head) = buffer.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+        let text = String::from_utf8_lossy(&buffer[..head]).to_ascii_lowercase();
+        let length = text.split("content-length:").nth(1).expect("a length");
+        let length: usize =
+            length.lines().next().expect("a line").trim().parse().expect("a number");
+        let body = head + 4;
+        while buffer.len() < body + length {
+            assert!(stream.read_buf(buffer).await.expect("read") > 0, "cut off");
+        }
+        return body;
+    }
+}

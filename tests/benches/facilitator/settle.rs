@@ -1,0 +1,140 @@
+//! `/settle` on a chain with one block a second.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::routing::post as route;
+use bursar_demo::devnet::Devnet;
+use bursar_tests::facilitator::Home;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::http::{Run, drive, post};
+use crate::stage::{Process, chain, fund, payers, payments};
+
+/// Callers, and how many payments each has under way: with one alone, a block a second would be the bound.
+const CALLERS: usize = 256;
+const EACH: usize = 4;
+const PAYMENTS: usize = 6_000;
+const BLOCK_GAS: u64 = 120_000_000;
+
+pub async fn measure() {
+    let chain = chain().await;
+    chain.request("evm_setBlockGasLimit", json!([BLOCK_GAS])).await.expect("set");
+    let payers = payers(&chain, CALLERS).await;
+    let (proxy, asked) = counted(chain.url()).await;
+    let home = Home::new(chain.network(), &format!("http://{proxy}"), 4, "", "poll_ms = 100\n");
+    fund(&chain, &home).await;
+    chain.mine(12).await.expect("mined");
+    let process = Process::start(&home);
+    println!(
+        "/settle: blocks of {BLOCK_GAS} gas each second, {CALLERS} callers with {EACH} payments each under way, 4 signers"
+    );
+
+    chain.set_block_time(1).await.expect("set");
+    lone(&chain, &process, &payers).await;
+
+    let paid = payments(&chain, &payers, PAYMENTS);
+    let bodies = paid.iter().map(|paid| post("/settle", &paid.body(2).to_string()));
+    let bodies = Arc::new(bodies.collect::<Vec<_>>());
+    let rpc = asked.load(Ordering::Relaxed);
+    let cpu = process.cpu();
+    let run = drive(&process.address, CALLERS * EACH, PAYMENTS, bodies, true).await;
+    let rpc = asked.load(Ordering::Relaxed) - rpc;
+    let cpu = (process.cpu() - cpu).as_secs_f64() * 1_000.0 / PAYMENTS as f64;
+    let hashes = settled(&run);
+    println!(
+        "{:.0} payments a second; p50 {:.0} ms, p99 {:.0} ms; {:.2} RPC round trips and {cpu:.2} ms CPU a payment; {} transactions",
+        run.rate(),
+        run.quantile(0.5),
+        run.quantile(0.99),
+        rpc as f64 / PAYMENTS as f64,
+        hashes.len(),
+    );
+    let (now, most) = process.memory();
+    println!("memory: {now:.1} MiB, at most {most:.1} MiB");
+    gas(&chain, &hashes).await;
+}
+
+/// How many payments each transaction carried.
+fn settled(run: &Run) -> BTreeMap<String, usize> {
+    let mut hashes = BTreeMap::new();
+    for (_at, body) in &run.answers {
+        let told: Value = serde_json::from_slice(body).expect("JSON");
+        assert_eq!(told["success"], true, "{told}");
+        let hash = told["transaction"].as_str().expect("a hash").to_owned();
+        *hashes.entry(hash).or_default() += 1;
+    }
+    hashes
+}
+
+/// How long after its block a payment is answered that is alone.
+async fn lone(chain: &Devnet, process: &Process, payers: &[bursar_tests::payer::Payer]) {
+    let mut late = Vec::new();
+    for paid in payments(chain, payers, 6) {
+        let body = Arc::new(vec![post("/settle", &paid.body(2).to_string())]);
+        let run = drive(&process.address, 1, 1, body, true);
+        let mined = async {
+            let used = || chain.authorization_used(paid.due.from, paid.due.nonce);
+            while !used().await.expect("told") {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            Instant::now()
+        };
+        let answered = async {
+            let run = run.await;
+            settled(&run);
+            Instant::now()
+        };
+        let (answered, mined) = tokio::join!(answered, mined);
+        late.push(answered.saturating_duration_since(mined).as_secs_f64() * 1_000.0);
+    }
+    late.sort_by(f64::total_cmp);
+    println!(
+        "a lone payment is answered {:.0} ms after its block (worst of 6: {:.0} ms)",
+        late[3], late[5]
+    );
+}
+
+/// Gas of a payment by the size of its batch.
+async fn gas(chain: &Devnet, hashes: &BTreeMap<String, usize>) {
+    let mut by_size: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for (hash, payments) in hashes {
+        let receipt =
+            chain.request("eth_getTransactionReceipt", json!([hash])).await.expect("told");
+        let used = receipt["gasUsed"].as_str().expect("text").trim_start_matches("0x").to_owned();
+        let used = u64::from_str_radix(&used, 16).expect("hex") as f64;
+        by_size.entry(*payments).or_default().push(used / *payments as f64);
+    }
+    let mut line = Vec::new();
+    for (size, each) in &by_size {
+        let mean = each.iter().sum::<f64>() / each.len() as f64;
+        line.push(format!("{size}: {mean:.0}"));
+    }
+    println!("gas a payment, by the size of the batch: {}", line.join(", "));
+}
+
+/// The node behind something that counts exchanges.
+async fn counted(url: &str) -> (String, Arc<AtomicUsize>) {
+    #[derive(Clone)]
+    struct Counted(String, reqwest::Client, Arc<AtomicUsize>);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let count = Arc::new(AtomicUsize::new(0));
+    let pass = |State(Counted(url, client, count)): State<Counted>, body: axum::body::Bytes| async move {
+        count.fetch_add(1, Ordering::Relaxed);
+        let asked = client.post(url).header("content-type", "application/json").body(body);
+        let answer = asked.send().await.expect("answered");
+        Body::from(answer.bytes().await.expect("bytes"))
+    };
+    let state = Counted(url.to_owned(), client, Arc::clone(&count));
+    let app = Router::new().route("/", route(pass)).with_state(state);
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    (address, count)
+}

@@ -1,0 +1,256 @@
+//! Each payment happens once, whoever asks for it and however often.
+
+use std::collections::BTreeSet;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_sol_types::{SolCall, sol};
+use bursar_demo::devnet::Authorization;
+use bursar_tests::payer::{Paid, Way, now_s};
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::stage::{BASE, SHOP, Stage};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// How many transactions an account has sent, and how many of them are mined.
+async fn sent(stage: &Stage, signer: Address, tag: &str) -> u64 {
+    let told = stage.chain.request("eth_getTransactionCount", json!([signer, tag])).await;
+    let told = told.expect("told");
+    let digits = told.as_str().expect("text").trim_start_matches("0x").to_owned();
+    u64::from_str_radix(&digits, 16).expect("hex")
+}
+
+async fn all_sent(stage: &Stage, tag: &str) -> u64 {
+    let mut sum = 0;
+    for signer in &stage.home.signers {
+        sum += sent(stage, *signer, tag).await;
+    }
+    sum
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < end, "{what} did not happen");
+        sleep(PAUSE).await;
+    }
+}
+
+fn hash(told: &Value) -> B256 {
+    told["transaction"].as_str().expect("text").parse().unwrap_or_else(|_no| panic!("{told}"))
+}
+
+fn terms(paid: &Paid) -> (Authorization, Vec<u8>) {
+    let due = &paid.due;
+    let terms = Authorization {
+        from: due.from,
+        to: due.to,
+        value: due.amount,
+        valid_after: U256::from(due.after),
+        valid_before: U256::from(due.before),
+        nonce: due.nonce,
+    };
+    let signature = paid.payload["signature"].as_str().expect("text");
+    (terms, hex::decode(&signature[2..]).expect("hex"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
+    let Some(stage) = Stage::set(BASE, 2, "").await else { return };
+    let payer = stage.payer().await;
+    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let before = stage.balance(SHOP).await;
+    let answers = join_all((0..100).map(|_one| stage.settle(&body))).await;
+    assert_eq!(answers[0]["success"], true, "{}", answers[0]);
+    for answer in &answers {
+        assert_eq!(answer, &answers[0]);
+    }
+    assert_eq!(all_sent(&stage, "latest").await, 1);
+    assert_eq!(stage.balance(SHOP).await - before, U256::from(5_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_together_shares_a_transaction_and_fails_alone() {
+    let Some(stage) = Stage::set(BASE, 1, "in_flight = 1\nbatch_window_ms = 20").await else {
+        return;
+    };
+    stage.chain.set_automine(false).await.expect("set");
+    let mut bodies = Vec::new();
+    for n in 0..12 {
+        stage.chain.set_automine(true).await.expect("set");
+        let payer = stage.payer().await;
+        let way = if n % 2 == 0 { Way::Eip3009 } else { Way::Permit2 };
+        bodies.push(stage.pay(&payer, way, 1_000 + n).body(2));
+    }
+    // Both are good by themselves, and only one of them can be paid.
+    let poor = stage.payer().await;
+    stage.chain.set_automine(false).await.expect("set");
+    let whole = u64::try_from(crate::stage::PURSE).expect("small");
+    let one = stage.pay(&poor, Way::Eip3009, whole).body(2);
+    let other = stage.pay(&poor, Way::Eip3009, whole).body(2);
+    let settles = bodies.iter().chain([&one, &other]).map(|body| stage.settle(body));
+    let mining = async {
+        for _block in 0..60 {
+            sleep(Duration::from_millis(100)).await;
+            stage.chain.mine(1).await.expect("mined");
+        }
+    };
+    let answers = tokio::select! {
+        answers = join_all(settles) => answers,
+        () = mining => panic!("no answers"),
+    };
+    let (good, bad): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer["success"] == true);
+    assert_eq!((good.len(), bad.len()), (13, 1), "{answers:?}");
+    assert_eq!(bad[0]["errorReason"], "insufficient_balance", "{}", bad[0]);
+    let hashes: BTreeSet<B256> = good.iter().map(|answer| hash(answer)).collect();
+    assert!(hashes.len() < 6, "{} transactions for 13 payments", hashes.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_mined_in_time_is_pending_and_then_the_same() {
+    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 400").await else { return };
+    let payer = stage.payer().await;
+    let body = stage.pay(&payer, Way::Eip3009, 9_000).body(2);
+    stage.chain.set_automine(false).await.expect("set");
+    let pending = stage.settle(&body).await;
+    assert_eq!(pending["success"], false);
+    assert_eq!(pending["errorReason"], "settlement_pending");
+    let on_its_way = hash(&pending);
+    assert_eq!(stage.settle(&body).await, pending, "and still is");
+    stage.chain.mine(1).await.expect("mined");
+    until("settled", async || stage.settle(&body).await["success"] == true).await;
+    assert_eq!(hash(&stage.settle(&body).await), on_its_way);
+    assert_eq!(all_sent(&stage, "pending").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authorization_that_somebody_else_brought_first_is_settled() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let payer = stage.payer().await;
+    // Before it came here.
+    let paid = stage.pay(&payer, Way::Eip3009, 3_000);
+    let (authorization, signature) = terms(&paid);
+    let theirs = stage.chain.settle(&authorization, &signature).await.expect("settled");
+    let told = stage.settle(&paid.body(2)).await;
+    assert_eq!(told["success"], true, "{told}");
+    assert_eq!(hash(&told), theirs);
+    assert_eq!(stage.settle(&paid.body(2)).await, told);
+    assert_eq!(all_sent(&stage, "latest").await, 0, "nothing was sent for it");
+    // While ours is on its way.
+    let paid = stage.pay(&payer, Way::Eip3009, 4_000);
+    let (authorization, signature) = terms(&paid);
+    stage.chain.set_automine(false).await.expect("set");
+    let body = paid.body(2);
+    let brings_first = async {
+        until("sent", async || all_sent(&stage, "pending").await == 1).await;
+        // Theirs pays more for its place in the block, so ours comes after it and reverts.
+        let account = stage.chain.request("eth_accounts", json!([])).await.expect("told");
+        let theirs = json!([{
+            "from": account[0], "to": stage.coin(), "data": calldata(&authorization, &signature),
+            "gas": "0x40000", "maxFeePerGas": "0x2540be4000", "maxPriorityFeePerGas": "0x174876e800",
+        }]);
+        let theirs = stage.chain.request("eth_sendTransaction", theirs).await.expect("sent");
+        stage.chain.mine(1).await.expect("mined");
+        theirs.as_str().expect("text").parse::<B256>().expect("a hash")
+    };
+    let (told, theirs) = tokio::join!(stage.settle(&body), brings_first);
+    assert!(told["success"] == true || told["errorReason"] == "settlement_pending", "{told}");
+    let mining = async {
+        loop {
+            stage.chain.mine(1).await.expect("mined");
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let settled = until("settled", async || stage.settle(&body).await["success"] == true);
+    tokio::select! {
+        () = settled => {}
+        () = mining => {}
+    }
+    assert_eq!(hash(&stage.settle(&body).await), theirs);
+}
+
+fn calldata(terms: &Authorization, signature: &[u8]) -> Bytes {
+    sol! {
+        function transferWithAuthorization(
+            address from, address to, uint256 value, uint256 validAfter, uint256 validBefore,
+            bytes32 nonce, bytes signature
+        ) external;
+    }
+    let call = transferWithAuthorizationCall {
+        from: terms.from,
+        to: terms.to,
+        value: terms.value,
+        validAfter: terms.valid_after,
+        validBefore: terms.valid_before,
+        nonce: terms.nonce,
+        signature: Bytes::copy_from_slice(signature),
+    };
+    call.abi_encode().into()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prism_payments_of_one_payer_go_in_sequence_however_they_come() {
+    let Some(stage) = Stage::set(BASE, 2, "").await else { return };
+    let payer = stage.payer().await;
+    let pay = |nonce: u64, amount: u64| {
+        let mut due = payer.owes(stage.network(), SHOP, amount);
+        due.nonce = B256::from(U256::from(nonce));
+        payer.pay(Way::Prism, &due).body(2)
+    };
+    let before = stage.balance(SHOP).await;
+    // The first is under way before the others come, in whatever order.
+    stage.chain.set_automine(false).await.expect("set");
+    let first = pay(0, 1_000);
+    let later: Vec<Value> = [3, 1, 2].into_iter().map(|nonce| pay(nonce, 1_000 + nonce)).collect();
+    let rest = async {
+        until("sent", async || all_sent(&stage, "pending").await == 1).await;
+        stage.chain.set_automine(true).await.expect("set");
+        stage.chain.mine(1).await.expect("mined");
+        join_all(later.iter().map(|body| stage.settle(body))).await
+    };
+    let (first, rest) = tokio::join!(stage.settle(&first), rest);
+    assert_eq!(first["success"], true, "{first}");
+    let early = rest.iter().filter(|told| told["success"] != true);
+    for told in early {
+        assert_eq!(told["errorReason"], "prism_invalid_nonce", "{told}");
+    }
+    for body in &later {
+        let told = stage.settle(body).await;
+        // What came too early comes again.
+        assert!(told["success"] == true || told["errorReason"] == "prism_invalid_nonce", "{told}");
+    }
+    for nonce in 1..=3 {
+        let body = pay(nonce, 1_000 + nonce);
+        let told = stage.settle(&body).await;
+        assert_eq!(told["success"], true, "{nonce}: {told}");
+    }
+    assert_eq!(stage.balance(SHOP).await - before, U256::from(4_006));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_expires_in_the_queue_is_never_sent() {
+    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 300\nin_flight = 1").await else { return };
+    let (first, second) = (stage.payer().await, stage.payer().await);
+    stage.chain.set_automine(false).await.expect("set");
+    let lone = stage.pay(&first, Way::Eip3009, 1_000).body(2);
+    assert_eq!(stage.settle(&lone).await["errorReason"], "settlement_pending");
+    let mut due = second.owes(stage.network(), SHOP, 1_000);
+    due.before = now_s() + 8;
+    let short = second.pay(Way::Eip3009, &due);
+    assert_eq!(stage.settle(&short.body(2)).await["errorReason"], "settlement_pending");
+    // The chain's own time passes, and the first is mined after the end of the second.
+    until("expired", async || now_s() > due.before).await;
+    stage.chain.set_automine(true).await.expect("set");
+    stage.chain.mine(1).await.expect("mined");
+    until("refused", async || {
+        let told = stage.settle(&short.body(2)).await;
+        told["errorReason"] == "invalid_exact_evm_payload_authorization_valid_before"
+    })
+    .await;
+    assert!(!stage.chain.authorization_used(due.from, due.nonce).await.expect("told"));
+    assert_eq!(all_sent(&stage, "pending").await, 1);
+}
