@@ -29,16 +29,7 @@ impl Stage {
     }
 
     pub(crate) async fn on(chain: Devnet, signers: u8, general: &str, more: &str) -> Self {
-        let factory = chain.wallet_factory().await.expect("a factory");
-        let more = format!("eip6492_factories = [\"{factory}\"]\n{more}");
-        let home = Home::new(chain.network(), chain.url(), signers, general, &more);
-        for signer in &home.signers {
-            let gas = U256::from(10).pow(U256::from(20));
-            chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");
-            chain.add_prism_facilitator(*signer).await.expect("added");
-        }
-        // A loaded chain remembers nothing from before: blocks count as final only after these.
-        chain.mine(12).await.expect("mined");
+        let home = furnished(&chain, chain.url(), signers, general, more).await;
         let facilitator = home.start().await;
         Self { chain, facilitator, home }
     }
@@ -85,4 +76,25 @@ impl Stage {
     pub(crate) async fn balance(&self, owner: Address) -> U256 {
         self.chain.balance_of(owner).await.expect("a balance")
     }
+}
+
+/// Settings of a facilitator on a chain behind `rpc`, with signers that have gas.
+pub(crate) async fn furnished(
+    chain: &Devnet,
+    rpc: &str,
+    signers: u8,
+    general: &str,
+    more: &str,
+) -> Home {
+    let factory = chain.wallet_factory().await.expect("a factory");
+    let more = format!("eip6492_factories = [\"{factory}\"]\n{more}");
+    let home = Home::new(chain.network(), rpc, signers, general, &more);
+    for signer in &home.signers {
+        let gas = U256::from(10).pow(U256::from(20));
+        chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");
+        chain.add_prism_facilitator(*signer).await.expect("added");
+    }
+    // A loaded chain remembers nothing from before: blocks count as final only after these.
+    chain.mine(12).await.expect("mined");
+    home
 }

@@ -1,0 +1,133 @@
+//! Killed at every named point, and started again: everything that was asked for happens once, everybody hears
+//! so, and no nonce is missing.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use alloy_primitives::U256;
+use bursar_demo::devnet::Devnet;
+use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_tests::facilitator::{FacilitatorProcess, Home, ask};
+use bursar_tests::payer::{Payer, Way};
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::stage::{BASE, PURSE, SHOP, furnished};
+
+const PATIENCE: Duration = Duration::from_secs(40);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Each point, and the times that it is reached at which the process dies.
+const POINTS: [(&str, &[u8]); 14] = [
+    ("settle.before accept", &[1, 4]),
+    ("settle.after accept", &[1, 4]),
+    ("settle.before batch", &[1, 2]),
+    ("settle.after batch", &[1, 2]),
+    ("settle.after submit", &[1, 2]),
+    ("desk.before commit", &[1, 2, 3, 4, 5, 6, 7, 8]),
+    ("desk.after commit", &[1, 2, 3, 4, 5, 6, 7, 8]),
+    ("desk.signed", &[1, 2]),
+    ("desk.send", &[1, 2]),
+    ("desk.sent", &[1, 2]),
+    ("settle.before verdict", &[1, 2]),
+    ("settle.after verdict", &[1, 2]),
+    ("settle.before close", &[1]),
+    ("settle.after close", &[1]),
+];
+
+#[test]
+fn every_point_of_the_source_is_in_the_table() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let mut folders: Vec<PathBuf> =
+        ["facilitator/src", "shared/desks/src"].iter().map(|folder| root.join(folder)).collect();
+    let mut files = vec![root.join("shared/chain/src/courier.rs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    let mut found = BTreeSet::new();
+    for file in files {
+        let text = std::fs::read_to_string(file).expect("text");
+        for rest in text.split("reach(\"").skip(1) {
+            found.insert(rest.split('"').next().expect("a name").to_owned());
+        }
+    }
+    let listed = POINTS.iter().map(|(point, _times)| (*point).to_owned()).collect();
+    assert_eq!(found, listed);
+}
+
+/// Asks until everything is settled, starting the process again when it has died. How often it died.
+async fn settle_all(home: &Home, fault: Option<&str>, bodies: &[Value], case: &str) -> usize {
+    let mut process = FacilitatorProcess::start(home, fault);
+    let mut deaths = 0;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        assert!(Instant::now() < end, "{case}: {}", log(home));
+        let asked = bodies.iter().map(|body| ask(&process.url, "/settle", body));
+        let answers = join_all(asked).await;
+        if process.is_over() {
+            deaths += 1;
+            process = FacilitatorProcess::start(home, None);
+            continue;
+        }
+        for answer in answers.iter().flatten() {
+            let (status, told) = answer;
+            assert_eq!(*status, 200, "{case}: {told}");
+            let fine = told["success"] == true || told["errorReason"] == "settlement_pending";
+            assert!(fine, "{case}: {told}");
+        }
+        let settled = |answer: &Option<(u16, Value)>| {
+            answer.as_ref().is_some_and(|(_status, told)| told["success"] == true)
+        };
+        if answers.iter().all(settled) {
+            return deaths;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+fn log(home: &Home) -> String {
+    std::fs::read_to_string(home.folder().join("log")).unwrap_or_default()
+}
+
+/// That no nonce is missing, and that nothing of ours was reverted.
+pub(crate) async fn assert_tidy(chain: &Devnet, home: &Home, case: &str) {
+    for signer in &home.signers {
+        let count = async |tag: &str| {
+            let told = chain.request("eth_getTransactionCount", json!([signer, tag])).await;
+            told.expect("told").as_str().expect("text").to_owned()
+        };
+        assert_eq!(count("latest").await, count("pending").await, "{case}");
+    }
+    let pool = chain.request("txpool_status", json!([])).await.expect("told");
+    assert_eq!(pool["queued"], "0x0", "{case}: a nonce is missing");
+}
+
+async fn killed_at(point: &str, time: u8) {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let fault = format!("{point}:{time}");
+    let home = furnished(&chain, chain.url(), 1, "wait_ms = 1500\nin_flight = 2", "").await;
+    let mut bodies = Vec::new();
+    for n in 0..6 {
+        let payer = Payer::random();
+        chain.mint(payer.address(), PURSE).await.expect("minted");
+        let due = payer.owes(chain.network(), SHOP, 1_000 + n);
+        bodies.push(payer.pay(Way::Eip3009, &due).body(2));
+    }
+    let before = chain.balance_of(SHOP).await.expect("told");
+    let deaths = settle_all(&home, Some(&fault), &bodies, &fault).await;
+    assert_eq!(deaths, 1, "{fault}: it was not reached");
+    let moved = chain.balance_of(SHOP).await.expect("told") - before;
+    assert_eq!(moved, U256::from(6_015), "{fault}");
+    assert_tidy(&chain, &home, &fault).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_killed_anywhere_settles_each_payment_once() {
+    for (point, times) in POINTS {
+        join_all(times.iter().map(|time| killed_at(point, *time))).await;
+    }
+}
