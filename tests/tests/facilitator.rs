@@ -5,6 +5,9 @@
 #[path = "facilitator/kills.rs"]
 mod kills;
 #[cfg(test)]
+#[path = "facilitator/liars.rs"]
+mod liars;
+#[cfg(test)]
 #[path = "facilitator/methods.rs"]
 mod methods;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use alloy_primitives::B256;
 use bursar_chain::ports::ChainFault;
 use bursar_desks::service::{ServiceDesk, SubmitFault};
 use bursar_desks::store::StoreFault;
-use bursar_submit::{Desk, Outcome, Place, Refusal, Trouble};
+use bursar_submit::{Desk, Included, Outcome, Place, Refusal, Trouble};
 
 use crate::book::{Batch, Record, State};
 use crate::exact;
@@ -113,7 +113,7 @@ async fn follow(
     slot: &mut Slot<'_>,
 ) -> Option<Outcome> {
     let mut told: Option<B256> = None;
-    let mut judged: Option<B256> = None;
+    let mut judged: Option<Included> = None;
     loop {
         let now = desk.desk();
         let Some(one) = now.open.get(&batch.id) else {
@@ -129,12 +129,12 @@ async fn follow(
             // Nothing was signed: it does not happen, and those who wait are told why.
             let _late_or_over = desk.cancel(batch.id).await;
         }
-        if let Some(hash) = included(&now, batch)
-            && judged != Some(hash)
+        if let Some((included, hash)) = included(&now, batch)
+            && judged != Some(included)
         {
             slot.free();
             match judge(settler, records, hash).await {
-                Ok(()) => judged = Some(hash),
+                Ok(()) => judged = Some(included),
                 Err(fault) => {
                     tracing::debug!(%fault, "a receipt could not be read");
                     pause(settler).await;
@@ -146,12 +146,12 @@ async fn follow(
     }
 }
 
-/// The hash by which a batch is in a block now.
-fn included(desk: &Desk, batch: &Batch) -> Option<B256> {
+/// The block in which a batch is now, and by which hash.
+fn included(desk: &Desk, batch: &Batch) -> Option<(Included, B256)> {
     let one = desk.open.get(&batch.id)?;
-    let Place::Included(included) = &one.place else { return None };
+    let Place::Included(included) = one.place else { return None };
     let tried = one.attempts.get(included.attempt)?;
-    included.ok.then_some(tried.raw.as_ref()?.hash)
+    included.ok.then_some((included, tried.raw.as_ref()?.hash))
 }
 
 /// Reads from a mined transaction whose money moved, and keeps that. What did not move says nothing yet: the

@@ -60,7 +60,12 @@ fn every_point_of_the_source_is_in_the_table() {
 }
 
 /// Asks until everything is settled, starting the process again when it has died. How often it died.
-async fn settle_all(home: &Home, fault: Option<&str>, bodies: &[Value], case: &str) -> usize {
+pub(crate) async fn settle_all(
+    home: &Home,
+    fault: Option<&str>,
+    bodies: &[Value],
+    case: &str,
+) -> usize {
     let mut process = FacilitatorProcess::start(home, fault);
     let mut deaths = 0;
     let end = Instant::now() + PATIENCE;

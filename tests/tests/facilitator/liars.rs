@@ -1,0 +1,70 @@
+//! Nodes that lie about transactions: each payment is settled once all the same, also when the facilitator is
+//! killed in between.
+
+use alloy_primitives::U256;
+use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_tests::lying_rpc::{Lie, LyingRpc};
+use bursar_tests::payer::{Payer, Way};
+use futures::StreamExt;
+
+use crate::kills::{assert_tidy, settle_all};
+use crate::stage::{BASE, PURSE, SHOP, furnished};
+
+const PAYMENTS: u64 = 3;
+
+/// Cases that run at a time: each has a chain of its own.
+const AT_ONCE: usize = 4;
+
+async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let case = format!("{lies:?}, {fault:?}");
+    let node = LyingRpc::before(chain.url()).await;
+    let home = furnished(&chain, &node.url, 1, "wait_ms = 1500\nin_flight = 2", "").await;
+    let mut bodies = Vec::new();
+    for n in 0..PAYMENTS {
+        let payer = Payer::random();
+        chain.mint(payer.address(), PURSE).await.expect("minted");
+        let due = payer.owes(chain.network(), SHOP, 1_000 + n);
+        bodies.push(payer.pay(Way::Eip3009, &due).body(2));
+    }
+    node.tell(lies.iter().copied());
+    let before = chain.balance_of(SHOP).await.expect("told");
+    let deaths = settle_all(&home, fault, &bodies, &case).await;
+    assert_eq!(deaths, usize::from(fault.is_some()), "{case}");
+    let moved = chain.balance_of(SHOP).await.expect("told") - before;
+    assert_eq!(moved, U256::from(3_003), "{case}");
+    assert_eq!(node.told(), lies.len(), "{case}: a lie was not told");
+    assert_tidy(&chain, &home, &case).await;
+}
+
+/// Those that a service hears of within a test: another chain's node is left alone for a minute.
+fn lies() -> impl Iterator<Item = Lie> {
+    Lie::ALL.into_iter().filter(|lie| *lie != Lie::WrongChainId)
+}
+
+async fn each(cases: Vec<(Vec<Lie>, Option<&'static str>)>) {
+    let cases = futures::stream::iter(cases);
+    let each = cases.map(|(lies, fault)| settled_among(lies, fault));
+    each.buffer_unordered(AT_ONCE).collect::<Vec<()>>().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_lie_is_outlived() {
+    each(lies().map(|lie| (vec![lie], None)).collect()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_lie_is_outlived_also_by_whoever_is_killed_after_it() {
+    each(lies().map(|lie| (vec![lie], Some("desk.sent:1"))).collect()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_lies_in_a_row_are_outlived() {
+    let series = [
+        vec![Lie::Drop, Lie::Forget, Lie::Underpriced],
+        vec![Lie::Reorg, Lie::Forget, Lie::TimeoutAfterAccept],
+        vec![Lie::NonceTooLow, Lie::AlreadyKnown, Lie::Drop],
+        vec![Lie::InventedReceipt, Lie::WrongReceipt],
+    ];
+    each(series.into_iter().map(|lies| (lies, None)).collect()).await;
+}
