@@ -106,6 +106,8 @@ struct Lies {
     told: usize,
     /// Every transaction that somebody broadcast, in order.
     broadcast: Vec<String>,
+    /// Until when nothing is answered.
+    frozen_until: Option<tokio::time::Instant>,
 }
 
 impl LyingRpc {
@@ -123,6 +125,11 @@ impl LyingRpc {
     /// The next answers of the kind are these lies.
     pub fn tell(&self, lies: impl IntoIterator<Item = Lie>) {
         self.way.lies().due.extend(lies);
+    }
+
+    /// Answers nothing for a while.
+    pub fn freeze(&self, time: Duration) {
+        self.way.lies().frozen_until = Some(tokio::time::Instant::now() + time);
     }
 
     /// How many lies were told.
@@ -179,6 +186,10 @@ fn answered(value: &Value) -> Response {
 }
 
 async fn answer(State(way): State<Way>, body: String) -> Response {
+    let frozen_until = way.lies().frozen_until;
+    if let Some(until) = frozen_until {
+        tokio::time::sleep_until(until).await;
+    }
     match serde_json::from_str(&body).expect("JSON") {
         Value::Array(calls) => {
             let mut answers = Vec::new();

@@ -2,6 +2,9 @@
 //! payment happens once. One binary, so that it links once.
 
 #[cfg(test)]
+#[path = "facilitator/acceptance.rs"]
+mod acceptance;
+#[cfg(test)]
 #[path = "facilitator/kills.rs"]
 mod kills;
 #[cfg(test)]

@@ -1,0 +1,178 @@
+//! A bad day: many callers at once, some asking twice, some with bad signatures, a node that freezes, and the
+//! process killed twice. Nobody who paid is told "failure", nobody who did not is told "success", nothing of ours
+//! is reverted, and no nonce is missing.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use alloy_primitives::{B256, U256};
+use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_tests::facilitator::{FacilitatorProcess, Home, ask};
+use bursar_tests::lying_rpc::LyingRpc;
+use bursar_tests::payer::{Paid, Payer, Way};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::kills::assert_tidy;
+use crate::stage::{BASE, PURSE, SHOP, furnished};
+
+const PAYERS: usize = 64;
+const CALLERS: usize = 96;
+/// `BURSAR_PAYMENTS` says how many instead.
+const PAYMENTS: usize = 480;
+const PATIENCE: Duration = Duration::from_secs(240);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// One thing that a caller asks for.
+#[derive(Debug, Clone)]
+struct Job {
+    payment: usize,
+    body: Value,
+    good: bool,
+}
+
+/// The facilitator, wherever it is now.
+struct Day {
+    home: Home,
+    process: Mutex<FacilitatorProcess>,
+}
+
+impl Day {
+    fn url(&self) -> String {
+        self.process.lock().expect("not poisoned").url.clone()
+    }
+
+    fn kill(&self) {
+        let mut process = self.process.lock().expect("not poisoned");
+        process.signal(Signal::KILL);
+        process.wait();
+        *process = FacilitatorProcess::start(&self.home, None);
+    }
+}
+
+/// Asks until there is an answer that is an end.
+async fn answered(day: &Day, job: &Job) -> Value {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        assert!(Instant::now() < end, "no end: {job:?}");
+        match ask(&day.url(), "/settle", &job.body).await {
+            Some((200, told)) if told["errorReason"] == "settlement_pending" => {}
+            Some((200, told)) => return told,
+            // The node is frozen, or the process is starting.
+            Some((503, _)) | None => sleep(PAUSE).await,
+            Some(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+fn jobs(paid: &[Paid]) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for (payment, paid) in paid.iter().enumerate() {
+        let good = payment % 50 != 7;
+        let mut body = paid.body(2);
+        if !good {
+            let signature = format!("0x{}1b", "17".repeat(64));
+            body["paymentPayload"]["payload"]["signature"] = json!(signature);
+        }
+        let job = Job { payment, body, good };
+        if payment % 10 == 3 {
+            jobs.push(job.clone());
+        }
+        jobs.push(job);
+    }
+    jobs
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_bad_day_everybody_hears_the_truth_and_pays_once() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let count = std::env::var("BURSAR_PAYMENTS").ok().and_then(|text| text.parse().ok());
+    let count: usize = count.unwrap_or(PAYMENTS);
+    let node = LyingRpc::before(chain.url()).await;
+    let home = furnished(&chain, &node.url, 3, "wait_ms = 4000", "").await;
+    let mut payers = Vec::new();
+    for _one in 0..PAYERS {
+        let payer = Payer::random();
+        chain.mint(payer.address(), PURSE).await.expect("minted");
+        payers.push(payer);
+    }
+    let one = |at: usize| {
+        let mut due = payers[at % PAYERS].owes(chain.network(), SHOP, 1_000);
+        due.before += 3_600;
+        payers[at % PAYERS].pay(Way::Eip3009, &due)
+    };
+    let paid: Vec<Paid> = (0..count).map(one).collect();
+    let jobs = Arc::new(jobs(&paid));
+    let before = chain.balance_of(SHOP).await.expect("told");
+    chain.set_block_time(1).await.expect("set");
+    let process = Mutex::new(FacilitatorProcess::start(&home, None));
+    let day = Arc::new(Day { home, process });
+    let (next, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let callers = (0..CALLERS).map(|_caller| {
+        let (day, jobs) = (Arc::clone(&day), Arc::clone(&jobs));
+        let (next, done) = (Arc::clone(&next), Arc::clone(&done));
+        tokio::spawn(async move {
+            let mut told = Vec::new();
+            while let Some(job) = jobs.get(next.fetch_add(1, Ordering::SeqCst)) {
+                told.push((job.clone(), answered(&day, job).await));
+                done.fetch_add(1, Ordering::SeqCst);
+            }
+            told
+        })
+    });
+    let callers: Vec<_> = callers.collect();
+    let reached = async |share: usize| {
+        while done.load(Ordering::SeqCst) * 100 < jobs.len() * share {
+            sleep(PAUSE).await;
+        }
+    };
+    reached(20).await;
+    node.freeze(Duration::from_secs(5));
+    reached(35).await;
+    day.kill();
+    reached(60).await;
+    day.kill();
+    let mut by_payment: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
+    let mut good = BTreeMap::new();
+    for caller in callers {
+        for (job, told) in caller.await.expect("a caller") {
+            good.insert(job.payment, job.good);
+            by_payment.entry(job.payment).or_default().push(told);
+        }
+    }
+    let mut moved = U256::ZERO;
+    for (payment, answers) in &by_payment {
+        for told in answers {
+            assert_eq!(told["success"], good[payment], "{payment}: {told}");
+            assert_eq!(told["transaction"], answers[0]["transaction"], "{payment}: one hash");
+            if !good[payment] {
+                assert_eq!(told["errorReason"], "invalid_signature", "{told}");
+            }
+        }
+        let due = &paid[*payment].due;
+        let used = chain.authorization_used(due.from, due.nonce).await.expect("told");
+        assert_eq!(used, good[payment], "{payment}: {answers:?}");
+        moved += if used { due.amount } else { U256::ZERO };
+    }
+    assert_eq!(by_payment.len(), count);
+    assert_eq!(chain.balance_of(SHOP).await.expect("told") - before, moved);
+    chain.set_automine(true).await.expect("set");
+    assert_tidy(&chain, &day.home, "the end of the day").await;
+    assert_nothing_reverted(&chain, &by_payment).await;
+}
+
+/// Each transaction that was named to somebody, and that the signers sent nothing else that failed.
+async fn assert_nothing_reverted(
+    chain: &bursar_demo::devnet::Devnet,
+    told: &BTreeMap<usize, Vec<Value>>,
+) {
+    let hashes = told.values().flatten().filter_map(|told| told["transaction"].as_str());
+    let hashes: std::collections::BTreeSet<B256> =
+        hashes.filter_map(|text| text.parse().ok()).collect();
+    for hash in hashes {
+        let receipt = chain.request("eth_getTransactionReceipt", json!([hash])).await;
+        assert_eq!(receipt.expect("told")["status"], "0x1", "{hash}");
+    }
+}
