@@ -1,6 +1,7 @@
 //! The play: who does what, in order, and what is said about it.
 
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -14,8 +15,9 @@ use bursar_core::wire::ControlFile;
 use bursar_demo::devnet::Devnet;
 use bursar_demo::devnet::install::find_anvil;
 use bursar_demo::operator::Operator;
+use bursar_facilitator::keys::SigningKey;
 use bursar_tui::link::Link;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Child;
 
 use crate::roles::CHAIN;
@@ -54,13 +56,21 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let paying = furnish(&mut operator).await?;
     let agent = hire(&mut operator).await?;
 
-    step(4, "A merchant with an x402 paywall")?;
+    step(4, "A merchant with an x402 paywall, and a facilitator who settles for it and pays gas")?;
     let pay_to = MERCHANT.to_string();
     let mut arguments = vec!["merchant", pay_to.as_str()];
-    if let Some(chain) = &chain {
-        chain.mint(paying, PURSE).await?;
-        say(&format!("  the agent's address got {} to spend", dollars(PURSE)))?;
-        arguments.extend(["--chain", chain.url()]);
+    let facilitator = match &chain {
+        Some(chain) => {
+            chain.mint(paying, PURSE).await?;
+            say(&format!("  the agent's address got {} to spend", dollars(PURSE)))?;
+            let facilitator = settle_on(chain, folder.path()).await?;
+            say(&format!("  the facilitator listens at {}", facilitator.url))?;
+            Some(facilitator)
+        }
+        None => None,
+    };
+    if let Some(facilitator) = &facilitator {
+        arguments.extend(["--facilitator", &facilitator.url]);
     }
     let merchant = Actor::start(&arguments).await?;
     say(&format!("  {}/small costs 0.012, {}/large costs 1.50", merchant.url, merchant.url))?;
@@ -92,6 +102,9 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     step(7, "What is left")?;
     curtain(&mut operator, chain.as_ref(), paying).await?;
     merchant.end().await?;
+    if let Some(facilitator) = facilitator {
+        facilitator.end().await?;
+    }
     engine.end().await?;
     say("\nThat was the whole loop. Your own wallet: `bursar wallet create main`, then the README.")
 }
@@ -111,6 +124,38 @@ async fn local_chain() -> anyhow::Result<Option<Devnet>> {
             Ok(None)
         }
     }
+}
+
+/// A facilitator on the chain, with a key of its own that has coin for gas.
+async fn settle_on(chain: &Devnet, folder: &Path) -> anyhow::Result<Actor> {
+    let folder = folder.join("facilitator");
+    fs::create_dir(&folder)?;
+    let (key, secret) = (folder.join("gas.json"), folder.join("password"));
+    write_closed(&secret, &password()?)?;
+    let signer = tokio::task::spawn_blocking({
+        let (key, secret) = (key.clone(), secret.clone());
+        move || SigningKey::create_keystore_by_file(&key, &secret)
+    });
+    let signer = signer.await??.address();
+    chain.request("anvil_setBalance", json!([signer, "0xde0b6b3a7640000"])).await?;
+    let settings = folder.join("facilitator.toml");
+    let text = format!(
+        "listen = \"127.0.0.1:0\"\nmetrics_listen = \"off\"\n[networks.{CHAIN}]\nrpc = [{:?}]\n\
+         signers = [\"gas.json\"]\npassword_file = \"password\"\n",
+        chain.url()
+    );
+    fs::write(&settings, text)?;
+    let settings = settings.to_str().context("the folder's name is no text")?.to_owned();
+    Actor::start(&["facilitator", &settings]).await
+}
+
+/// A file that nobody else may read.
+fn write_closed(file: &Path, text: &str) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    file.write_all(text.as_bytes())?;
+    Ok(())
 }
 
 /// Wallet, seed, address and policy; answers the address.

@@ -1,6 +1,6 @@
-//! `bursar-demo`: a wallet, an agent, a merchant and a local chain in a throw-away folder. The agent pays a
+//! `bursar-demo`: a wallet, an agent, a merchant, a facilitator and a local chain in a throw-away folder. The agent pays a
 //! small amount at once and a larger one after you press a key. One command, no questions; `--yes` presses
-//! the key. The program starts itself again as engine, merchant and agent, so that what you see are real
+//! the key. The program starts itself again as engine, facilitator, merchant and agent, so that what you see are real
 //! processes that share nothing but their sockets.
 
 mod director;
@@ -33,11 +33,13 @@ enum Role {
         chain: Option<String>,
     },
     #[command(hide = true)]
+    Facilitator { settings: std::path::PathBuf },
+    #[command(hide = true)]
     Merchant {
         pay_to: alloy_primitives::Address,
-        /// The local chain, if there is one.
+        /// Who settles, if there is a chain.
         #[arg(long)]
-        chain: Option<String>,
+        facilitator: Option<String>,
     },
     #[command(hide = true)]
     Agent { url: String },
@@ -58,7 +60,10 @@ fn main() -> ExitCode {
         match cli.role {
             None => director::direct(cli.yes).await,
             Some(Role::Engine { folder, chain }) => roles::engine(&folder, chain.as_deref()).await,
-            Some(Role::Merchant { pay_to, chain }) => roles::merchant(pay_to, chain).await,
+            Some(Role::Facilitator { settings }) => roles::facilitator(&settings).await,
+            Some(Role::Merchant { pay_to, facilitator }) => {
+                roles::merchant(pay_to, facilitator).await
+            }
             Some(Role::Pay) => roles::pay().await,
             Some(Role::Agent { url }) => roles::agent(&url).await,
         }

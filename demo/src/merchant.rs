@@ -7,6 +7,7 @@ mod digest;
 mod offer;
 mod payment;
 mod paywall;
+mod settling;
 mod version;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use tokio::time::timeout;
 use crate::devnet::Devnet;
 use book::Book;
 pub use book::{Outcome, Received};
+pub use settling::Settling;
 pub use version::Version;
 
 /// How long open connections may take to end when the merchant stops.
@@ -43,8 +45,8 @@ pub struct MerchantConfig {
     pub pay_to: Address,
     /// What is sold at each path.
     pub goods: BTreeMap<String, Ware>,
-    /// Where payments are settled; without it only their signatures are checked.
-    pub settle: Option<Devnet>,
+    /// How payments are settled; without it only their signatures are checked.
+    pub settle: Option<Settling>,
     /// How long an authorization may be valid, in seconds.
     pub max_timeout_s: u64,
 }
@@ -68,7 +70,14 @@ impl MerchantConfig {
 
     /// Settles payments on that chain.
     pub fn settle_on(mut self, devnet: Devnet) -> Self {
-        self.settle = Some(devnet);
+        self.settle = Some(Settling::Chain(devnet));
+        self
+    }
+
+    /// Has a facilitator settle payments; `url` has no slash at the end.
+    pub fn settle_through(mut self, url: &str) -> Self {
+        let url = url.to_owned();
+        self.settle = Some(Settling::Facilitator { url, client: reqwest::Client::new() });
         self
     }
 }
@@ -99,7 +108,7 @@ struct Shop {
     network: &'static Network,
     pay_to: Address,
     goods: BTreeMap<String, Ware>,
-    settle: Option<Devnet>,
+    settle: Option<Settling>,
     max_timeout_s: u64,
     book: Book,
 }
@@ -109,7 +118,8 @@ impl Merchant {
     pub async fn serve(config: MerchantConfig) -> Result<Self, MerchantError> {
         let MerchantConfig { chain, pay_to, goods, settle, max_timeout_s } = config;
         let network = networks::by_chain(chain).ok_or(MerchantError::UnknownChain(chain))?;
-        if let Some(other) = settle.as_ref().map(|devnet| devnet.network().chain)
+        if let Some(Settling::Chain(devnet)) = &settle
+            && let other = devnet.network().chain
             && other != chain
         {
             return Err(MerchantError::OtherChain { merchant: chain, devnet: other });

@@ -3,18 +3,21 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::stage::say;
 use alloy_primitives::{Address, address};
 use anyhow::{Context, bail};
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_demo::agent::{Agent, Patience};
-use bursar_demo::devnet::Devnet;
 use bursar_demo::merchant::{Merchant, MerchantConfig};
+use bursar_desks::points::NoPoints;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{Instance, claim};
+use bursar_facilitator::config::Config;
+use bursar_facilitator::service::{Running, load_keys};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The network of the demonstration.
@@ -54,11 +57,23 @@ fn at_home(chain: Option<&str>) -> anyhow::Result<String> {
     Ok(settings)
 }
 
+/// The facilitator of `bursar-facilitator`, by settings of the demonstration.
+pub(crate) async fn facilitator(settings: &Path) -> anyhow::Result<()> {
+    let config = Config::load(Some(settings), &|_variable| None)?;
+    let keys = load_keys(&config)?;
+    let running = Running::start(config, keys, Arc::new(NoPoints)).await?;
+    let term = signal(SignalKind::terminate())?;
+    ready(&format!("http://{}", running.address))?;
+    end_asked(term).await;
+    running.stop().await;
+    Ok(())
+}
+
 /// A merchant with two priced resources.
-pub(crate) async fn merchant(pay_to: Address, chain: Option<String>) -> anyhow::Result<()> {
+pub(crate) async fn merchant(pay_to: Address, facilitator: Option<String>) -> anyhow::Result<()> {
     let mut config = MerchantConfig::new(CHAIN, pay_to).sell("/small", SMALL).sell("/large", LARGE);
-    if let Some(url) = chain {
-        config = config.settle_on(Devnet::attach(&url, CHAIN).await?);
+    if let Some(url) = facilitator {
+        config = config.settle_through(&url);
     }
     let merchant = Merchant::serve(config).await?;
     let term = signal(SignalKind::terminate())?;

@@ -59,7 +59,11 @@ impl Shop {
         let checked =
             payload.clone().and_then(|json| payment::check(self, (path, ware), json, now_s()));
         let outcome = match checked {
-            Ok(payment) => self.take(payment).await,
+            Ok(payment) => {
+                let offered = self.requirement(path, ware);
+                let payload = payload.clone().unwrap_or_default();
+                self.take(ware.version, payment, &payload, &offered).await
+            }
             Err(refusal) => Outcome::Refused { reason: refusal.to_string() },
         };
         let response = match &outcome {
@@ -75,19 +79,24 @@ impl Shop {
     }
 
     /// Makes sure that an authorization buys once, and settles it if there is a chain.
-    async fn take(&self, payment: Payment) -> Outcome {
-        let Payment { terms, signature } = payment;
-        if !self.book.claim(&terms) {
-            return Outcome::Refused { reason: Refusal::Nonce(terms.nonce).to_string() };
+    async fn take(
+        &self,
+        version: Version,
+        payment: Payment,
+        payload: &Value,
+        offered: &Value,
+    ) -> Outcome {
+        if !self.book.claim(&payment.terms) {
+            return Outcome::Refused { reason: Refusal::Nonce(payment.terms.nonce).to_string() };
         }
-        let Some(devnet) = &self.settle else {
-            return Outcome::VerifiedOnly { terms };
+        let Some(settling) = &self.settle else {
+            return Outcome::VerifiedOnly { terms: payment.terms };
         };
-        match devnet.settle(&terms, &signature).await {
-            Ok(transaction) => Outcome::Settled { terms, transaction },
-            Err(error) => {
-                self.book.release(&terms);
-                Outcome::Refused { reason: Refusal::Settlement(error.to_string()).to_string() }
+        match settling.settle(version, &payment, payload, offered).await {
+            Ok(transaction) => Outcome::Settled { terms: payment.terms, transaction },
+            Err(reason) => {
+                self.book.release(&payment.terms);
+                Outcome::Refused { reason: Refusal::Settlement(reason).to_string() }
             }
         }
     }

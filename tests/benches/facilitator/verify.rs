@@ -125,9 +125,8 @@ async fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let answer = || async {
-        axum::Json(
-            json!({ "isValid": true, "payer": "0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A" }),
-        )
+        let body = r#"{"isValid":true,"payer":"0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A"}"#;
+        ([("content-type", "application/json")], body)
     };
     let app = Router::new().route("/verify", route(move |_body: axum::body::Bytes| answer()));
     tokio::spawn(async move { axum::serve(listener, app).await });
