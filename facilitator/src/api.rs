@@ -199,3 +199,31 @@ fn later(mut response: Response) -> Response {
 
 /// JSON that is ready to be sent.
 type Body = Value;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The routes as they are written above, and every code, are in the document that describes them.
+    #[test]
+    fn the_document_names_every_route_and_every_code() {
+        let document: Value = serde_json::from_str(include_str!("../openapi.json")).unwrap();
+        let told: BTreeSet<String> =
+            document["paths"].as_object().unwrap().keys().cloned().collect();
+        let source = include_str!("api.rs").split("mod tests").next().unwrap();
+        let routed: BTreeSet<String> = source
+            .split(".route(\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap().to_owned())
+            .filter(|path| path != "/metrics")
+            .collect();
+        assert_eq!(told, routed);
+        let codes = &document["components"]["schemas"]["Reason"]["enum"];
+        let codes: Vec<&str> =
+            codes.as_array().unwrap().iter().map(|code| code.as_str().unwrap()).collect();
+        let ours: Vec<&str> = Reason::ALL.iter().map(|reason| reason.text()).collect();
+        assert_eq!(codes, ours);
+        assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    }
+}
