@@ -53,7 +53,7 @@ impl Served {
         };
         Self {
             place,
-            node: Node::new(Arc::clone(&chain)),
+            node: Node::new(Arc::clone(&chain), Arc::clone(&clock)),
             chain,
             clock,
             signers,

@@ -1,14 +1,19 @@
 //! Questions to a network's nodes: those that wait at the same time go in one exchange.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy_primitives::Bytes;
-use bursar_chain::ports::{Chain, ChainFault, Question};
+use bursar_chain::ports::{Chain, ChainFault, Clock, Question};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// Exchanges under way at a time: while so many are, what comes waits and goes together. A few, so that a
-/// node far away is not waited for one after the other.
-const EXCHANGES: usize = 4;
+/// Exchanges under way at a time with a node far away: it is not waited for one after the other.
+const EXCHANGES: u32 = 32;
+/// What an exchange with a near node takes of those: there, what comes while a few are under way waits and
+/// goes together, which costs both sides less.
+const SHARE_NEAR: u32 = 8;
+/// From how many milliseconds on a node is far away.
+const FAR_MS: u64 = 5;
 
 /// Questions of one exchange: what public nodes take.
 const TOGETHER_MAX: usize = 50;
@@ -31,9 +36,9 @@ pub struct Node {
 
 impl Node {
     /// Starts asking; ends with the last clone.
-    pub fn new(chain: Arc<dyn Chain>) -> Self {
+    pub fn new(chain: Arc<dyn Chain>, clock: Arc<dyn Clock>) -> Self {
         let (asked, waiting) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(serve(chain, waiting));
+        tokio::spawn(serve(chain, clock, waiting));
         Self { asked }
     }
 
@@ -50,11 +55,13 @@ impl Node {
     }
 }
 
-async fn serve(chain: Arc<dyn Chain>, mut waiting: mpsc::Receiver<Asked>) {
-    let exchanges = Arc::new(Semaphore::new(EXCHANGES));
+async fn serve(chain: Arc<dyn Chain>, clock: Arc<dyn Clock>, mut waiting: mpsc::Receiver<Asked>) {
+    let exchanges = Arc::new(Semaphore::new(usize::try_from(EXCHANGES).unwrap_or(1)));
+    let far = Arc::new(AtomicBool::new(false));
     let mut left_over: Option<Asked> = None;
     loop {
-        let Ok(permit) = Arc::clone(&exchanges).acquire_owned().await else { return };
+        let share = if far.load(Ordering::Relaxed) { 1 } else { SHARE_NEAR };
+        let Ok(permit) = Arc::clone(&exchanges).acquire_many_owned(share).await else { return };
         let first = match left_over.take() {
             Some(first) => first,
             None => match waiting.recv().await {
@@ -72,9 +79,11 @@ async fn serve(chain: Arc<dyn Chain>, mut waiting: mpsc::Receiver<Asked>) {
             }
             together.push(next);
         }
-        let chain = Arc::clone(&chain);
+        let (chain, clock, far) = (Arc::clone(&chain), Arc::clone(&clock), Arc::clone(&far));
         tokio::spawn(async move {
+            let begun = clock.mono_ms();
             exchange(&*chain, together).await;
+            far.store(clock.mono_ms().saturating_sub(begun) >= FAR_MS, Ordering::Relaxed);
             drop(permit);
         });
     }

@@ -46,7 +46,8 @@ impl Home {
         writeln!(text, "listen = \"127.0.0.1:0\"\nmetrics_listen = \"127.0.0.1:0\"\n{general}")
             .expect("text");
         writeln!(text, "[networks.{}]\nrpc = [\"{rpc}\"]", network.chain).expect("text");
-        writeln!(text, "signers = [{}]\npoll_ms = 20\n{more}", files.join(", ")).expect("text");
+        let poll = if more.contains("poll_ms") { "" } else { "poll_ms = 20" };
+        writeln!(text, "signers = [{}]\n{poll}\n{more}", files.join(", ")).expect("text");
         std::fs::write(folder.path().join("facilitator.toml"), text).expect("written");
         Self { folder, signers: addresses }
     }
