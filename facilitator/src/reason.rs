@@ -113,3 +113,10 @@ impl From<Reason> for Refused {
         Self { reason, message: reason.sentence().to_owned(), payer: None }
     }
 }
+
+/// All codes, as a table of the manual.
+pub fn reference() -> String {
+    let row = |reason: &Reason| format!("| `{}` | {} |\n", reason.text(), reason.sentence());
+    let rows: String = Reason::ALL.iter().map(row).collect();
+    format!("| Code | What happened, and what to do |\n|---|---|\n{rows}")
+}

@@ -305,6 +305,7 @@ impl Build<'_> {
             together: self.config.batch_calls,
             window_ms: self.config.batch_window_ms,
             in_flight: self.config.in_flight,
+            gas: u64::MAX,
         };
         let served = Arc::new(served);
         let means = crate::settle::dispatch::Means {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::{SolCall, sol};
@@ -57,6 +57,8 @@ pub struct Means {
 pub struct Settler {
     pub means: Means,
     pub tasks: TaskTracker,
+    /// The gas of a block, as it was last told; 0 while it is not known.
+    block_gas: AtomicU64,
     queue: mpsc::UnboundedSender<News>,
 }
 
@@ -80,7 +82,12 @@ impl Settler {
     /// Begins to settle what is open and whatever comes.
     pub fn start(means: Means, open: (Vec<Record>, Vec<Batch>)) -> Arc<Self> {
         let (queue, news) = mpsc::unbounded_channel();
-        let settler = Arc::new(Self { means, tasks: TaskTracker::new(), queue });
+        let settler = Arc::new(Self {
+            means,
+            tasks: TaskTracker::new(),
+            block_gas: AtomicU64::new(0),
+            queue,
+        });
         let (records, batches) = open;
         let mut unmined = BTreeMap::new();
         for batch in batches {
@@ -188,6 +195,21 @@ impl Settler {
         }
     }
 
+    /// Remembers how much gas a block has.
+    pub(super) fn learn_block_gas(&self, gas: Option<u64>) {
+        self.block_gas.store(gas.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// When payments are sent, by what is known of blocks now.
+    fn limits_now(&self) -> Limits {
+        let share = u64::from(self.served.config.block_gas_share_percent);
+        let gas = match self.block_gas.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            block => (block / 100).saturating_mul(share),
+        };
+        Limits { gas, ..self.limits }
+    }
+
     /// The signer that is given the next transaction.
     fn least_busy(&self, unmined: &BTreeMap<Address, usize>) -> Option<Address> {
         let busy = |signer: &Address| unmined.get(signer).copied().unwrap_or(0);
@@ -241,7 +263,9 @@ async fn dispatch(
         }
         while let Some(signer) = settler.least_busy(&unmined) {
             let idle = unmined.values().all(|count| *count == 0);
-            let Some(records) = queue.next(&settler.limits, idle, clock.mono_ms()) else { break };
+            let Some(records) = queue.next(&settler.limits_now(), idle, clock.mono_ms()) else {
+                break;
+            };
             let count = unmined.entry(signer).or_default();
             *count = count.saturating_add(1);
             settler.tasks.spawn(begin(Arc::clone(&settler), signer, records));

@@ -265,6 +265,7 @@ impl Door {
         }
         let gas = served.config.gas();
         let facts = served.chain.fee_facts().await.map_err(Fault::Chain)?;
+        settler.learn_block_gas(facts.block_gas);
         let affordable = match fees::quote(&gas, &facts) {
             Ok(quote) => fees::within(&quote, gas.ceiling).is_some(),
             Err(fault) => return Err(Trouble::Unavailable(fault.to_string()).into()),

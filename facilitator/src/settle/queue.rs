@@ -15,6 +15,8 @@ pub struct Limits {
     pub window_ms: u64,
     /// How many transactions a signer has unmined at a time.
     pub in_flight: usize,
+    /// How much gas a transaction may take.
+    pub gas: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -61,28 +63,138 @@ impl Queue {
         let alone = !first.can_share();
         let full = self.waiting.len() >= limits.together;
         let waited = self.due_ms(limits).is_some_and(|due| due <= now_ms);
-        (idle || alone || full || waited).then(|| self.take(limits.together))
+        (idle || alone || full || waited).then(|| self.take(limits))
     }
 
-    fn take(&mut self, most: usize) -> Vec<Arc<Record>> {
+    fn take(&mut self, limits: &Limits) -> Vec<Arc<Record>> {
         let Some(first) = self.waiting.pop_front() else { return Vec::new() };
         if !first.can_share() {
             return vec![first.record];
         }
+        let mut gas = transaction::share(&first.record.payment);
         let mut taken = vec![first.record];
-        let mut left = VecDeque::with_capacity(self.waiting.len());
-        for next in self.waiting.drain(..) {
-            let fits = taken.len() < most && next.can_share() && {
-                let payment = &next.record.payment;
-                taken.iter().all(|other| transaction::tells_apart(&other.payment, payment))
-            };
+        let mut passed = Vec::new();
+        // Not further than needed: the queue may be long.
+        while taken.len() < limits.together
+            && passed.len() < limits.together
+            && let Some(next) = self.waiting.pop_front()
+        {
+            let payment = &next.record.payment;
+            let more = gas.saturating_add(transaction::share(payment));
+            let fits = next.can_share()
+                && more <= limits.gas
+                && taken.iter().all(|other| transaction::tells_apart(&other.payment, payment));
             if fits {
+                gas = more;
                 taken.push(next.record);
             } else {
-                left.push_back(next);
+                passed.push(next);
             }
         }
-        self.waiting = left;
+        for next in passed.into_iter().rev() {
+            self.waiting.push_front(next);
+        }
         taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::book::State;
+    use crate::payment::{MethodId, Payment, Terms};
+    use alloy_primitives::{Address, B256, Bytes, U256};
+    use bursar_core::networks::ChainId;
+    use bursar_core::time::Utc;
+
+    const LIMITS: Limits = Limits { together: 3, window_ms: 50, in_flight: 1, gas: u64::MAX };
+
+    fn record(n: u8, method: MethodId) -> Arc<Record> {
+        let terms = Terms {
+            token: Address::repeat_byte(1),
+            payer: Address::repeat_byte(2),
+            payee: Address::repeat_byte(3),
+            amount: U256::from(n),
+            nonce: B256::repeat_byte(n),
+            valid_after: U256::ZERO,
+            valid_before: U256::MAX,
+        };
+        let payment = Payment {
+            chain: ChainId(8453),
+            method,
+            terms,
+            digest: B256::repeat_byte(n),
+            signature: Bytes::new(),
+            deployment: None,
+            contract_payer: false,
+        };
+        Arc::new(Record { payment, accepted_at: Utc(0), attempts: 0, state: State::Queued })
+    }
+
+    fn queue(records: impl IntoIterator<Item = Arc<Record>>) -> Queue {
+        let mut queue = Queue::default();
+        records.into_iter().for_each(|record| queue.push(record, 100));
+        queue
+    }
+
+    fn numbers(taken: Option<Vec<Arc<Record>>>) -> Vec<u8> {
+        let number = |record: &Arc<Record>| record.payment.digest.0[0];
+        taken.map(|taken| taken.iter().map(number).collect()).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_lone_payment_never_waits_and_others_wait_for_company_but_not_long() {
+        let lone = || queue([record(1, MethodId::Eip3009)]);
+        assert_eq!(numbers(lone().next(&LIMITS, true, 100)), [1]);
+        assert_eq!(numbers(lone().next(&LIMITS, false, 149)), [0_u8; 0]);
+        assert_eq!(numbers(lone().next(&LIMITS, false, 150)), [1]);
+        let mut full = queue((1..=4).map(|n| record(n, MethodId::Eip3009)));
+        assert_eq!(numbers(full.next(&LIMITS, false, 100)), [1, 2, 3]);
+        assert_eq!(numbers(full.next(&LIMITS, false, 100)), [0_u8; 0]);
+        assert_eq!(full.len(), 1);
+    }
+
+    #[test]
+    fn what_must_go_alone_does_and_nobody_loses_his_place() {
+        let mut contract = (*record(2, MethodId::Eip3009)).clone();
+        contract.payment.contract_payer = true;
+        let mut again = (*record(4, MethodId::Eip3009)).clone();
+        again.attempts = 1;
+        let mut mixed = queue([
+            record(1, MethodId::Eip3009),
+            Arc::new(contract),
+            record(3, MethodId::Prism),
+            Arc::new(again),
+            record(5, MethodId::Eip3009),
+        ]);
+        let five = Limits { together: 5, ..LIMITS };
+        assert_eq!(numbers(mixed.next(&five, true, 100)), [1, 5]);
+        for n in [2, 3, 4] {
+            assert_eq!(numbers(mixed.next(&LIMITS, false, 100)), [n]);
+        }
+        assert!(mixed.is_empty());
+    }
+
+    #[test]
+    fn what_events_would_not_tell_apart_is_never_together() {
+        let twin = |n| {
+            let mut twin = (*record(n, MethodId::Permit2)).clone();
+            twin.payment.terms.amount = U256::from(7);
+            Arc::new(twin)
+        };
+        let mut twins = queue([twin(1), twin(2), record(3, MethodId::Permit2)]);
+        assert_eq!(numbers(twins.next(&LIMITS, true, 100)), [1, 3]);
+        assert_eq!(numbers(twins.next(&LIMITS, true, 100)), [2]);
+    }
+
+    #[test]
+    fn a_transaction_takes_no_more_gas_than_it_may() {
+        let small =
+            Limits { gas: 2 * transaction::share(&record(1, MethodId::Eip3009).payment), ..LIMITS };
+        let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
+        assert_eq!(numbers(all.next(&small, true, 100)), [1, 2]);
+        // One goes whatever it takes: it would wait for ever.
+        let none = Limits { gas: 0, ..LIMITS };
+        assert_eq!(numbers(all.next(&none, true, 100)), [3]);
     }
 }

@@ -40,17 +40,20 @@ pub fn gas(payments: &[&Payment], cap_contract: u64) -> Option<u64> {
         [only] if only.contract_payer => BASE_GAS.checked_add(cap_contract),
         [only] => BASE_GAS.checked_add(exact::method(only.method).gas()),
         several => {
-            // Half is added to each again.
+            // The rule for batches adds half of it again.
             let used = |payment: &&Payment| {
-                exact::method(payment.method).gas().saturating_sub(payment_third(payment))
+                let most = exact::method(payment.method).gas();
+                most.saturating_sub(most / 3)
             };
             batch_gas(&several.iter().map(used).collect::<Vec<_>>())
         }
     }
 }
 
-fn payment_third(payment: &Payment) -> u64 {
-    exact::method(payment.method).gas() / 3
+/// What a payment adds to the gas of a transaction that it shares.
+pub fn share(payment: &Payment) -> u64 {
+    let most = exact::method(payment.method).gas();
+    most.saturating_add(most / 63)
 }
 
 /// What the transaction calls: the one contract for one payment, Multicall3 for several, and for a wallet

@@ -159,11 +159,11 @@ impl Chain for RpcChain {
 
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
         Box::pin(async move {
-            let base_fee = self.newest_block(base_fee).await?;
+            let (base_fee, block_gas) = self.newest_block(prices).await?;
             // Methods that a node need not have: without its word the network's row decides.
             let tip = self.number("eth_maxPriorityFeePerGas").await.ok();
             let gas_price = self.number("eth_gasPrice").await.ok();
-            Ok(FeeFacts { base_fee, tip, gas_price })
+            Ok(FeeFacts { base_fee, tip, gas_price, block_gas })
         })
     }
 
@@ -273,14 +273,18 @@ fn bytes(raw: &RawValue) -> Result<Bytes, Unusable> {
     bytes_of(&shape::<String>(raw)?)
 }
 
-/// A chain without a base fee leaves it out.
-fn base_fee(raw: &RawValue) -> Result<Option<u128>, Unusable> {
+/// The base fee of a block and its gas limit. A chain without a base fee leaves it out.
+fn prices(raw: &RawValue) -> Result<(Option<u128>, Option<u64>), Unusable> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Block {
         base_fee_per_gas: Option<String>,
+        gas_limit: Option<String>,
     }
-    shape::<Block>(raw)?.base_fee_per_gas.map(|fee| price(&fee)).transpose()
+    let block = shape::<Block>(raw)?;
+    let base_fee = block.base_fee_per_gas.map(|fee| price(&fee)).transpose()?;
+    // Some networks have numbers there that no block could hold: as good as none.
+    Ok((base_fee, block.gas_limit.and_then(|gas| u64_of(&gas).ok())))
 }
 
 fn price(text: &str) -> Result<u128, Unusable> {

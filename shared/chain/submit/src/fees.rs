@@ -15,6 +15,8 @@ pub struct FeeFacts {
     pub tip: Option<u128>,
     /// `eth_gasPrice`.
     pub gas_price: Option<u128>,
+    /// The gas of all transactions of a block together, at most.
+    pub block_gas: Option<u64>,
 }
 
 /// What to offer now.
@@ -142,7 +144,12 @@ mod tests {
 
     #[test]
     fn each_model_uses_its_own_facts() {
-        let facts = FeeFacts { base_fee: Some(80), tip: Some(5), gas_price: Some(7) };
+        let facts = FeeFacts {
+            base_fee: Some(80),
+            tip: Some(5),
+            gas_price: Some(7),
+            ..FeeFacts::default()
+        };
         let dynamic = |max_fee, tip| Fees::Dynamic { max_fee, tip };
         for (model, fees, needed) in [
             (FeeModel::Eip1559, dynamic(165, 5), 95),
