@@ -159,10 +159,36 @@ fn each_word_stands_in_its_room() {
 }
 
 #[test]
+fn each_word_of_the_facilitator_stands_in_its_room() {
+    let rooms: [(&str, &[&str]); 6] = [
+        ("redb::", &["facilitator/src/book/redb_store.rs"]),
+        ("axum::", &["facilitator/src/api", "facilitator/src/service.rs"]),
+        ("SecretKey", &["facilitator/src/keys"]),
+        ("std::env", &["facilitator/src/program.rs"]),
+        (".accept(", &["facilitator/src/settle/door.rs"]),
+        ("std::fs", &["facilitator/src/config/file.rs", "facilitator/src/keys/disk.rs"]),
+    ];
+    for (word, allowed) in rooms {
+        let mut met = false;
+        for path in sources("facilitator/src") {
+            let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+            if production(&path).contains(word) {
+                met = true;
+                let fits = allowed.iter().any(|room| shown.starts_with(room));
+                assert!(fits, "{word:?} stands in {shown}");
+            }
+        }
+        assert!(met, "{word:?} stands nowhere: the rule is out of date");
+    }
+}
+
+#[test]
 fn chain_ids_and_addresses_stand_in_the_network_table_alone() {
-    for path in wallet() {
+    let products = wallet().into_iter().chain(sources("facilitator/src"));
+    for path in products.chain(sources("shared/desks/src")) {
         let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-        if shown == "shared/core/src/networks.rs" {
+        let tables = ["shared/core/src/networks.rs", "facilitator/src/config/network.rs"];
+        if tables.contains(&shown.as_str()) {
             continue;
         }
         let code = production(&path);

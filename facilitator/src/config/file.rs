@@ -28,7 +28,7 @@ pub(super) fn apply(config: &mut Config, file: &Path) -> Result<(), ConfigFault>
         None => Ok(()),
         Some(Value::Table(networks)) => apply_networks(config, networks).map_err(fault),
         Some(_other) => {
-            let why = "write a table for each network, like [networks.8453]".to_owned();
+            let why = "write a table for each network, like [networks.base]".to_owned();
             Err(fault(("networks".to_owned(), why)))
         }
     }
