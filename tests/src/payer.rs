@@ -81,6 +81,11 @@ impl Payer {
         Address::from_slice(&keccak256(&point.as_bytes()[1..])[12..])
     }
 
+    /// The key itself, for a program that signs by it.
+    pub fn key(&self) -> String {
+        format!("0x{}", hex::encode(self.key.to_bytes()))
+    }
+
     /// Something to pay in a network's dollar token: from now for five minutes, with a nonce of chance.
     pub fn owes(&self, network: &'static Network, to: Address, amount: u64) -> Due {
         Due {

@@ -5,5 +5,8 @@
 #[path = "facilitator/methods.rs"]
 mod methods;
 #[cfg(test)]
+#[path = "facilitator/sdk.rs"]
+mod sdk;
+#[cfg(test)]
 #[path = "facilitator/stage.rs"]
 mod stage;
