@@ -33,7 +33,8 @@ function signerOf({ key, wallet }) {
     const signature = await owner.signTypedData(data);
     return factory ? serializeErc6492Signature({ address: factory, data: calldata, signature }) : signature;
   };
-  return { address, signTypedData };
+  // The older client asks for an account with every method, and calls this one.
+  return { ...owner, address, signTypedData };
 }
 
 async function buy(order) {

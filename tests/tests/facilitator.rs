@@ -2,6 +2,9 @@
 //! payment happens once. One binary, so that it links once.
 
 #[cfg(test)]
+#[path = "facilitator/market.rs"]
+mod market;
+#[cfg(test)]
 #[path = "facilitator/methods.rs"]
 mod methods;
 #[cfg(test)]

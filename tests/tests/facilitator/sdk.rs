@@ -1,123 +1,17 @@
-//! Shops and customers by others: resource servers and clients of the protocol's own packages, unchanged, with
-//! our facilitator between them.
+//! Shops and customers by others: resource servers and clients of the protocol's own packages, unchanged, find
+//! our facilitator by its URL and are served.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::U256;
 use bursar_core::networks::ChainId;
-use bursar_tests::offers::opened;
-use bursar_tests::payer::Payer;
-use bursar_tests::sdk::Script;
+use bursar_tests::payer::{PERMIT2, Payer, random_word};
 use serde_json::{Value, json};
 
-use crate::stage::{BASE, ROBINHOOD, SHOP, Stage};
+use crate::market::{DOLLARS, FETCH_V1, FETCH_V2, Market, Purse, atoms};
+use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
 
-/// What everything costs here, in smallest units, and as the packages write it for a token that they know.
-const PRICE: u64 = 12_000;
-const DOLLARS: &str = "$0.012";
-
-/// The clients.
-const FETCH_V2: &str = "@x402/fetch";
-
-/// A shop of official packages, and a customer.
-#[derive(Debug)]
-struct Market {
-    stage: Stage,
-    shop: Script,
-    buyer: Script,
-    client: reqwest::Client,
-}
-
-impl Market {
-    /// `routes` are what the shop sells, by version.
-    async fn open(stage: Stage, routes: Value) -> Self {
-        let mut goods = routes;
-        goods["facilitator"] = json!(stage.facilitator.url);
-        goods["payTo"] = json!(SHOP);
-        let shop = Script::start("shop.mjs", &[&goods.to_string()]).await;
-        let buyer = Script::start("buyer.mjs", &[]).await;
-        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-        Self { stage, shop, buyer, client }
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.shop.ready)
-    }
-
-    async fn balances(&self, payer: Address) -> (U256, U256) {
-        (self.stage.balance(payer).await, self.stage.balance(SHOP).await)
-    }
-
-    /// Buys what is at `path`: it is delivered, paid for once on the chain, and the receipt names the
-    /// transaction. The same payment again moves nothing, and the shop sends `again`.
-    async fn assert_buys(&mut self, client: &str, path: &str, purse: Purse, again: &str) {
-        let case = format!("{client} at {path}");
-        let before = self.balances(purse.address).await;
-        let coin = self.stage.network();
-        let order = json!({
-            "client": client, "url": self.url(path), "key": purse.key, "wallet": purse.wallet,
-            "allowed": [{ "network": coin.caip2(), "asset": coin.stablecoin.address }],
-        });
-        let told = self.buyer.ask(&order).await;
-        assert_eq!(told["status"], 200, "{case}: {told}");
-        assert_eq!(told["body"]["content"], "what was paid for", "{case}");
-        let receipt = &told["receipt"];
-        assert_eq!(receipt["success"], true, "{case}: {receipt}");
-        assert_eq!(receipt["payer"], json!(purse.address), "{case}: {receipt}");
-        let paid = (before.0 - U256::from(PRICE), before.1 + U256::from(PRICE));
-        assert_eq!(self.balances(purse.address).await, paid, "{case}");
-        self.assert_holds(receipt).await;
-
-        let header = &told["header"];
-        let text = |name: &str| header[name].as_str().expect("text");
-        let asked = self.client.get(self.url(path)).header(text("name"), text("value"));
-        let answer = asked.send().await.expect("an answer");
-        assert_eq!(answer.status(), 402, "{case}");
-        let challenge = answer.headers().get("payment-required").cloned();
-        let challenge = match challenge {
-            Some(header) => opened(header.to_str().expect("text")),
-            None => answer.json().await.expect("JSON"),
-        };
-        assert_eq!(challenge["error"], again, "{case}: {challenge}");
-        assert_eq!(self.balances(purse.address).await, paid, "{case}: moved once");
-    }
-
-    /// The transaction of a receipt is one of the facilitator's, and has succeeded.
-    async fn assert_holds(&self, receipt: &Value) {
-        let hash: B256 = receipt["transaction"].as_str().expect("text").parse().expect("a hash");
-        let chain = &self.stage.chain;
-        let mined = chain.request("eth_getTransactionReceipt", json!([hash])).await;
-        let mined = mined.expect("an answer");
-        assert_eq!(mined["status"], "0x1", "{mined}");
-        let from: Address = mined["from"].as_str().expect("text").parse().expect("an address");
-        assert!(self.stage.home.signers.contains(&from), "{mined}");
-    }
-
-    async fn close(self) {
-        self.stage.facilitator.stop().await;
-    }
-}
-
-/// Whose money it is, and the key that signs for it.
-struct Purse {
-    address: Address,
-    key: String,
-    /// If it is not the key's own: what the customer's script needs to know.
-    wallet: Value,
-}
-
-impl Purse {
-    fn of(payer: &Payer) -> Self {
-        Self { address: payer.address(), key: payer.key(), wallet: Value::Null }
-    }
-}
-
-/// A price in a network's dollar token, written out.
-fn atoms(stage: &Stage) -> Value {
-    let coin = &stage.network().stablecoin;
-    json!({
-        "amount": PRICE.to_string(), "asset": coin.address,
-        "extra": { "name": coin.domain_name, "version": coin.domain_version },
-    })
-}
+/// What a shop says when it is shown a payment again that has been made.
+const USED: &str = "invalid_exact_evm_nonce_already_used";
+const USED_PERMIT: &str = "permit2_invalid_nonce";
 
 /// What a shop of version 2 sells on any network.
 fn version_2(stage: &Stage) -> Value {
@@ -142,11 +36,7 @@ async fn official_version_2_shops_and_customers_settle_through_us_on_base() {
     routes["/dollars"] = json!({ "network": stage.network().caip2(), "price": DOLLARS });
     let mut market = Market::open(stage, json!({ "v2": routes })).await;
     let payer = market.stage.payer().await;
-    for (path, again) in [
-        ("/dollars", "invalid_exact_evm_nonce_already_used"),
-        ("/eip3009", "invalid_exact_evm_nonce_already_used"),
-        ("/permit2", "permit2_invalid_nonce"),
-    ] {
+    for (path, again) in [("/dollars", USED), ("/eip3009", USED), ("/permit2", USED_PERMIT)] {
         market.assert_buys(FETCH_V2, path, Purse::of(&payer), again).await;
     }
     market.close().await;
@@ -158,11 +48,61 @@ async fn official_version_2_shops_and_customers_settle_through_us_on_robinhood()
     let routes = version_2(&stage);
     let mut market = Market::open(stage, json!({ "v2": routes })).await;
     let payer = market.stage.payer().await;
-    for (path, again) in [
-        ("/eip3009", "invalid_exact_evm_nonce_already_used"),
-        ("/permit2", "permit2_invalid_nonce"),
-    ] {
+    for (path, again) in [("/eip3009", USED), ("/permit2", USED_PERMIT)] {
         market.assert_buys(FETCH_V2, path, Purse::of(&payer), again).await;
+    }
+    market.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn official_version_1_shops_and_customers_of_either_generation_settle_through_us() {
+    let Some(stage) = stage(BASE).await else { return };
+    let routes = json!({ "/dollars": { "network": "base", "price": DOLLARS } });
+    let mut market = Market::open(stage, json!({ "v1": routes })).await;
+    let payer = market.stage.payer().await;
+    for client in [FETCH_V1, FETCH_V2] {
+        market.assert_buys(client, "/dollars", Purse::of(&payer), USED).await;
+    }
+    market.close().await;
+}
+
+/// A contract with money, which this key owns: there already, or yet to be made by its first payment.
+async fn wallet(stage: &Stage, owner: &Payer, is_there: bool) -> Purse {
+    let chain = &stage.chain;
+    let (address, wallet) = if is_there {
+        let address = chain.deploy_wallet(owner.address()).await.expect("deployed");
+        (address, json!({ "address": address }))
+    } else {
+        let salt = U256::from_be_bytes(random_word().0);
+        let planned = chain.counterfactual(owner.address(), salt).await.expect("planned");
+        let known = json!({
+            "address": planned.wallet, "factory": planned.factory, "calldata": planned.calldata,
+        });
+        (planned.wallet, known)
+    };
+    chain.mint(address, PURSE).await.expect("minted");
+    chain.approve_as(address, stage.coin(), PERMIT2).await.expect("approved");
+    // Nothing can be made where something was sent from: only the approval is to be there.
+    chain.request("anvil_setNonce", json!([address, "0x0"])).await.expect("set");
+    Purse { address, key: owner.key(), wallet }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn smart_wallets_pay_official_shops_through_us() {
+    let Some(stage) = stage(BASE).await else { return };
+    let v1 = json!({ "/v1": { "network": "base", "price": DOLLARS } });
+    let v2 = version_2(&stage);
+    let mut market = Market::open(stage, json!({ "v1": v1, "v2": v2 })).await;
+    for is_there in [true, false] {
+        for (client, path, again) in [
+            (FETCH_V2, "/eip3009", USED),
+            (FETCH_V2, "/permit2", USED_PERMIT),
+            (FETCH_V1, "/v1", USED),
+        ] {
+            let owner = Payer::random();
+            let purse = wallet(&market.stage, &owner, is_there).await;
+            market.assert_buys(client, path, purse, again).await;
+        }
     }
     market.close().await;
 }
