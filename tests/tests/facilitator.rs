@@ -13,3 +13,6 @@ mod sdk;
 #[cfg(test)]
 #[path = "facilitator/stage.rs"]
 mod stage;
+#[cfg(test)]
+#[path = "facilitator/wallet.rs"]
+mod wallet;

@@ -45,8 +45,8 @@ impl Market {
         (self.stage.balance(payer).await, self.stage.balance(SHOP).await)
     }
 
-    /// Buys what is at `path`: it is delivered, paid for once on the chain, and the receipt names the
-    /// transaction. The same payment again moves nothing, and the shop sends `again`.
+    /// A customer buys what is at `path`: it is delivered, paid for once on the chain, and the receipt names
+    /// the transaction. The same payment again moves nothing, and the shop says `again`.
     pub(crate) async fn assert_buys(
         &mut self,
         client: &str,
@@ -64,29 +64,48 @@ impl Market {
         let told = self.buyer.ask(&order).await;
         assert_eq!(told["status"], 200, "{case}: {told}");
         assert_eq!(told["body"]["content"], "what was paid for", "{case}");
-        let receipt = &told["receipt"];
-        assert_eq!(receipt["success"], true, "{case}: {receipt}");
-        assert_eq!(receipt["payer"], json!(purse.address), "{case}: {receipt}");
-        let paid = (before.0 - U256::from(PRICE), before.1 + U256::from(PRICE));
-        assert_eq!(self.balances(purse.address).await, paid, "{case}");
-        self.assert_holds(receipt).await;
+        self.assert_receipt(&told["receipt"], purse.address).await;
+        self.assert_paid(purse.address, before, &case).await;
 
-        let header = &told["header"];
-        let text = |name: &str| header[name].as_str().expect("text");
-        let asked = self.client.get(self.url(path)).header(text("name"), text("value"));
-        let answer = asked.send().await.expect("an answer");
-        assert_eq!(answer.status(), 402, "{case}");
-        let challenge = answer.headers().get("payment-required").cloned();
-        let challenge = match challenge {
+        let text = |name: &str| told["header"][name].as_str().expect("text");
+        let shown = self.show(path, text("name"), text("value")).await;
+        let challenge = match shown.headers().get("payment-required").cloned() {
             Some(header) => opened(header.to_str().expect("text")),
-            None => answer.json().await.expect("JSON"),
+            None => shown.json().await.expect("JSON"),
         };
         assert_eq!(challenge["error"], again, "{case}: {challenge}");
-        assert_eq!(self.balances(purse.address).await, paid, "{case}: moved once");
+        self.assert_paid(purse.address, before, &case).await;
     }
 
-    /// The transaction of a receipt is one of the facilitator's, and has succeeded.
-    async fn assert_holds(&self, receipt: &Value) {
+    /// The shop delivers what is at `path` for a payment that somebody else has signed.
+    pub(crate) async fn assert_sells(&self, path: &str, payer: Address, header: (&str, &str)) {
+        let sold = self.show(path, header.0, header.1).await;
+        assert_eq!(sold.status(), 200, "{path}");
+        let said = |name| sold.headers().get(name).cloned();
+        let receipt = said("payment-response").or_else(|| said("x-payment-response"));
+        let receipt = opened(receipt.expect("a receipt").to_str().expect("text"));
+        self.assert_receipt(&receipt, payer).await;
+        let body: Value = sold.json().await.expect("JSON");
+        assert_eq!(body["content"], "what was paid for", "{path}");
+    }
+
+    /// Shows the shop a payment.
+    async fn show(&self, path: &str, name: &str, value: &str) -> reqwest::Response {
+        self.client.get(self.url(path)).header(name, value).send().await.expect("an answer")
+    }
+
+    /// Once what it costs has gone from payer to shop since `before`.
+    pub(crate) async fn assert_paid(&self, payer: Address, before: (U256, U256), case: &str) {
+        let price = U256::from(PRICE);
+        let paid = (before.0 - price, before.1 + price);
+        assert_eq!(self.balances(payer).await, paid, "{case}: paid once");
+    }
+
+    /// The receipt names its payer, and a transaction of the facilitator that has succeeded.
+    async fn assert_receipt(&self, receipt: &Value, payer: Address) {
+        assert_eq!(receipt["success"], true, "{receipt}");
+        let said: Address = receipt["payer"].as_str().expect("text").parse().expect("an address");
+        assert_eq!(said, payer, "{receipt}");
         let hash: B256 = receipt["transaction"].as_str().expect("text").parse().expect("a hash");
         let chain = &self.stage.chain;
         let mined = chain.request("eth_getTransactionReceipt", json!([hash])).await;
