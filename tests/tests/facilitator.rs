@@ -8,6 +8,9 @@ mod market;
 #[path = "facilitator/methods.rs"]
 mod methods;
 #[cfg(test)]
+#[path = "facilitator/python.rs"]
+mod python;
+#[cfg(test)]
 #[path = "facilitator/sdk.rs"]
 mod sdk;
 #[cfg(test)]
