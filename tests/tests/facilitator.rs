@@ -11,6 +11,9 @@ mod methods;
 #[path = "facilitator/python.rs"]
 mod python;
 #[cfg(test)]
+#[path = "facilitator/replays.rs"]
+mod replays;
+#[cfg(test)]
 #[path = "facilitator/sdk.rs"]
 mod sdk;
 #[cfg(test)]

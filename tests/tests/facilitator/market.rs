@@ -45,6 +45,29 @@ impl Market {
         (self.stage.balance(payer).await, self.stage.balance(SHOP).await)
     }
 
+    /// What came of a customer's way to the shop, who keeps the payment to themselves if it is held.
+    async fn order(&mut self, client: &str, url: &str, purse: &Purse, hold: bool) -> Value {
+        let network = self.stage.network();
+        let order = json!({
+            "client": client, "url": url, "key": purse.key, "wallet": purse.wallet,
+            "allowed": [{ "network": network.caip2(), "asset": network.stablecoin.address }],
+            "hold": hold,
+        });
+        self.buyer.ask(&order).await
+    }
+
+    /// The header of a payment that nobody has seen yet: name and value.
+    pub(crate) async fn hold(
+        &mut self,
+        client: &str,
+        url: &str,
+        purse: &Purse,
+    ) -> (String, String) {
+        let told = self.order(client, url, purse, true).await;
+        let text = |name: &str| told["header"][name].as_str().unwrap_or_else(|| panic!("{told}"));
+        (text("name").to_owned(), text("value").to_owned())
+    }
+
     /// A customer buys what is at `path`: it is delivered, paid for once on the chain, and the receipt names
     /// the transaction. The same payment again moves nothing, and the shop says `again`.
     pub(crate) async fn assert_buys(
@@ -56,19 +79,14 @@ impl Market {
     ) {
         let case = format!("{client} at {path}");
         let before = self.balances(purse.address).await;
-        let coin = self.stage.network();
-        let order = json!({
-            "client": client, "url": self.url(path), "key": purse.key, "wallet": purse.wallet,
-            "allowed": [{ "network": coin.caip2(), "asset": coin.stablecoin.address }],
-        });
-        let told = self.buyer.ask(&order).await;
+        let told = self.order(client, &self.url(path), &purse, false).await;
         assert_eq!(told["status"], 200, "{case}: {told}");
         assert_eq!(told["body"]["content"], "what was paid for", "{case}");
         self.assert_receipt(&told["receipt"], purse.address).await;
         self.assert_paid(purse.address, before, &case).await;
 
         let text = |name: &str| told["header"][name].as_str().expect("text");
-        let shown = self.show(path, text("name"), text("value")).await;
+        let shown = self.show(&self.url(path), text("name"), text("value")).await;
         let challenge = match shown.headers().get("payment-required").cloned() {
             Some(header) => opened(header.to_str().expect("text")),
             None => shown.json().await.expect("JSON"),
@@ -79,7 +97,7 @@ impl Market {
 
     /// The shop delivers what is at `path` for a payment that somebody else has signed.
     pub(crate) async fn assert_sells(&self, path: &str, payer: Address, header: (&str, &str)) {
-        let sold = self.show(path, header.0, header.1).await;
+        let sold = self.show(&self.url(path), header.0, header.1).await;
         assert_eq!(sold.status(), 200, "{path}");
         let said = |name| sold.headers().get(name).cloned();
         let receipt = said("payment-response").or_else(|| said("x-payment-response"));
@@ -89,9 +107,9 @@ impl Market {
         assert_eq!(body["content"], "what was paid for", "{path}");
     }
 
-    /// Shows the shop a payment.
-    async fn show(&self, path: &str, name: &str, value: &str) -> reqwest::Response {
-        self.client.get(self.url(path)).header(name, value).send().await.expect("an answer")
+    /// Shows a shop a payment.
+    pub(crate) async fn show(&self, url: &str, name: &str, value: &str) -> reqwest::Response {
+        self.client.get(url).header(name, value).send().await.expect("an answer")
     }
 
     /// Once what it costs has gone from payer to shop since `before`.
