@@ -61,8 +61,7 @@ pub struct Paid {
 }
 
 pub fn now_s() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.expect("after 1970").as_secs()
+    u64::try_from(jiff::Timestamp::now().as_second()).expect("after 1970")
 }
 
 pub fn random_word() -> B256 {
