@@ -16,6 +16,7 @@ mod stable;
 mod surroundings;
 mod tokens;
 mod wallets;
+mod wheels;
 
 pub mod compile;
 pub mod full;

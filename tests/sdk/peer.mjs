@@ -9,6 +9,7 @@
 //   /evm-v2    version 2, by @x402/core and @x402/evm
 // POST /ahead takes the seconds by which its clock is ahead from then on.
 
+import "./local.mjs";
 import { createServer } from "node:http";
 import { x402Facilitator } from "@x402/core/facilitator";
 import { x402HTTPResourceServer } from "@x402/core/http";
@@ -30,14 +31,6 @@ const PRICE = "$0.012";
 const GOODS = { content: "what was paid for" };
 // What has to come back, or be signed over, as it is: other letters, quotes, numbers, order of names.
 const DETAILS = { zeta: "für \"dich\" – 100 %", alpha: [1, 2.5, null, true, { b: 1, a: 2 }], 10: "x", 9: "y" };
-
-// The packages know public endpoints. None of them is to be asked by a test.
-const onThisMachine = fetch;
-globalThis.fetch = (input, init) => {
-  const { hostname } = new URL(input.url ?? input);
-  if (hostname !== "127.0.0.1") throw new Error(`${hostname} is not this machine`);
-  return onThisMachine(input, init);
-};
 
 // A clock that the test moves, for payments that have run out.
 const realNow = Date.now;

@@ -11,6 +11,7 @@ pub mod offers;
 pub mod operator;
 pub mod payer;
 pub mod process;
+pub mod sdk;
 pub mod service_key;
 
 pub use bursar_demo::agent;

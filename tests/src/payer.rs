@@ -61,8 +61,7 @@ pub struct Paid {
 }
 
 pub fn now_s() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.expect("after 1970").as_secs()
+    u64::try_from(jiff::Timestamp::now().as_second()).expect("after 1970")
 }
 
 pub fn random_word() -> B256 {
@@ -79,6 +78,11 @@ impl Payer {
     pub fn address(&self) -> Address {
         let point = self.key.verifying_key().to_encoded_point(false);
         Address::from_slice(&keccak256(&point.as_bytes()[1..])[12..])
+    }
+
+    /// The key itself, for a program that signs by it.
+    pub fn key(&self) -> String {
+        format!("0x{}", hex::encode(self.key.to_bytes()))
     }
 
     /// Something to pay in a network's dollar token: from now for five minutes, with a nonce of chance.

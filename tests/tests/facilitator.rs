@@ -11,11 +11,23 @@ mod kills;
 #[path = "facilitator/liars.rs"]
 mod liars;
 #[cfg(test)]
+#[path = "facilitator/market.rs"]
+mod market;
+#[cfg(test)]
 #[path = "facilitator/methods.rs"]
 mod methods;
 #[cfg(test)]
 #[path = "facilitator/once.rs"]
 mod once;
 #[cfg(test)]
+#[path = "facilitator/python.rs"]
+mod python;
+#[cfg(test)]
+#[path = "facilitator/sdk.rs"]
+mod sdk;
+#[cfg(test)]
 #[path = "facilitator/stage.rs"]
 mod stage;
+#[cfg(test)]
+#[path = "facilitator/wallet.rs"]
+mod wallet;

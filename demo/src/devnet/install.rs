@@ -7,6 +7,7 @@ use std::path::PathBuf;
 pub use super::kit::Kit;
 pub use super::missing::MissingChain;
 use super::surroundings::Surroundings;
+pub use super::wheels::Wheels;
 
 /// The pinned local chain.
 const CHAIN: Kit = Kit {
@@ -33,6 +34,11 @@ pub fn packages(kit: &Kit) -> Result<PathBuf, MissingChain> {
     let around = Surroundings::read();
     kit.install(&around)?;
     Ok(kit.folder(&around))
+}
+
+/// For tests: the Python that finds these packages, after installing them if need be.
+pub fn python(wheels: &Wheels) -> Result<PathBuf, MissingChain> {
+    wheels.install(&Surroundings::read())
 }
 
 /// For tests: the path of anvil. Without one the test fails with the line that installs what is missing,

@@ -26,6 +26,11 @@ pub enum MissingChain {
     Folder { path: PathBuf, source: io::Error },
     #[error("npm ci did not install {package}, is the package registry in reach?\n{detail}")]
     Install { package: &'static str, detail: String },
+    #[error(
+        "pip did not install {package}: is the package registry in reach, and is this Python 3.11 or newer \
+         with its venv (apt-get install -y python3 python3-venv)?\n{detail}"
+    )]
+    Wheels { package: &'static str, detail: String },
     #[error("the contract does not compile:\n{0}")]
     Compile(String),
     #[error("no local chain is installed: cargo xtask devnet")]

@@ -1,33 +1,19 @@
 //! The other side by others: a resource server and facilitator made of the protocol's own packages write
 //! the offers, judge our headers and settle them. What they take, other people's servers take.
 
-use std::path::Path;
-use std::process::Stdio;
-
 use alloy_primitives::B256;
 use bursar_demo::devnet::Devnet;
-use bursar_demo::devnet::install::{Kit, packages};
 use bursar_tests::agent::Agent;
 use bursar_tests::offers::{PAY_TO, header, opened};
 use bursar_tests::operator::Expect;
+use bursar_tests::sdk::{PACKAGES, Script};
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
-use tokio::time::timeout;
 
 use crate::programs::{Buyer, CASES};
 use crate::settlements::{
     PROGRAMS, assert_verified, program, report_settled, sighted, with_helper,
 };
 use crate::stage::{PATIENCE, SMALL, Stage};
-
-const PACKAGES: Kit = Kit {
-    package: "the packages of tests/sdk",
-    manifest: include_str!("../../sdk/package.json"),
-    lock: include_str!("../../sdk/package-lock.json"),
-    proof: "node_modules/x402/package.json",
-};
 
 /// A path of the peer, which is a combination of packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,9 +60,7 @@ impl Side {
 struct Peer {
     url: String,
     client: reqwest::Client,
-    _child: Child,
-    /// Its script beside a link to the packages: that is where node looks for them.
-    _home: TempDir,
+    _script: Script,
 }
 
 /// What it answered.
@@ -91,29 +75,9 @@ struct Answer {
 
 impl Peer {
     async fn open(chain: &Devnet) -> Self {
-        let kit = tokio::task::spawn_blocking(|| packages(&PACKAGES)).await.expect("it ends");
-        let kit = kit.unwrap_or_else(|missing| panic!("{missing}"));
-        let home = tempfile::tempdir().expect("a folder");
-        let script = home.path().join("peer.mjs");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("sdk/peer.mjs");
-        std::fs::copy(source, &script).expect("copied");
-        let modules = home.path().join("node_modules");
-        std::os::unix::fs::symlink(kit.join("node_modules"), modules).expect("linked");
-        let mut child = Command::new("node")
-            .arg(script)
-            .args([chain.url(), PAY_TO])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("node is there: it has installed the packages");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let line = timeout(PATIENCE, lines.next_line()).await.expect("in time").expect("text");
-        let line = line.expect("the peer says READY");
-        let url = line.strip_prefix("READY ").expect("an address").to_owned();
+        let script = Script::start("peer.mjs", &[chain.url(), PAY_TO]).await;
         let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build();
-        Self { url, client: client.expect("a client"), _child: child, _home: home }
+        Self { url: script.ready.clone(), client: client.expect("a client"), _script: script }
     }
 
     fn url(&self, side: Side) -> String {

@@ -1,0 +1,44 @@
+// A shop as others build theirs: express, the protocol's own middlewares of both versions, and a facilitator
+// at a URL, which is ours. No line here knows anything of it.
+//
+// usage: shop.mjs '{ "facilitator": URL, "payTo": address, "v1": routes, "v2": routes }'
+//
+// A route is what the middlewares take: version 1 `{ network, price }`, version 2 an entry of `accepts`
+// without scheme and receiver. Prints READY and its address.
+
+import "./local.mjs";
+import { HTTPFacilitatorClient } from "@x402/core/server";
+import { ExactEvmScheme } from "@x402/evm/exact/server";
+import { paymentMiddleware, x402ResourceServer } from "@x402/express";
+import express from "express";
+import { paymentMiddleware as paymentMiddlewareV1 } from "x402-express";
+
+const { facilitator, payTo, v1, v2 } = JSON.parse(process.argv[2]);
+const each = (routes, make) =>
+  Object.fromEntries(Object.entries(routes).map(([path, route]) => [`GET ${path}`, make(route)]));
+
+const shop = express();
+if (v2) {
+  const server = new x402ResourceServer(new HTTPFacilitatorClient({ url: facilitator }));
+  server.register("eip155:*", new ExactEvmScheme());
+  const routes = each(v2, (route) => ({
+    accepts: { scheme: "exact", payTo, maxTimeoutSeconds: 60, ...route },
+    description: "a test",
+    mimeType: "application/json",
+  }));
+  shop.use(paymentMiddleware(routes, server));
+}
+if (v1) {
+  shop.use(paymentMiddlewareV1(payTo, each(v1, (route) => route), { url: facilitator }));
+}
+
+let sold = 0;
+for (const path of Object.keys({ ...v1, ...v2 })) {
+  shop.get(path, (_request, response) => {
+    sold += 1;
+    response.json({ content: "what was paid for", sold });
+  });
+}
+const listening = shop.listen(0, "127.0.0.1", () => {
+  console.log(`READY http://127.0.0.1:${listening.address().port}`);
+});

@@ -1,0 +1,101 @@
+//! Scripts of `tests/sdk`, which are made of the protocol's own packages, as processes.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use bursar_demo::devnet::install::{Kit, Wheels, packages, python};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// What the scripts are made of.
+pub const PACKAGES: Kit = Kit {
+    package: "the packages of tests/sdk",
+    manifest: include_str!("../sdk/package.json"),
+    lock: include_str!("../sdk/package-lock.json"),
+    proof: "node_modules/x402/package.json",
+};
+
+/// What the Python scripts are made of.
+pub const WHEELS: Wheels = Wheels {
+    package: "the packages of tests/sdk/requirements.txt",
+    requirements: include_str!("../sdk/requirements.txt"),
+};
+
+/// Longest wait for a line; reached only by what would never come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running script.
+#[derive(Debug)]
+pub struct Script {
+    /// What it said beside READY, such as its address.
+    pub ready: String,
+    lines: Lines<BufReader<ChildStdout>>,
+    stdin: ChildStdin,
+    _child: Child,
+    /// The scripts beside a link to the packages: that is where node looks for them.
+    _home: Option<TempDir>,
+}
+
+impl Script {
+    /// Installs the packages if need be, starts a script for node and waits until it is ready.
+    pub async fn start(name: &str, args: &[&str]) -> Self {
+        let kit = tokio::task::spawn_blocking(|| packages(&PACKAGES)).await.expect("it ends");
+        let kit = kit.unwrap_or_else(|missing| panic!("{missing}"));
+        let home = tempfile::tempdir().expect("a folder");
+        for script in ["local.mjs", name] {
+            std::fs::copy(source(script), home.path().join(script)).expect("copied");
+        }
+        let modules = home.path().join("node_modules");
+        std::os::unix::fs::symlink(kit.join("node_modules"), modules).expect("linked");
+        let mut node = Command::new("node");
+        node.arg(home.path().join(name)).args(args);
+        Self::run(node, Some(home)).await
+    }
+
+    /// The same for Python.
+    pub async fn start_python(name: &str, args: &[&str]) -> Self {
+        let found = tokio::task::spawn_blocking(|| python(&WHEELS)).await.expect("it ends");
+        let mut python = Command::new(found.unwrap_or_else(|missing| panic!("{missing}")));
+        // Its HTTP client would ask a proxy for this machine, too.
+        python.arg(source(name)).args(args).env("NO_PROXY", "127.0.0.1");
+        Self::run(python, None).await
+    }
+
+    async fn run(mut command: Command, home: Option<TempDir>) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("it is there: it has installed the packages");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let stdin = child.stdin.take().expect("piped");
+        let ready = String::new();
+        let mut script = Self { ready, lines, stdin, _child: child, _home: home };
+        let line = script.line().await;
+        let ready = line.strip_prefix("READY").unwrap_or_else(|| panic!("it says {line}"));
+        script.ready = ready.trim().to_owned();
+        script
+    }
+
+    /// Sends it a line and reads the answer.
+    pub async fn ask(&mut self, order: &Value) -> Value {
+        self.stdin.write_all(format!("{order}\n").as_bytes()).await.expect("it reads");
+        let line = self.line().await;
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    async fn line(&mut self) -> String {
+        let line = timeout(PATIENCE, self.lines.next_line()).await.expect("in time");
+        line.expect("text").expect("it still runs")
+    }
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("sdk").join(name)
+}

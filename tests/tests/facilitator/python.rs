@@ -1,0 +1,82 @@
+//! The clients of PyPI's x402, which take any answer that is not of status 200 for a fault and look at every
+//! field of the others, ask our facilitator.
+
+use alloy_primitives::{Address, U256};
+use bursar_tests::payer::{Payer, Way};
+use bursar_tests::sdk::{Script, WHEELS};
+use serde_json::{Value, json};
+
+use crate::stage::{BASE, SHOP, Stage};
+
+/// Both of their clients.
+const CLIENTS: [&str; 2] = ["sync", "async"];
+
+/// The address in an answer.
+fn payer_of(told: &Value) -> Address {
+    told["payer"].as_str().unwrap_or_else(|| panic!("{told}")).parse().expect("an address")
+}
+
+#[test]
+fn the_list_of_python_packages_pins_bytes_and_names_no_host() {
+    assert!(!WHEELS.requirements.contains("://"));
+    let entries: Vec<&str> = WHEELS.requirements.split("\n").collect();
+    for (at, line) in entries.iter().enumerate() {
+        let is_package = line.contains("==");
+        assert!(!is_package || entries[at + 1].trim().starts_with("--hash=sha256:"), "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn python_clients_find_verify_and_settle() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let mut clerk = Script::start_python("clerk.py", &[&stage.facilitator.url]).await;
+    let payer = stage.payer().await;
+    for by in CLIENTS {
+        let told = clerk.ask(&json!({ "ask": "supported", "by": by })).await;
+        let kinds = told["kinds"].as_array().unwrap_or_else(|| panic!("{told}"));
+        for (version, network) in [(2, "eip155:8453"), (1, "base")] {
+            let kind = json!({ "x402Version": version, "scheme": "exact", "network": network });
+            assert!(kinds.contains(&kind), "{told}");
+        }
+        assert!(told["signers"]["eip155:*"].is_array(), "{told}");
+        for (way, version) in [(Way::Eip3009, 1), (Way::Eip3009, 2), (Way::Permit2, 2)] {
+            let case = format!("{by} {way:?} version {version}");
+            let body = stage.pay(&payer, way, 900).body(version);
+            let before = stage.balance(SHOP).await;
+            let told = clerk.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
+            assert_eq!(
+                (&told["isValid"], payer_of(&told)),
+                (&json!(true), payer.address()),
+                "{case}"
+            );
+            let told = clerk.ask(&json!({ "ask": "settle", "by": by, "body": body })).await;
+            assert_eq!(
+                (&told["success"], payer_of(&told)),
+                (&json!(true), payer.address()),
+                "{case}"
+            );
+            assert_eq!(told["network"], body["paymentRequirements"]["network"], "{case}");
+            assert_eq!(told["transaction"].as_str().map(str::len), Some(66), "{case}: {told}");
+            assert_eq!(stage.balance(SHOP).await, before + U256::from(900), "{case}");
+        }
+    }
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn python_clients_read_why_a_payment_is_refused() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let mut clerk = Script::start_python("clerk.py", &[&stage.facilitator.url]).await;
+    let poor = Payer::random();
+    for (by, version) in [("sync", 1), ("async", 2)] {
+        let body = stage.pay(&poor, Way::Eip3009, 900).body(version);
+        let told = clerk.ask(&json!({ "ask": "verify", "by": by, "body": body })).await;
+        assert_eq!(told["isValid"], false, "{told}");
+        assert_eq!(told["invalidReason"], "insufficient_balance", "{told}");
+        assert_eq!(payer_of(&told), poor.address());
+        let told = clerk.ask(&json!({ "ask": "settle", "by": by, "body": body })).await;
+        assert_eq!((&told["success"], &told["transaction"]), (&json!(false), &json!("")), "{told}");
+        assert_eq!(told["errorReason"], "insufficient_balance", "{told}");
+    }
+    stage.facilitator.stop().await;
+}
