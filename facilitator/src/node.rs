@@ -1,5 +1,6 @@
 //! Questions to a network's nodes: those that wait at the same time go in one exchange.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,6 +16,9 @@ const SHARE_NEAR: u32 = 8;
 /// From how many milliseconds on a node is far away.
 const FAR_MS: u64 = 5;
 
+/// How long a question waits for others that has time: whoever settles waits for a block anyway.
+const PATIENCE_MS: u64 = 10;
+
 /// Questions of one exchange: what public nodes take.
 const TOGETHER_MAX: usize = 50;
 
@@ -23,8 +27,17 @@ const WAITING_MAX: usize = 4096;
 
 type Answers = Result<Vec<Result<Bytes, ChainFault>>, ChainFault>;
 
+/// How urgent a question is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hurry {
+    Now,
+    /// It may wait a moment, so that several go together.
+    Patient,
+}
+
 struct Asked {
     questions: Vec<Question>,
+    hurry: Hurry,
     answer: oneshot::Sender<Answers>,
 }
 
@@ -46,39 +59,25 @@ impl Node {
     ///
     /// # Errors
     /// Nobody answered.
-    pub async fn ask(&self, questions: Vec<Question>) -> Answers {
+    pub async fn ask(&self, questions: Vec<Question>, hurry: Hurry) -> Answers {
         let gone = || ChainFault::Unavailable { tried: Vec::new() };
         let (answer, answered) = oneshot::channel();
-        let asked = Asked { questions, answer };
+        let asked = Asked { questions, hurry, answer };
         self.asked.send(asked).await.map_err(|_stopped| gone())?;
         answered.await.map_err(|_stopped| gone())?
     }
 }
 
-async fn serve(chain: Arc<dyn Chain>, clock: Arc<dyn Clock>, mut waiting: mpsc::Receiver<Asked>) {
+async fn serve(chain: Arc<dyn Chain>, clock: Arc<dyn Clock>, mut asked: mpsc::Receiver<Asked>) {
     let exchanges = Arc::new(Semaphore::new(usize::try_from(EXCHANGES).unwrap_or(1)));
     let far = Arc::new(AtomicBool::new(false));
-    let mut left_over: Option<Asked> = None;
-    loop {
+    let mut gathered = Gathered::default();
+    while gathered.fill(&mut asked, &*clock).await {
         let share = if far.load(Ordering::Relaxed) { 1 } else { SHARE_NEAR };
         let Ok(permit) = Arc::clone(&exchanges).acquire_many_owned(share).await else { return };
-        let first = match left_over.take() {
-            Some(first) => first,
-            None => match waiting.recv().await {
-                Some(first) => first,
-                None => return,
-            },
-        };
-        let mut count = first.questions.len();
-        let mut together = vec![first];
-        while let Ok(next) = waiting.try_recv() {
-            count = count.saturating_add(next.questions.len());
-            if count > TOGETHER_MAX {
-                left_over = Some(next);
-                break;
-            }
-            together.push(next);
-        }
+        // What has come meanwhile goes too.
+        gathered.add(&mut asked);
+        let together = gathered.take();
         let (chain, clock, far) = (Arc::clone(&chain), Arc::clone(&clock), Arc::clone(&far));
         tokio::spawn(async move {
             let begun = clock.mono_ms();
@@ -86,6 +85,65 @@ async fn serve(chain: Arc<dyn Chain>, clock: Arc<dyn Clock>, mut waiting: mpsc::
             far.store(clock.mono_ms().saturating_sub(begun) >= FAR_MS, Ordering::Relaxed);
             drop(permit);
         });
+    }
+}
+
+/// Questions that go together next.
+#[derive(Default)]
+struct Gathered {
+    waiting: VecDeque<Asked>,
+}
+
+impl Gathered {
+    /// Waits until something is to be asked. `false` when nobody will ask any more.
+    async fn fill(&mut self, asked: &mut mpsc::Receiver<Asked>, clock: &dyn Clock) -> bool {
+        if self.waiting.is_empty() {
+            match asked.recv().await {
+                Some(first) => self.waiting.push_back(first),
+                None => return false,
+            }
+        }
+        let end = clock.mono_ms().saturating_add(PATIENCE_MS);
+        loop {
+            self.add(asked);
+            if self.is_due() {
+                return true;
+            }
+            // cancel-safe: a question stays in its channel, the rest only waits.
+            tokio::select! {
+                next = asked.recv() => match next {
+                    Some(next) => self.waiting.push_back(next),
+                    None => return true,
+                },
+                () = clock.sleep_until(end) => return true,
+            }
+        }
+    }
+
+    fn add(&mut self, asked: &mut mpsc::Receiver<Asked>) {
+        while let Ok(next) = asked.try_recv() {
+            self.waiting.push_back(next);
+        }
+    }
+
+    /// Somebody is in a hurry, or there are enough.
+    fn is_due(&self) -> bool {
+        let count: usize = self.waiting.iter().map(|asked| asked.questions.len()).sum();
+        count >= TOGETHER_MAX || self.waiting.iter().any(|asked| asked.hurry == Hurry::Now)
+    }
+
+    /// At least one, and no more than go together.
+    fn take(&mut self) -> Vec<Asked> {
+        let mut count: usize = 0;
+        let mut together = Vec::new();
+        while let Some(next) = self.waiting.front() {
+            count = count.saturating_add(next.questions.len());
+            if count > TOGETHER_MAX && !together.is_empty() {
+                break;
+            }
+            together.extend(self.waiting.pop_front());
+        }
+        together
     }
 }
 

@@ -15,6 +15,7 @@ use bursar_x402::settlement::SettlementRequest;
 
 use crate::exact::{self, Domain, Evidence, METHODS, Method, SCHEME, Unread};
 use crate::network::Served;
+use crate::node::Hurry;
 use crate::payment::{MethodId, Payment, PaymentKey, Terms};
 use crate::reason::{Reason, Refused};
 use crate::signature::{self, Unwrapped};
@@ -149,10 +150,10 @@ pub async fn is_same(served: &Served, read: &Read, known: &Payment) -> Result<bo
 ///
 /// # Errors
 /// [`Fault`].
-pub async fn check(served: &Served, read: &Read) -> Result<Payment, Fault> {
+pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Payment, Fault> {
     let separator = separator(served, read).await?;
     let payment = signed(served, read, separator)?;
-    let answer = question::ask(served, &payment).await?;
+    let answer = question::ask(served, &payment, hurry).await?;
     judge(served, read, payment, separator, &answer)
 }
 
@@ -162,7 +163,7 @@ pub async fn check(served: &Served, read: &Read) -> Result<Payment, Fault> {
 /// [`Fault`].
 pub async fn check_again(served: &Served, payment: &Payment) -> Result<(), Fault> {
     exact::check_time(&payment.terms, served.now_seconds())?;
-    let answer = question::ask(served, payment).await?;
+    let answer = question::ask(served, payment, Hurry::Patient).await?;
     let method = exact::method(payment.method);
     judge_transfer(method, payment, &answer).map_err(Fault::from)
 }

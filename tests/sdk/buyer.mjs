@@ -3,9 +3,9 @@
 // usage: buyer.mjs
 //
 // Prints READY, then takes an order on each line and prints what came of it on one:
-//   { client, url, key, allowed?, wallet?, hold? }  ->  { status, body, receipt, header: { name, value } } or { error }
+//   { client, url, key, allowed?, wallet? }  ->  { status, body, receipt, header: { name, value } } or { error }
 // `allowed` are the assets beside those that a client knows, `wallet` is the contract that the key owns, with
-// `factory` and `calldata` if it has yet to be made. With `hold` the payment is signed and not sent.
+// `factory` and `calldata` if it has yet to be made.
 
 import "./local.mjs";
 import { createInterface } from "node:readline";
@@ -45,7 +45,7 @@ async function buy(order) {
       const value = request.headers.get(name);
       if (value) header = { name, value };
     }
-    return header && order.hold ? Response.json({}) : fetch(request);
+    return fetch(request);
   };
   const response = await CLIENTS[order.client](send, signerOf(order), order)(order.url);
   const v2 = response.headers.get("PAYMENT-RESPONSE");

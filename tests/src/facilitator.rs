@@ -157,6 +157,12 @@ impl Facilitator {
     }
 }
 
+/// Whether an answer says that another request asked before.
+pub async fn is_repeated(url: &str, body: &Value) -> bool {
+    let answer = client().post(format!("{url}/settle")).json(body).send().await;
+    answer.expect("answered").headers().contains_key("x-settlement-repeated")
+}
+
 async fn told(asked: reqwest::RequestBuilder) -> (u16, Value) {
     let answer = asked.send().await.expect("answered");
     let status = answer.status().as_u16();

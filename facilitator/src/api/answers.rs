@@ -1,7 +1,7 @@
 //! What is answered, as clients of x402 read it.
 
 use alloy_primitives::Address;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bursar_x402::error::X402Error;
 use bursar_x402::settlement::SettlementRequest;
@@ -11,6 +11,10 @@ use super::Body;
 use crate::metrics::Route;
 use crate::reason::{Reason, Refused};
 use crate::settle::door::End;
+
+/// Beside a success that was asked for before: whoever sells once per payment need not remember payments
+/// itself.
+const REPEATED: HeaderName = HeaderName::from_static("x-settlement-repeated");
 
 /// A body that is no request, by the word of the official libraries.
 const MALFORMED: &str = "invalid_payload";
@@ -47,12 +51,16 @@ pub(super) fn bad_body(refused: &Refused) -> Body {
 /// How a settlement ended.
 pub(super) fn end(request: &SettlementRequest, end: &End) -> (&'static str, Response) {
     match end {
-        End::Settled { hash, payer } => {
+        End::Settled { hash, payer, repeated } => {
             let body = json!({
                 "success": true, "transaction": hash, "network": request.asked.network,
                 "payer": payer,
             });
-            ("good", with(StatusCode::OK, body))
+            let mut response = with(StatusCode::OK, body);
+            if *repeated {
+                response.headers_mut().insert(REPEATED, HeaderValue::from_static("true"));
+            }
+            ("good", response)
         }
         End::Pending { hash, payer } => {
             let refused = Refused::from(Reason::Pending).of(*payer);

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::book::ledger::{Known, Ledger, Progress};
 use crate::book::{Record, State};
+use crate::node::Hurry;
 use crate::payment::{Payment, PaymentKey};
 use crate::reason::{Reason, Refused};
 use crate::settle::dispatch::Settler;
@@ -27,9 +28,11 @@ const OPEN_MAX: usize = 20_000;
 /// What became of a request to settle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
+    /// `repeated`: another request asked for it before this one, and may have been told so too.
     Settled {
         hash: B256,
         payer: Address,
+        repeated: bool,
     },
     /// On its way; the hash, once something was broadcast.
     Pending {
@@ -37,6 +40,16 @@ pub enum End {
         payer: Address,
     },
     Refused(Refused),
+}
+
+impl End {
+    /// The same for who was not the first to ask.
+    fn repeated(self) -> Self {
+        match self {
+            Self::Settled { hash, payer, .. } => Self::Settled { hash, payer, repeated: true },
+            other => other,
+        }
+    }
 }
 
 /// Why there is no end to tell.
@@ -96,7 +109,7 @@ impl Door {
     pub async fn verify(&self, request: &SettlementRequest) -> Result<Payment, Fault> {
         let settler = self.settler(request)?;
         let read = verify::read(&settler.served, request)?;
-        verify::check(&settler.served, &read).await
+        verify::check(&settler.served, &read, Hurry::Now).await
     }
 
     /// Carries a payment out, once; whoever asks again hears the same.
@@ -134,9 +147,8 @@ impl Door {
         };
         let chain = served.place.chain;
         if let Some(known) = self.ledger.find(read.key(chain)).await.map_err(Trouble::from)? {
-            match self.known(settler, &read, known, deadline).await? {
-                Some(end) => return Ok(end),
-                None => {}
+            if let Some(end) = self.known(settler, &read, known, deadline).await? {
+                return Ok(end.repeated());
             }
         }
         let now = served.now_seconds();
@@ -167,8 +179,10 @@ impl Door {
         {
             settler.enqueue(Arc::clone(record));
         }
+        let new = taken.new;
         match self.known(settler, &read, taken.known, deadline).await? {
-            Some(end) => Ok(end),
+            Some(end) if new => Ok(end),
+            Some(end) => Ok(end.repeated()),
             None => {
                 Ok(End::Refused(Refused::from(Reason::TransactionFailed).of(payment.terms.payer)))
             }
@@ -214,7 +228,7 @@ impl Door {
     /// way.
     async fn good(&self, settler: &Settler, read: &Read, deadline: u64) -> Result<Payment, Stop> {
         loop {
-            let fault = match verify::check(&settler.served, read).await {
+            let fault = match verify::check(&settler.served, read, Hurry::Patient).await {
                 Ok(payment) => return Ok(payment),
                 Err(fault) => fault,
             };
@@ -253,7 +267,7 @@ impl Door {
             Known::Ended(record) => ended(&record.state, payer, false),
             Known::Open(record, _progress) => ended(&record.state, payer, false),
         };
-        Ok(told.unwrap_or(End::Settled { hash, payer }))
+        Ok(told.unwrap_or(End::Settled { hash, payer, repeated: false }))
     }
 
     /// Whether the network's price of gas is within what is paid.
@@ -287,7 +301,7 @@ fn before(settler: &Settler, read: &Read) -> Option<PaymentKey> {
 /// `again`: what has failed may be tried again.
 fn ended(state: &State, payer: Address, again: bool) -> Option<End> {
     match state {
-        State::Settled { hash, .. } => Some(End::Settled { hash: *hash, payer }),
+        State::Settled { hash, .. } => Some(End::Settled { hash: *hash, payer, repeated: false }),
         State::Failed { .. } if again => None,
         State::Failed { reason, message, .. } => {
             Some(End::Refused(Refused::because(*reason, message.clone()).of(payer)))

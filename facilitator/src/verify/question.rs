@@ -9,6 +9,7 @@ use super::word;
 use crate::exact::erc20::IErc20;
 use crate::exact::{self, ContractCall};
 use crate::network::Served;
+use crate::node::Hurry;
 use crate::payment::Payment;
 
 sol! {
@@ -49,7 +50,7 @@ pub(super) struct Answer {
 pub(super) async fn separator(served: &Served, token: Address) -> Result<Option<B256>, ChainFault> {
     let data = IErc20::DOMAIN_SEPARATORCall {}.abi_encode().into();
     let question = call(Address::ZERO, ContractCall { to: token, data }, QUESTION_GAS);
-    let answers = served.node.ask(vec![question]).await?;
+    let answers = served.node.ask(vec![question], Hurry::Now).await?;
     match answers.into_iter().next() {
         Some(Ok(bytes)) => Ok(word(&bytes)),
         Some(Err(ChainFault::Reverted { .. })) => Ok(None),
@@ -59,7 +60,11 @@ pub(super) async fn separator(served: &Served, token: Address) -> Result<Option<
 }
 
 /// Asks all that there is to ask about a payment.
-pub(super) async fn ask(served: &Served, payment: &Payment) -> Result<Answer, ChainFault> {
+pub(super) async fn ask(
+    served: &Served,
+    payment: &Payment,
+    hurry: Hurry,
+) -> Result<Answer, ChainFault> {
     let method = exact::method(payment.method);
     let together = method.takes_any_caller() && served.has_multicall().await?;
     let gas = if payment.contract_payer { CONTRACT_QUESTION_GAS } else { QUESTION_GAS };
@@ -74,7 +79,7 @@ pub(super) async fn ask(served: &Served, payment: &Payment) -> Result<Answer, Ch
     } else {
         questions.extend(looks.one_by_one(served, gas));
     }
-    let mut answers = served.node.ask(questions).await?.into_iter();
+    let mut answers = served.node.ask(questions, hurry).await?.into_iter();
     let mut next = || answers.next().unwrap_or(Err(ChainFault::Unavailable { tried: Vec::new() }));
     let has_code = if knows_code { None } else { Some(!next()?.is_empty()) };
     let mut answer = if together {

@@ -46,26 +46,13 @@ impl Market {
     }
 
     /// What came of a customer's way to the shop, who keeps the payment to themselves if it is held.
-    async fn order(&mut self, client: &str, url: &str, purse: &Purse, hold: bool) -> Value {
+    async fn order(&mut self, client: &str, url: &str, purse: &Purse) -> Value {
         let network = self.stage.network();
         let order = json!({
             "client": client, "url": url, "key": purse.key, "wallet": purse.wallet,
             "allowed": [{ "network": network.caip2(), "asset": network.stablecoin.address }],
-            "hold": hold,
         });
         self.buyer.ask(&order).await
-    }
-
-    /// The header of a payment that nobody has seen yet: name and value.
-    pub(crate) async fn hold(
-        &mut self,
-        client: &str,
-        url: &str,
-        purse: &Purse,
-    ) -> (String, String) {
-        let told = self.order(client, url, purse, true).await;
-        let text = |name: &str| told["header"][name].as_str().unwrap_or_else(|| panic!("{told}"));
-        (text("name").to_owned(), text("value").to_owned())
     }
 
     /// A customer buys what is at `path`: it is delivered, paid for once on the chain, and the receipt names
@@ -79,7 +66,7 @@ impl Market {
     ) {
         let case = format!("{client} at {path}");
         let before = self.balances(purse.address).await;
-        let told = self.order(client, &self.url(path), &purse, false).await;
+        let told = self.order(client, &self.url(path), &purse).await;
         assert_eq!(told["status"], 200, "{case}: {told}");
         assert_eq!(told["body"]["content"], "what was paid for", "{case}");
         self.assert_receipt(&told["receipt"], purse.address).await;
