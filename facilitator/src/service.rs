@@ -1,7 +1,6 @@
 //! Puts the facilitator together, and takes it down in good order.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -321,21 +320,19 @@ impl Build<'_> {
 }
 
 /// Ends when the process is asked to: SIGTERM or SIGINT.
-pub fn asked_to_stop() -> impl Future<Output = ()> {
-    async {
-        let interrupted = tokio::signal::ctrl_c();
-        #[cfg(unix)]
-        {
-            use tokio::signal::unix::{SignalKind, signal};
-            if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-                // cancel-safe: signals only wait.
-                tokio::select! {
-                    _either = interrupted => {}
-                    _either = terminated.recv() => {}
-                }
-                return;
+pub async fn asked_to_stop() {
+    let interrupted = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            // cancel-safe: signals only wait.
+            tokio::select! {
+                _either = interrupted => {}
+                _either = terminated.recv() => {}
             }
+            return;
         }
-        let _signalled = interrupted.await;
     }
+    let _signalled = interrupted.await;
 }

@@ -13,31 +13,39 @@ use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
 use crate::signature;
 
-alloy_sol_types::sol! {
-    #[derive(Debug)]
-    struct ERC20Payment {
-        address token;
-        address from;
-        address to;
-        uint256 value;
-        uint256 nonce;
-        uint256 validAfter;
-        uint256 validBefore;
-    }
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the contract's own functions, and what the macro makes of them"
+)]
+mod contract {
+    alloy_sol_types::sol! {
+        #[derive(Debug)]
+        struct ERC20Payment {
+            address token;
+            address from;
+            address to;
+            uint256 value;
+            uint256 nonce;
+            uint256 validAfter;
+            uint256 validBefore;
+        }
 
-    #[derive(Debug)]
-    interface IPrism {
-        event ERC20Settlement(
-            address indexed token, address indexed from, address indexed to,
-            uint256 value, uint256 nonce, uint256 fee, uint256 timestamp, address facilitator
-        );
-        function settleERC20(
-            address token, address from, address to, uint256 value, uint256 nonce,
-            uint256 validAfter, uint256 validBefore, uint8 v, bytes32 r, bytes32 s
-        ) external;
-        function getNonce(address user, address token) external view returns (uint256);
+        #[derive(Debug)]
+        interface IPrism {
+            event ERC20Settlement(
+                address indexed token, address indexed from, address indexed to,
+                uint256 value, uint256 nonce, uint256 fee, uint256 timestamp, address facilitator
+            );
+            function settleERC20(
+                address token, address from, address to, uint256 value, uint256 nonce,
+                uint256 validAfter, uint256 validBefore, uint8 v, bytes32 r, bytes32 s
+            ) external;
+            function getNonce(address user, address token) external view returns (uint256);
+        }
     }
 }
+
+use contract::{ERC20Payment, IPrism};
 
 #[derive(Debug)]
 pub struct Prism;

@@ -146,10 +146,10 @@ impl Door {
             Err(fault) => return Err(fault.into()),
         };
         let chain = served.place.chain;
-        if let Some(known) = self.ledger.find(read.key(chain)).await.map_err(Trouble::from)? {
-            if let Some(end) = self.known(settler, &read, known, deadline).await? {
-                return Ok(end.repeated());
-            }
+        if let Some(known) = self.ledger.find(read.key(chain)).await.map_err(Trouble::from)?
+            && let Some(end) = self.known(settler, &read, known, deadline).await?
+        {
+            return Ok(end.repeated());
         }
         let now = served.now_seconds();
         crate::exact::check_time(&read.terms, now)
@@ -255,8 +255,7 @@ impl Door {
     ) -> Result<End, Stop> {
         let served = &settler.served;
         let payment = verify::signed_payment(served, read).await?;
-        let found =
-            trace::find_recent(served, &payment).await.map_err(|fault| Fault::Chain(fault))?;
+        let found = trace::find_recent(served, &payment).await.map_err(Fault::Chain)?;
         let Some((hash, block)) = found else { return Ok(End::Refused(refused)) };
         let at = served.clock.now().utc;
         let payer = payment.terms.payer;
@@ -324,8 +323,7 @@ async fn wait(
         // What is under way is gone on with at the next start.
         () = settler.stopping.cancelled() => {}
     }
-    let last = progress.borrow().clone();
-    last
+    progress.borrow().clone()
 }
 
 /// Why a settle ends early.

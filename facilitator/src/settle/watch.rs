@@ -109,7 +109,7 @@ async fn follow(
     settler: &Settler,
     batch: &Batch,
     desk: &Arc<ServiceDesk>,
-    records: &mut Vec<Record>,
+    records: &mut [Record],
     slot: &mut Slot<'_>,
 ) -> Option<Outcome> {
     let mut told: Option<B256> = None;
@@ -197,7 +197,7 @@ fn same_settlement(one: &State, other: &State) -> bool {
 async fn finish(
     settler: &Settler,
     batch: &Batch,
-    records: &mut Vec<Record>,
+    records: &mut [Record],
     outcome: Option<Outcome>,
 ) {
     let mined = match outcome {
