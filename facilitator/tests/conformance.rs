@@ -1,0 +1,121 @@
+//! What every store of payments must do, whatever it is made of.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use bursar_facilitator::book::redb_store::RedbPayments;
+use bursar_facilitator::book::store::{Change, Payments};
+use bursar_facilitator::book::{Batch, Record, State};
+use bursar_facilitator::payment::{MethodId, Payment, PaymentKey, Terms};
+use bursar_facilitator::reason::Reason;
+use bursar_submit::SubmissionId;
+
+fn record(n: u8) -> Record {
+    let terms = Terms {
+        token: Address::repeat_byte(1),
+        payer: Address::repeat_byte(2),
+        payee: Address::repeat_byte(3),
+        amount: U256::from(n),
+        nonce: B256::repeat_byte(n),
+        valid_after: U256::ZERO,
+        valid_before: U256::MAX,
+    };
+    let payment = Payment {
+        chain: ChainId(8453),
+        method: MethodId::Eip3009,
+        terms,
+        digest: B256::repeat_byte(n),
+        signature: Bytes::from(vec![n; 65]),
+        deployment: None,
+        contract_payer: false,
+    };
+    Record { payment, accepted_at: Utc(1), attempts: 0, state: State::Queued }
+}
+
+fn key(n: u8) -> PaymentKey {
+    record(n).payment.key()
+}
+
+fn accepted(n: u8) -> Change {
+    Change::Accepted(Box::new(record(n)))
+}
+
+fn settled(at: i64) -> State {
+    State::Settled { hash: B256::repeat_byte(9), block: 7, at: Utc(at) }
+}
+
+fn failed(at: i64) -> State {
+    State::Failed { reason: Reason::Simulation, message: "no".to_owned(), at: Utc(at) }
+}
+
+fn judged(n: u8, state: State) -> Change {
+    Change::Judged { key: key(n), state, attempts: 0 }
+}
+
+fn batch(id: u8, payments: &[u8]) -> Batch {
+    Batch {
+        id: SubmissionId([id; 16]),
+        chain: ChainId(8453),
+        signer: Address::repeat_byte(5),
+        payments: payments.iter().map(|n| key(*n)).collect(),
+        gas_limit: 1,
+        since_block: 2,
+    }
+}
+
+async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
+    let store = open();
+    assert_eq!(store.open().await.unwrap(), Default::default());
+    assert_eq!(store.get(key(1)).await.unwrap(), None);
+
+    // Each key is taken on once, also within one commit.
+    let taken = store.commit(vec![accepted(1), accepted(2), accepted(1)]).await.unwrap();
+    assert_eq!(taken, [None, None, Some(record(1))]);
+    assert_eq!(store.commit(vec![accepted(1)]).await.unwrap(), [Some(record(1))]);
+
+    // What is put together is read back together, in its order.
+    let first = batch(1, &[2, 1]);
+    store.commit(vec![Change::Batched(first.clone())]).await.unwrap();
+    let sent = State::Sent { batch: first.id };
+    let of_batch = store.of_batch(first.clone()).await.unwrap();
+    let digests: Vec<_> = of_batch.iter().map(|record| record.payment.digest).collect();
+    assert_eq!(digests, [B256::repeat_byte(2), B256::repeat_byte(1)]);
+    assert!(of_batch.iter().all(|record| record.state == sent));
+
+    // What has settled stands in the way for good, what has failed does not.
+    store.commit(vec![judged(1, settled(10)), judged(2, failed(20))]).await.unwrap();
+    let known = store.get(key(1)).await.unwrap().unwrap();
+    assert_eq!(known.state, settled(10));
+    assert_eq!(store.commit(vec![accepted(1), accepted(2)]).await.unwrap(), [Some(known), None]);
+    drop(store);
+
+    // All of it is there after a restart, and only what is open is gone on with.
+    let store = open();
+    let all = store.open().await.unwrap();
+    assert_eq!(all.batches, [first.clone()]);
+    assert_eq!(all.records, [record(2)]);
+    store.commit(vec![Change::Closed { batch: first.id }]).await.unwrap();
+    assert!(store.open().await.unwrap().batches.is_empty());
+
+    // What the chain took back is open again.
+    let again = Record { attempts: 1, ..record(1) };
+    store.commit(vec![Change::Reopened(Box::new(again.clone()))]).await.unwrap();
+    assert_eq!(store.get(key(1)).await.unwrap(), Some(again));
+    assert_eq!(store.open().await.unwrap().records.len(), 2);
+
+    // The oldest ends are forgotten first, so many at a time, and never what is open.
+    store.commit(vec![judged(1, settled(30)), judged(2, failed(-5)), accepted(3)]).await.unwrap();
+    assert_eq!(store.prune(Utc(-5), 10).await.unwrap(), 0);
+    assert_eq!(store.prune(Utc(31), 1).await.unwrap(), 1);
+    assert_eq!(store.get(key(2)).await.unwrap(), None, "before 1970 is before");
+    assert_eq!(store.prune(Utc(i64::MAX), 10).await.unwrap(), 1);
+    assert_eq!(store.get(key(1)).await.unwrap(), None);
+    assert!(store.get(key(3)).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_redb_file_keeps_payments_as_it_must() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("facilitator.redb");
+    conforms(|| Box::new(RedbPayments::open_file(&file).unwrap().0)).await;
+}
