@@ -2,8 +2,14 @@
 //! payment happens once. One binary, so that it links once.
 
 #[cfg(test)]
+#[path = "facilitator/malformed.rs"]
+mod malformed;
+#[cfg(test)]
 #[path = "facilitator/methods.rs"]
 mod methods;
 #[cfg(test)]
 #[path = "facilitator/stage.rs"]
 mod stage;
+#[cfg(test)]
+#[path = "facilitator/verdict.rs"]
+mod verdict;

@@ -1,5 +1,7 @@
 //! A chain, a facilitator on it, and payers with full purses.
 
+use std::time::Duration;
+
 use alloy_primitives::{Address, U256, address};
 use bursar_core::networks::{ChainId, Network};
 use bursar_demo::devnet::Devnet;
@@ -7,12 +9,23 @@ use bursar_demo::devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Facilitator, Home};
 use bursar_tests::payer::{PERMIT2, PRISM, Paid, Payer, Way};
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 pub(crate) const BASE: ChainId = ChainId(8453);
 pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
 pub(crate) const SHOP: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
 /// What a payer has: 100 dollars.
 pub(crate) const PURSE: u128 = 100_000_000;
+
+/// Somebody who makes blocks.
+#[derive(Debug)]
+pub(crate) struct Mining(JoinHandle<()>);
+
+impl Drop for Mining {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
 
 /// A facilitator with one signer on a full chain.
 #[derive(Debug)]
@@ -29,9 +42,21 @@ impl Stage {
     }
 
     pub(crate) async fn on(chain: Devnet, signers: u8, general: &str, more: &str) -> Self {
+        let node = chain.url().to_owned();
+        Self::through(chain, &node, signers, general, more).await
+    }
+
+    /// The same with something else at the endpoint that the facilitator is told.
+    pub(crate) async fn through(
+        chain: Devnet,
+        node: &str,
+        signers: u8,
+        general: &str,
+        more: &str,
+    ) -> Self {
         let factory = chain.wallet_factory().await.expect("a factory");
         let more = format!("eip6492_factories = [\"{factory}\"]\n{more}");
-        let home = Home::new(chain.network(), chain.url(), signers, general, &more);
+        let home = Home::new(chain.network(), node, signers, general, &more);
         for signer in &home.signers {
             let gas = U256::from(10).pow(U256::from(20));
             chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");
@@ -68,6 +93,16 @@ impl Stage {
             due.nonce = Default::default();
         }
         payer.pay(way, &due)
+    }
+
+    /// Makes blocks until it is dropped: what failed counts only when it is final.
+    pub(crate) fn keep_mining(&self) -> Mining {
+        let chain = self.chain.clone();
+        Mining(tokio::spawn(async move {
+            while chain.mine(1).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }))
     }
 
     pub(crate) async fn verify(&self, body: &Value) -> Value {
