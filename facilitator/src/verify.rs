@@ -287,12 +287,13 @@ async fn separator(served: &Served, read: &Read) -> Result<B256, Fault> {
     if token == coin.address {
         return Ok(coin.domain_separator);
     }
-    let told = question::separator(served, token).await?;
-    match told.or(read.claimed) {
-        Some(separator) => {
-            served.domains.learn(token, separator, now);
-            Ok(separator)
-        }
+    if let Some(told) = question::separator(served, token).await? {
+        served.domains.learn(token, told, now);
+        return Ok(told);
+    }
+    // What a request claims is good for that request alone: the next one would be judged by a stranger's word.
+    match read.claimed {
+        Some(claimed) => Ok(claimed),
         None => Err(Refused::from(Reason::MissingDomain).of(read.terms.payer).into()),
     }
 }
