@@ -103,6 +103,10 @@ pub trait Method: Send + Sync + Debug {
     /// What else is read, to tell why a transfer would fail.
     fn facts(&self, place: &Place, terms: &Terms) -> Vec<ContractCall>;
 
+    /// What is not on this network of what the method takes. Asked of a transfer that succeeds too: a call
+    /// of an address without code always does.
+    fn lacks(&self, evidence: &Evidence<'_>) -> Option<Reason>;
+
     /// Why the transfer would fail.
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason;
 
@@ -139,12 +143,6 @@ pub enum Unread {
     Malformed(#[from] X402Error),
     #[error(transparent)]
     Refused(#[from] Refused),
-}
-
-impl From<Reason> for Unread {
-    fn from(reason: Reason) -> Self {
-        Self::Refused(reason.into())
-    }
 }
 
 /// The signature of a payload, whatever its method.

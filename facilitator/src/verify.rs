@@ -189,11 +189,17 @@ fn signed(served: &Served, read: &Read, separator: B256) -> Result<Payment, Faul
     })
 }
 
-/// A wrong domain is a likely reason for a wrong signature.
+/// Of a payer without code, the likely reason for a wrong signature: another domain, or a wallet that is not
+/// deployed, for no key signs more than 65 bytes.
 fn refused_signature(read: &Read, separator: B256) -> Refused {
     let elsewhere = read.method.id() == MethodId::Eip3009
         && read.claimed.is_some_and(|claimed| claimed != separator);
-    let reason = if elsewhere { Reason::NameMismatch } else { Reason::InvalidSignature };
+    let of_a_wallet = read.method.takes_contract_payers() && read.signature.inner.len() > 65;
+    let reason = match (of_a_wallet, elsewhere) {
+        (true, _any) => Reason::Undeployed,
+        (false, true) => Reason::NameMismatch,
+        (false, false) => Reason::InvalidSignature,
+    };
     Refused::from(reason).of(read.terms.payer)
 }
 
@@ -230,11 +236,7 @@ fn judge(
             let unsigned = !by_key && answer.vouched != Some(true);
             let general = [Reason::Simulation, Reason::Permit2Simulation];
             if unsigned && general.contains(&refused.reason) {
-                let reason = match payment.deployment {
-                    None if answer.has_code == Some(false) => Reason::Undeployed,
-                    _deployed => Reason::InvalidSignature,
-                };
-                return Err(Refused::from(reason).of(payer).into());
+                return Err(Refused::from(Reason::InvalidSignature).of(payer).into());
             }
             Err(refused.into())
         }
@@ -251,8 +253,13 @@ fn judge_transfer(
     if answer.payer_has.is_none() && answer.payee_had.is_none() {
         return Err(because(Reason::NotDeployed));
     }
-    if let Some(revert) = &answer.failure {
-        let evidence = Evidence { balance: answer.payer_has, facts: &answer.facts, revert };
+    let silent = Bytes::new();
+    let revert = answer.failure.as_ref().unwrap_or(&silent);
+    let evidence = Evidence { balance: answer.payer_has, facts: &answer.facts, revert };
+    if let Some(reason) = method.lacks(&evidence) {
+        return Err(because(reason));
+    }
+    if answer.failure.is_some() {
         let reason = method.diagnose(terms, &evidence);
         let mut refused = because(reason);
         if !revert.is_empty() {

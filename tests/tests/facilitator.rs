@@ -8,6 +8,9 @@ mod malformed;
 #[path = "facilitator/methods.rs"]
 mod methods;
 #[cfg(test)]
+#[path = "facilitator/refusals.rs"]
+mod refusals;
+#[cfg(test)]
 #[path = "facilitator/stage.rs"]
 mod stage;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use bursar_x402::typed_data::TransferWithAuthorization;
 
 use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Unread, compare, moves};
 use crate::payment::{MethodId, Payment, Terms};
-use crate::reason::Reason;
+use crate::reason::{Reason, Refused};
 use crate::signature;
 
 alloy_sol_types::sol! {
@@ -67,10 +67,11 @@ impl Method for Eip3009 {
             valid_after: number("validAfter")?,
             valid_before: number("validBefore")?,
         };
+        let of = |reason: Reason| Refused::from(reason).of(terms.payer);
         if terms.payee != asked.pay_to {
-            return Err(Reason::Recipient.into());
+            return Err(of(Reason::Recipient).into());
         }
-        compare(terms.amount, asked.amount, Reason::TooMuch)?;
+        compare(terms.amount, asked.amount, Reason::TooMuch).map_err(of)?;
         Ok(terms)
     }
 
@@ -132,6 +133,11 @@ impl Method for Eip3009 {
     fn facts(&self, _place: &Place, terms: &Terms) -> Vec<ContractCall> {
         let used = IEip3009::authorizationStateCall { authorizer: terms.payer, nonce: terms.nonce };
         vec![ContractCall { to: terms.token, data: used.abi_encode().into() }]
+    }
+
+    fn lacks(&self, _evidence: &Evidence<'_>) -> Option<Reason> {
+        // The token alone, whose balances are looked at.
+        None
     }
 
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {

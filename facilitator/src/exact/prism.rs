@@ -10,7 +10,7 @@ use bursar_x402::settlement::Asked;
 
 use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Unread, compare, erc20};
 use crate::payment::{MethodId, Payment, Terms};
-use crate::reason::Reason;
+use crate::reason::{Reason, Refused};
 use crate::signature;
 
 alloy_sol_types::sol! {
@@ -70,10 +70,11 @@ impl Method for Prism {
             valid_after: number("validAfter")?,
             valid_before: number("validBefore")?,
         };
+        let of = |reason: Reason| Refused::from(reason).of(terms.payer);
         if terms.payee != asked.pay_to {
-            return Err(Reason::Recipient.into());
+            return Err(of(Reason::Recipient).into());
         }
-        compare(terms.amount, asked.amount, Reason::TooMuch)?;
+        compare(terms.amount, asked.amount, Reason::TooMuch).map_err(of)?;
         Ok(terms)
     }
 
@@ -136,10 +137,13 @@ impl Method for Prism {
         ]
     }
 
+    fn lacks(&self, evidence: &Evidence<'_>) -> Option<Reason> {
+        evidence.number(0).is_none().then_some(Reason::PrismUnavailable)
+    }
+
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {
         let nonce = U256::from_be_bytes(terms.nonce.0);
         match (evidence.number(0), evidence.number(1)) {
-            (None, _any) => Reason::PrismUnavailable,
             (Some(next), _any) if next > nonce => Reason::NonceUsed,
             (Some(next), _any) if next != nonce => Reason::PrismNonce,
             _any if evidence.is_short(terms) => Reason::InsufficientBalance,
