@@ -151,8 +151,21 @@ pub async fn is_same(served: &Served, read: &Read, known: &Payment) -> Result<bo
 /// [`Fault`].
 pub async fn check(served: &Served, read: &Read) -> Result<Payment, Fault> {
     let separator = separator(served, read).await?;
-    let payment = signed(served, read, separator)?;
-    let answer = question::ask(served, &payment).await?;
+    let mut payment = signed(served, read, separator)?;
+    let mut answer = question::ask(served, &payment).await?;
+    if payment.deployment.is_some() && !answer.has_code {
+        // It may be there soon, by this very payment, and then signs without saying how it is deployed.
+        served.codes.forget(&payment.terms.payer);
+    } else {
+        served.codes.learn(payment.terms.payer, answer.has_code, served.clock.mono_ms());
+    }
+    if answer.has_code && (payment.deployment.is_some() || !payment.contract_payer) {
+        // It is another kind of payer than it seemed, and is asked about as what it is. What is there is not
+        // deployed again: factories are known that use up all their gas when they are told to.
+        payment.contract_payer = true;
+        payment.deployment = None;
+        answer = question::ask(served, &payment).await?;
+    }
     judge(served, read, payment, separator, &answer)
 }
 
@@ -184,7 +197,8 @@ fn signed(served: &Served, read: &Read, separator: B256) -> Result<Payment, Faul
         terms: terms.clone(),
         digest,
         signature: signature.inner.clone(),
-        deployment: signature.deployment.clone(),
+        // One that is known to be there is not deployed again.
+        deployment: signature.deployment.clone().filter(|_planned| has_code != Some(true)),
         contract_payer: !by_key || has_code == Some(true),
     })
 }
@@ -213,10 +227,7 @@ fn judge(
 ) -> Result<Payment, Fault> {
     let payer = payment.terms.payer;
     let by_key = signature::signer(&payment.digest, &payment.signature) == Some(payer);
-    if let Some(has_code) = answer.has_code {
-        served.codes.learn(payer, has_code, served.clock.mono_ms());
-        payment.contract_payer = has_code || payment.deployment.is_some() && !by_key;
-    }
+    payment.contract_payer = answer.has_code || payment.deployment.is_some() && !by_key;
     let has_code = payment.contract_payer;
     if let Some(told) = answer.separator
         && read.method.domain(&served.place) == Domain::Token
@@ -250,6 +261,9 @@ fn judge_transfer(
 ) -> Result<(), Refused> {
     let terms = &payment.terms;
     let because = |reason: Reason| Refused::from(reason).of(terms.payer);
+    if answer.exhausted {
+        return Err(because(Reason::Simulation));
+    }
     if answer.payer_has.is_none() && answer.payee_had.is_none() {
         return Err(because(Reason::NotDeployed));
     }

@@ -2,6 +2,9 @@
 //! payment happens once. One binary, so that it links once.
 
 #[cfg(test)]
+#[path = "facilitator/hostile_wallets.rs"]
+mod hostile_wallets;
+#[cfg(test)]
 #[path = "facilitator/malformed.rs"]
 mod malformed;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::exact::erc20::IErc20;
 use crate::exact::{self, ContractCall};
 use crate::network::Served;
 use crate::payment::Payment;
+use crate::settle::transaction;
 
 sol! {
     #[derive(Debug)]
@@ -29,8 +30,10 @@ const QUESTION_GAS: u64 = 10_000_000;
 /// What was found out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Answer {
-    /// Whether there is code at the payer; `None` if that was known already.
-    pub(super) has_code: Option<bool>,
+    /// Whether there is code at the payer.
+    pub(super) has_code: bool,
+    /// The looks together used up all gas, so that nothing is known of any of them.
+    pub(super) exhausted: bool,
     /// `DOMAIN_SEPARATOR()` of the token, where it has one.
     pub(super) separator: Option<B256>,
     pub(super) payer_has: Option<U256>,
@@ -64,11 +67,12 @@ pub(super) async fn ask(served: &Served, payment: &Payment) -> Result<Answer, Ch
     let together = method.takes_any_caller() && served.has_multicall().await?;
     let gas = if payment.contract_payer { CONTRACT_QUESTION_GAS } else { QUESTION_GAS };
     let looks = Looks::of(served, payment);
-    let knows_code = served.codes.get(&payment.terms.payer, served.clock.mono_ms()).is_some();
-    let mut questions = Vec::new();
-    if !knows_code {
-        questions.push(Question::Code(payment.terms.payer));
-    }
+    // Each time, for it costs no further exchange: an account may get code at any moment (EIP-7702), and what
+    // it does with gas must not be borne by those whose payments would share its transaction.
+    let mut questions = vec![Question::Code(payment.terms.payer)];
+    let as_sent = as_sent(served, payment);
+    let is_sent_alone = as_sent.is_some();
+    questions.extend(as_sent);
     if together {
         questions.push(looks.in_one(served, gas));
     } else {
@@ -76,15 +80,32 @@ pub(super) async fn ask(served: &Served, payment: &Payment) -> Result<Answer, Ch
     }
     let mut answers = served.node.ask(questions).await?.into_iter();
     let mut next = || answers.next().unwrap_or(Err(ChainFault::Unavailable { tried: Vec::new() }));
-    let has_code = if knows_code { None } else { Some(!next()?.is_empty()) };
+    let has_code = !next()?.is_empty();
+    let sent = if is_sent_alone { reverted(next())?.err() } else { None };
     let mut answer = if together {
-        looks.read_one(next()?)?
+        match reverted(next())? {
+            Ok(told) => looks.read_one(told)?,
+            Err(_gone) => Answer { exhausted: true, ..Answer::default() },
+        }
     } else {
         let each = (0..looks.count()).map(|_look| reverted(next())).collect::<Result<_, _>>()?;
         looks.read(each)
     };
     answer.has_code = has_code;
+    answer.failure = answer.failure.or(sent);
     Ok(answer)
+}
+
+/// The very transaction of a payer who is a contract, which can tell how much gas it is given: one that has
+/// enough for a look and not for the transaction would have the signer pay for nothing.
+fn as_sent(served: &Served, payment: &Payment) -> Option<Question> {
+    if !payment.contract_payer {
+        return None;
+    }
+    let gas = transaction::gas(&[payment], served.config.gas_cap_contract)?;
+    let sent = transaction::call(&served.place, &[payment], gas);
+    let from = served.signers.first().copied().unwrap_or_default();
+    Some(call(from, ContractCall { to: sent.to, data: sent.data }, gas))
 }
 
 /// A revert is an answer; that nobody answers is not.
@@ -212,7 +233,8 @@ impl Looks {
         });
         let failure = next().err();
         Answer {
-            has_code: None,
+            has_code: false,
+            exhausted: false,
             separator,
             payer_has,
             payee_had,
