@@ -107,6 +107,9 @@ pub trait Method: Send + Sync + Debug {
     /// of an address without code always does.
     fn lacks(&self, evidence: &Evidence<'_>) -> Option<Reason>;
 
+    /// What the payee is to get.
+    fn arrives(&self, terms: &Terms, evidence: &Evidence<'_>) -> U256;
+
     /// Why the transfer would fail.
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason;
 
@@ -202,12 +205,17 @@ pub(crate) mod erc20 {
 
 /// Whether an event is the token's, of exactly this movement.
 pub(crate) fn moves(terms: &Terms, log: &Log) -> bool {
+    moves_amount(terms, terms.amount, log)
+}
+
+/// The same of another amount.
+pub(crate) fn moves_amount(terms: &Terms, amount: U256, log: &Log) -> bool {
     use alloy_sol_types::SolEvent;
     let topics =
         [erc20::IErc20::Transfer::SIGNATURE_HASH, terms.payer.into_word(), terms.payee.into_word()];
     log.address == terms.token
         && log.topics == topics
-        && log.data.as_ref() == terms.amount.to_be_bytes::<32>()
+        && log.data.as_ref() == amount.to_be_bytes::<32>()
 }
 
 #[cfg(test)]

@@ -284,10 +284,10 @@ fn judge_transfer(
     }
     // Where the balances could be seen around the transfer, exactly the amount must have come: a token that
     // does nothing, or keeps a part, succeeds too.
-    let expected = if terms.payer == terms.payee { U256::ZERO } else { terms.amount };
+    let arrives = method.arrives(terms, &evidence);
+    let expected = if terms.payer == terms.payee { U256::ZERO } else { arrives };
     if let (Some(before), Some(after)) = (answer.payee_had, answer.payee_has)
         && after.checked_sub(before) != Some(expected)
-        && method.takes_any_caller()
     {
         return Err(because(Reason::NotMoved));
     }

@@ -5,6 +5,9 @@
 #[path = "facilitator/hostile_wallets.rs"]
 mod hostile_wallets;
 #[cfg(test)]
+#[path = "facilitator/lying_tokens.rs"]
+mod lying_tokens;
+#[cfg(test)]
 #[path = "facilitator/malformed.rs"]
 mod malformed;
 #[cfg(test)]

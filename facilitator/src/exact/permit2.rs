@@ -162,6 +162,10 @@ impl Method for Permit2 {
         evidence.number(2).is_none().then_some(Reason::Permit2Proxy)
     }
 
+    fn arrives(&self, terms: &Terms, _evidence: &Evidence<'_>) -> U256 {
+        terms.amount
+    }
+
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {
         let bit = usize::from(terms.nonce.0.last().copied().unwrap_or_default());
         match (evidence.number(0), evidence.number(1)) {

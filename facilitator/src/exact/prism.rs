@@ -8,7 +8,9 @@ use bursar_core::json::Object;
 use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
 
-use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Unread, compare, erc20};
+use crate::exact::{
+    ContractCall, Domain, Evidence, Method, Place, Unread, compare, erc20, moves_amount,
+};
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::{Reason, Refused};
 use crate::signature;
@@ -35,6 +37,7 @@ alloy_sol_types::sol! {
             address token, address from, address to, uint256 value, uint256 nonce,
             uint256 validAfter, uint256 validBefore, uint8 v, bytes32 r, bytes32 s
         ) external;
+        function feePercentage() external view returns (uint256);
         function getNonce(address user, address token) external view returns (uint256);
     }
 }
@@ -134,11 +137,22 @@ impl Method for Prism {
         vec![
             ContractCall { to: place.prism, data: next.abi_encode().into() },
             ContractCall { to: terms.token, data: allowance.abi_encode().into() },
+            ContractCall {
+                to: place.prism,
+                data: IPrism::feePercentageCall {}.abi_encode().into(),
+            },
         ]
     }
 
     fn lacks(&self, evidence: &Evidence<'_>) -> Option<Reason> {
         evidence.number(0).is_none().then_some(Reason::PrismUnavailable)
+    }
+
+    /// Prism keeps its fee, in hundredths of a percent.
+    fn arrives(&self, terms: &Terms, evidence: &Evidence<'_>) -> U256 {
+        let fee = evidence.number(2).and_then(|bps| terms.amount.checked_mul(bps));
+        let fee = fee.unwrap_or_default() / U256::from(10_000);
+        terms.amount.saturating_sub(fee)
     }
 
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {
@@ -162,9 +176,13 @@ impl Method for Prism {
         ];
         let mut told = terms.amount.to_be_bytes::<32>().to_vec();
         told.extend(terms.nonce);
-        logs.iter().any(|log| {
+        let settled = logs.iter().find(|log| {
             log.address == place.prism && log.topics == topics && log.data.starts_with(&told)
-        })
+        });
+        // Prism tells what it asked of the token, and not what the token did.
+        let Some(fee) = settled.and_then(|log| log.data.get(64..96)) else { return false };
+        let comes = terms.amount.saturating_sub(U256::from_be_slice(fee));
+        logs.iter().any(|log| moves_amount(terms, comes, log))
     }
 
     fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {
