@@ -243,10 +243,17 @@ fn judge(
     match judge_transfer(read.method, &payment, answer) {
         Ok(()) => Ok(payment),
         Err(refused) => {
-            // A wallet that is a contract says itself whether it has signed.
+            // A wallet that is a contract says itself whether it has signed; who has not signed learns nothing
+            // of the payment, above all not that it was settled, but only of the token and the network.
             let unsigned = !by_key && answer.vouched != Some(true);
-            let general = [Reason::Simulation, Reason::Permit2Simulation];
-            if unsigned && general.contains(&refused.reason) {
+            let open = [
+                Reason::NotDeployed,
+                Reason::NotEip3009,
+                Reason::NotMoved,
+                Reason::Permit2Proxy,
+                Reason::PrismUnavailable,
+            ];
+            if unsigned && !open.contains(&refused.reason) {
                 return Err(Refused::from(Reason::InvalidSignature).of(payer).into());
             }
             Err(refused.into())

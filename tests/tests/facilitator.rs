@@ -2,6 +2,12 @@
 //! payment happens once. One binary, so that it links once.
 
 #[cfg(test)]
+#[path = "facilitator/access.rs"]
+mod access;
+#[cfg(test)]
+#[path = "facilitator/catalogue.rs"]
+mod catalogue;
+#[cfg(test)]
 #[path = "facilitator/hostile_wallets.rs"]
 mod hostile_wallets;
 #[cfg(test)]
@@ -16,6 +22,9 @@ mod methods;
 #[cfg(test)]
 #[path = "facilitator/refusals.rs"]
 mod refusals;
+#[cfg(test)]
+#[path = "facilitator/repeats.rs"]
+mod repeats;
 #[cfg(test)]
 #[path = "facilitator/stage.rs"]
 mod stage;
