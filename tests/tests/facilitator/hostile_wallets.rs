@@ -78,7 +78,7 @@ impl Stage {
         self.chain.request("anvil_setStorageAt", mode).await.expect("set");
     }
 
-    fn from_wallet(&self, owner: &Payer, way: Way, wallet: Address) -> Paid {
+    fn pay_from(&self, owner: &Payer, way: Way, wallet: Address) -> Paid {
         owner.pay(way, &Due { from: wallet, ..owner.owes(self.network(), SHOP, 1_000) })
     }
 }
@@ -126,7 +126,7 @@ async fn hostile_wallets_by(way: Way) {
         let case = format!("{way:?}, {at_look:?} and then {when_settled:?}");
         let owner = Payer::random();
         let wallet = stage.hostile(&owner, at_look).await;
-        let body = stage.from_wallet(&owner, way, wallet).body(2);
+        let body = stage.pay_from(&owner, way, wallet).body(2);
         let told = timeout(LONG, stage.verify(&body)).await.expect(&case);
         check_verify(&case, &told);
         if let Some(good) = good
@@ -180,7 +180,7 @@ async fn a_wallet_that_burns_when_sent_is_told_as_a_failed_transaction() {
     let owner = Payer::random();
     let wallet = stage.hostile(&owner, WalletMode::BurnsWhenSent).await;
     let _mining = stage.keep_mining();
-    let told = stage.settle(&stage.from_wallet(&owner, Way::Eip3009, wallet).body(2)).await;
+    let told = stage.settle(&stage.pay_from(&owner, Way::Eip3009, wallet).body(2)).await;
     assert_eq!(told["errorReason"], "invalid_exact_evm_transaction_failed", "{told}");
     assert_eq!(told["transaction"], "", "{told}");
     stage.facilitator.stop().await;
@@ -195,8 +195,8 @@ async fn only_what_the_owner_signed_is_taken_from_a_wallet() {
     for way in [Way::Eip3009, Way::Permit2] {
         let refusal =
             |case, body| Refusal { case, code: "invalid_signature", body, payer: Some(wallet) };
-        let stolen = stage.from_wallet(&thief, way, wallet).body(2);
-        let good = stage.from_wallet(&owner, way, wallet).body(2);
+        let stolen = stage.pay_from(&thief, way, wallet).body(2);
+        let good = stage.pay_from(&owner, way, wallet).body(2);
         let garbage = json!(format!("0x{}", "5a".repeat(65)));
         let signature = "/paymentPayload/payload/signature";
         refusals.push(refusal("another key's", stolen));
@@ -308,7 +308,7 @@ async fn a_payer_that_has_burnt_gas_is_not_taken_again_within_a_minute() {
     let block = stage.number("eth_blockNumber", json!([])).await;
     let _mining = stage.keep_mining();
     for _payment in 0..4 {
-        let told = stage.settle(&stage.from_wallet(&owner, Way::Eip3009, wallet).body(2)).await;
+        let told = stage.settle(&stage.pay_from(&owner, Way::Eip3009, wallet).body(2)).await;
         assert_eq!(told["success"], false, "{told}");
     }
     let (each, _fees) = stage.used_since(block).await;

@@ -192,7 +192,7 @@ fn bad_signatures(payer: &Payer, way: Way, due: &Due) -> Vec<(&'static str, Valu
         payer.pay_with(way, due, twist).body(2)
     };
     vec![
-        ("high s", changed(twin)),
+        ("high s", changed(|signature| twin(signature))),
         ("v is 2", changed(|signature| signature[64] = 2)),
         ("v is 29", changed(|signature| signature[64] = 29)),
         ("the other v", changed(|signature| signature[64] ^= 7)),
@@ -206,7 +206,7 @@ fn bad_signatures(payer: &Payer, way: Way, due: &Due) -> Vec<(&'static str, Valu
 }
 
 /// The other signature that fits the same message (EIP-2).
-fn twin(signature: &mut Vec<u8>) {
+fn twin(signature: &mut [u8]) {
     let order: U256 =
         "0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141".parse().expect("n");
     let s = U256::from_be_slice(&signature[32..64]);

@@ -43,7 +43,7 @@ fn impostors(payer: &Payer, paid: &Paid) -> Vec<(&'static str, Value)> {
         ("a byte more", signature(paid, |bytes| bytes.push(0))),
         (
             "another's signature",
-            with(&body, SIGNATURE, { Payer::random().pay(way, due).payload["signature"].clone() }),
+            with(&body, SIGNATURE, Payer::random().pay(way, due).payload["signature"].clone()),
         ),
         ("a wrapper around garbage", {
             let forged = Payer::random();
