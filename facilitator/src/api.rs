@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware;
@@ -78,9 +79,12 @@ pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
     Router::new().route("/metrics", get(text))
 }
 
-async fn verify(State(api): State<Arc<Api>>, body: Bytes) -> Response {
+/// A body, unless it was too long or broke off.
+type Got = Result<Bytes, BytesRejection>;
+
+async fn verify(State(api): State<Arc<Api>>, body: Got) -> Response {
     let begun = api.clock.mono_ms();
-    let (result, answer) = match read(&body) {
+    let (result, answer) = match read(body) {
         Err(unread) => unread.answer(Route::verify),
         Ok(request) => match api.door.verify(&request).await {
             Ok(payment) => ("good", answers::good(payment.terms.payer)),
@@ -104,13 +108,13 @@ async fn verify(State(api): State<Arc<Api>>, body: Bytes) -> Response {
     answer
 }
 
-async fn settle(State(api): State<Arc<Api>>, body: Bytes) -> Response {
+async fn settle(State(api): State<Arc<Api>>, body: Got) -> Response {
     if api.stopping.is_cancelled() {
         let text = "This facilitator is stopping: try again, here or elsewhere.";
         return later(answers::error(StatusCode::SERVICE_UNAVAILABLE, text));
     }
     let begun = api.clock.mono_ms();
-    let (result, answer) = match read(&body) {
+    let (result, answer) = match read(body) {
         Err(unread) => unread.answer(Route::settle),
         Ok(request) => match api.door.settle(&request).await {
             Ok(end) => answers::end(&request, &end),
@@ -129,36 +133,48 @@ async fn settle(State(api): State<Arc<Api>>, body: Bytes) -> Response {
 
 /// Why a body is no request.
 enum Unread {
+    Body(BytesRejection),
     Json(json::JsonError),
     Malformed(X402Error),
-    Version,
+    /// With the network that was asked for, where one was: an answer repeats it.
+    Version(Option<String>),
 }
 
 impl Unread {
     /// A version that nobody knows is a verdict; all else is no request.
     fn answer(self, route: Route) -> (&'static str, Response) {
+        let mut status = StatusCode::BAD_REQUEST;
         let why = match self {
-            Self::Version => {
+            Self::Body(fault) => {
+                status = fault.status();
+                format!("The body could not be read: {}.", fault.body_text())
+            }
+            Self::Version(network) => {
                 let refused = Refused::from(Reason::Version);
                 let body = match route {
                     Route::verify => answers::bad_body(&refused),
-                    Route::settle => answers::failed_body_of(None, &refused),
+                    Route::settle => answers::failed_body_of(network.as_deref(), &refused),
                 };
                 return (Reason::Version.text(), answers::with(StatusCode::OK, body));
             }
             Self::Json(fault) => format!("The body is not the JSON of a request: {fault}."),
             Self::Malformed(fault) => format!("The body is no request: {}.", answers::said(&fault)),
         };
-        ("malformed", answers::malformed(route, &why))
+        ("malformed", answers::malformed(status, route, &why))
     }
 }
 
-fn read(body: &[u8]) -> Result<SettlementRequest, Unread> {
-    let body = json::parse_few(body, DEPTH_MAX, VALUES_MAX).map_err(Unread::Json)?;
+fn read(body: Got) -> Result<SettlementRequest, Unread> {
+    let body = body.map_err(Unread::Body)?;
+    let body = json::parse_few(&body, DEPTH_MAX, VALUES_MAX).map_err(Unread::Json)?;
     SettlementRequest::parse(&body).map_err(|fault| match fault {
         SettlementFault::Malformed(fault) => Unread::Malformed(fault),
-        SettlementFault::Version => Unread::Version,
+        SettlementFault::Version => Unread::Version(network(&body)),
     })
+}
+
+fn network(body: &json::Value) -> Option<String> {
+    body.get("paymentRequirements")?.get("network")?.as_str().map(str::to_owned)
 }
 
 #[derive(Debug, Deserialize)]

@@ -103,6 +103,13 @@ pub trait Method: Send + Sync + Debug {
     /// What else is read, to tell why a transfer would fail.
     fn facts(&self, place: &Place, terms: &Terms) -> Vec<ContractCall>;
 
+    /// What is not on this network of what the method takes. Asked of a transfer that succeeds too: a call
+    /// of an address without code always does.
+    fn lacks(&self, evidence: &Evidence<'_>) -> Option<Reason>;
+
+    /// What the payee is to get.
+    fn arrives(&self, terms: &Terms, evidence: &Evidence<'_>) -> U256;
+
     /// Why the transfer would fail.
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason;
 
@@ -139,12 +146,6 @@ pub enum Unread {
     Malformed(#[from] X402Error),
     #[error(transparent)]
     Refused(#[from] Refused),
-}
-
-impl From<Reason> for Unread {
-    fn from(reason: Reason) -> Self {
-        Self::Refused(reason.into())
-    }
 }
 
 /// The signature of a payload, whatever its method.
@@ -204,12 +205,17 @@ pub(crate) mod erc20 {
 
 /// Whether an event is the token's, of exactly this movement.
 pub(crate) fn moves(terms: &Terms, log: &Log) -> bool {
+    moves_amount(terms, terms.amount, log)
+}
+
+/// The same of another amount.
+pub(crate) fn moves_amount(terms: &Terms, amount: U256, log: &Log) -> bool {
     use alloy_sol_types::SolEvent;
     let topics =
         [erc20::IErc20::Transfer::SIGNATURE_HASH, terms.payer.into_word(), terms.payee.into_word()];
     log.address == terms.token
         && log.topics == topics
-        && log.data.as_ref() == terms.amount.to_be_bytes::<32>()
+        && log.data.as_ref() == amount.to_be_bytes::<32>()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock};
+use bursar_chain::simulate::Simulator;
 use bursar_core::networks::{MULTICALL3, Network};
 use tokio::sync::OnceCell;
 
@@ -33,6 +34,8 @@ pub struct Served {
     pub codes: Memory<Address, bool>,
     /// EIP-712 domains of tokens, by their own word.
     pub domains: Memory<Address, B256>,
+    /// For what only a signer of ours may do.
+    pub simulator: Simulator,
     multicall: OnceCell<bool>,
 }
 
@@ -59,6 +62,7 @@ impl Served {
             signers,
             codes: Memory::new(CODE_TTL_MS),
             domains: Memory::new(DOMAIN_TTL_MS),
+            simulator: Simulator::default(),
             multicall: OnceCell::new(),
             config,
         }

@@ -152,8 +152,21 @@ pub async fn is_same(served: &Served, read: &Read, known: &Payment) -> Result<bo
 /// [`Fault`].
 pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Payment, Fault> {
     let separator = separator(served, read).await?;
-    let payment = signed(served, read, separator)?;
-    let answer = question::ask(served, &payment, hurry).await?;
+    let mut payment = signed(served, read, separator)?;
+    let mut answer = question::ask(served, &payment, hurry).await?;
+    if payment.deployment.is_some() && !answer.has_code {
+        // It may be there soon, by this very payment, and then signs without saying how it is deployed.
+        served.codes.forget(&payment.terms.payer);
+    } else {
+        served.codes.learn(payment.terms.payer, answer.has_code, served.clock.mono_ms());
+    }
+    if answer.has_code && (payment.deployment.is_some() || !payment.contract_payer) {
+        // It is another kind of payer than it seemed, and is asked about as what it is. What is there is not
+        // deployed again: factories are known that use up all their gas when they are told to.
+        payment.contract_payer = true;
+        payment.deployment = None;
+        answer = question::ask(served, &payment, hurry).await?;
+    }
     judge(served, read, payment, separator, &answer)
 }
 
@@ -185,16 +198,23 @@ fn signed(served: &Served, read: &Read, separator: B256) -> Result<Payment, Faul
         terms: terms.clone(),
         digest,
         signature: signature.inner.clone(),
-        deployment: signature.deployment.clone(),
+        // One that is known to be there is not deployed again.
+        deployment: signature.deployment.clone().filter(|_planned| has_code != Some(true)),
         contract_payer: !by_key || has_code == Some(true),
     })
 }
 
-/// A wrong domain is a likely reason for a wrong signature.
+/// Of a payer without code, the likely reason for a wrong signature: another domain, or a wallet that is not
+/// deployed, for no key signs more than 65 bytes.
 fn refused_signature(read: &Read, separator: B256) -> Refused {
     let elsewhere = read.method.id() == MethodId::Eip3009
         && read.claimed.is_some_and(|claimed| claimed != separator);
-    let reason = if elsewhere { Reason::NameMismatch } else { Reason::InvalidSignature };
+    let of_a_wallet = read.method.takes_contract_payers() && read.signature.inner.len() > 65;
+    let reason = match (of_a_wallet, elsewhere) {
+        (true, _any) => Reason::Undeployed,
+        (false, true) => Reason::NameMismatch,
+        (false, false) => Reason::InvalidSignature,
+    };
     Refused::from(reason).of(read.terms.payer)
 }
 
@@ -208,10 +228,7 @@ fn judge(
 ) -> Result<Payment, Fault> {
     let payer = payment.terms.payer;
     let by_key = signature::signer(&payment.digest, &payment.signature) == Some(payer);
-    if let Some(has_code) = answer.has_code {
-        served.codes.learn(payer, has_code, served.clock.mono_ms());
-        payment.contract_payer = has_code || payment.deployment.is_some() && !by_key;
-    }
+    payment.contract_payer = answer.has_code || payment.deployment.is_some() && !by_key;
     let has_code = payment.contract_payer;
     if let Some(told) = answer.separator
         && read.method.domain(&served.place) == Domain::Token
@@ -227,15 +244,18 @@ fn judge(
     match judge_transfer(read.method, &payment, answer) {
         Ok(()) => Ok(payment),
         Err(refused) => {
-            // A wallet that is a contract says itself whether it has signed.
+            // A wallet that is a contract says itself whether it has signed; who has not signed learns nothing
+            // of the payment, above all not that it was settled, but only of the token and the network.
             let unsigned = !by_key && answer.vouched != Some(true);
-            let general = [Reason::Simulation, Reason::Permit2Simulation];
-            if unsigned && general.contains(&refused.reason) {
-                let reason = match payment.deployment {
-                    None if answer.has_code == Some(false) => Reason::Undeployed,
-                    _deployed => Reason::InvalidSignature,
-                };
-                return Err(Refused::from(reason).of(payer).into());
+            let open = [
+                Reason::NotDeployed,
+                Reason::NotEip3009,
+                Reason::NotMoved,
+                Reason::Permit2Proxy,
+                Reason::PrismUnavailable,
+            ];
+            if unsigned && !open.contains(&refused.reason) {
+                return Err(Refused::from(Reason::InvalidSignature).of(payer).into());
             }
             Err(refused.into())
         }
@@ -249,11 +269,19 @@ fn judge_transfer(
 ) -> Result<(), Refused> {
     let terms = &payment.terms;
     let because = |reason: Reason| Refused::from(reason).of(terms.payer);
+    if answer.exhausted {
+        return Err(because(Reason::Simulation));
+    }
     if answer.payer_has.is_none() && answer.payee_had.is_none() {
         return Err(because(Reason::NotDeployed));
     }
-    if let Some(revert) = &answer.failure {
-        let evidence = Evidence { balance: answer.payer_has, facts: &answer.facts, revert };
+    let silent = Bytes::new();
+    let revert = answer.failure.as_ref().unwrap_or(&silent);
+    let evidence = Evidence { balance: answer.payer_has, facts: &answer.facts, revert };
+    if let Some(reason) = method.lacks(&evidence) {
+        return Err(because(reason));
+    }
+    if answer.failure.is_some() {
         let reason = method.diagnose(terms, &evidence);
         let mut refused = because(reason);
         if !revert.is_empty() {
@@ -264,10 +292,10 @@ fn judge_transfer(
     }
     // Where the balances could be seen around the transfer, exactly the amount must have come: a token that
     // does nothing, or keeps a part, succeeds too.
-    let expected = if terms.payer == terms.payee { U256::ZERO } else { terms.amount };
+    let arrives = method.arrives(terms, &evidence);
+    let expected = if terms.payer == terms.payee { U256::ZERO } else { arrives };
     if let (Some(before), Some(after)) = (answer.payee_had, answer.payee_has)
         && after.checked_sub(before) != Some(expected)
-        && method.takes_any_caller()
     {
         return Err(because(Reason::NotMoved));
     }
@@ -288,12 +316,13 @@ async fn separator(served: &Served, read: &Read) -> Result<B256, Fault> {
     if token == coin.address {
         return Ok(coin.domain_separator);
     }
-    let told = question::separator(served, token).await?;
-    match told.or(read.claimed) {
-        Some(separator) => {
-            served.domains.learn(token, separator, now);
-            Ok(separator)
-        }
+    if let Some(told) = question::separator(served, token).await? {
+        served.domains.learn(token, told, now);
+        return Ok(told);
+    }
+    // What a request claims is good for that request alone: the next one would be judged by a stranger's word.
+    match read.claimed {
+        Some(claimed) => Ok(claimed),
         None => Err(Refused::from(Reason::MissingDomain).of(read.terms.payer).into()),
     }
 }

@@ -152,6 +152,12 @@ impl Facilitator {
         told(self.client.get(format!("{}{path}", self.url))).await
     }
 
+    /// A request that a test writes itself.
+    pub fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        let method = method.parse().expect("a method");
+        self.client.request(method, format!("{}{path}", self.url))
+    }
+
     pub async fn stop(self) {
         self.running.stop().await;
     }

@@ -2,6 +2,7 @@
 //! same engine as a process of its own, and an agent that signs its requests.
 
 pub mod caller;
+pub mod counting_rpc;
 pub mod doubles;
 pub mod engine;
 pub mod facilitator;

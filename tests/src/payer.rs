@@ -153,6 +153,15 @@ impl Payer {
     }
 }
 
+/// The EIP-712 domain separator of a token of that name and version.
+pub fn token_domain(name: &str, version: &str, network: &Network, token: Address) -> B256 {
+    let kind = "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)";
+    let chain = B256::from(U256::from(network.chain.0).to_be_bytes::<32>());
+    let words =
+        [keccak256(kind), keccak256(name), keccak256(version), chain, token.into_word()].concat();
+    keccak256(words)
+}
+
 /// What is signed (EIP-712), put together by hand.
 pub fn digest(way: Way, due: &Due) -> B256 {
     let number = |number: U256| B256::from(number.to_be_bytes::<32>());

@@ -5,11 +5,26 @@
 #[path = "facilitator/acceptance.rs"]
 mod acceptance;
 #[cfg(test)]
+#[path = "facilitator/access.rs"]
+mod access;
+#[cfg(test)]
+#[path = "facilitator/catalogue.rs"]
+mod catalogue;
+#[cfg(test)]
+#[path = "facilitator/hostile_wallets.rs"]
+mod hostile_wallets;
+#[cfg(test)]
 #[path = "facilitator/kills.rs"]
 mod kills;
 #[cfg(test)]
 #[path = "facilitator/liars.rs"]
 mod liars;
+#[cfg(test)]
+#[path = "facilitator/lying_tokens.rs"]
+mod lying_tokens;
+#[cfg(test)]
+#[path = "facilitator/malformed.rs"]
+mod malformed;
 #[cfg(test)]
 #[path = "facilitator/market.rs"]
 mod market;
@@ -23,11 +38,20 @@ mod once;
 #[path = "facilitator/python.rs"]
 mod python;
 #[cfg(test)]
+#[path = "facilitator/refusals.rs"]
+mod refusals;
+#[cfg(test)]
+#[path = "facilitator/repeats.rs"]
+mod repeats;
+#[cfg(test)]
 #[path = "facilitator/sdk.rs"]
 mod sdk;
 #[cfg(test)]
 #[path = "facilitator/stage.rs"]
 mod stage;
+#[cfg(test)]
+#[path = "facilitator/verdict.rs"]
+mod verdict;
 #[cfg(test)]
 #[path = "facilitator/wallet.rs"]
 mod wallet;

@@ -104,7 +104,7 @@ pub(super) fn failed_body_of(network: Option<&str>, refused: &Refused) -> Body {
 }
 
 /// Official clients read reasons from answers of any status, if they have the form of a verdict.
-pub(super) fn malformed(route: Route, why: &str) -> Response {
+pub(super) fn malformed(status: StatusCode, route: Route, why: &str) -> Response {
     let body = match route {
         Route::verify => json!({
             "error": why, "isValid": false, "invalidReason": MALFORMED, "invalidMessage": why,
@@ -114,7 +114,7 @@ pub(super) fn malformed(route: Route, why: &str) -> Response {
             "errorReason": MALFORMED, "errorMessage": why,
         }),
     };
-    with(StatusCode::BAD_REQUEST, body)
+    with(status, body)
 }
 
 /// The reason alone: that it is about a challenge is not true here.

@@ -8,9 +8,10 @@ use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
 use bursar_x402::typed_data::TransferWithAuthorization;
 
+use crate::exact::erc20::IErc20;
 use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Unread, compare, moves};
 use crate::payment::{MethodId, Payment, Terms};
-use crate::reason::Reason;
+use crate::reason::{Reason, Refused};
 use crate::signature;
 
 alloy_sol_types::sol! {
@@ -35,6 +36,14 @@ alloy_sol_types::sol! {
             bytes32 nonce, bytes signature
         ) external;
     }
+}
+
+/// Whether an event is of the token, of money of the payer that goes anywhere.
+fn leaves(terms: &Terms, log: &Log) -> bool {
+    let [event, from, _to] = log.topics.as_slice() else { return false };
+    log.address == terms.token
+        && *event == IErc20::Transfer::SIGNATURE_HASH
+        && *from == terms.payer.into_word()
 }
 
 #[derive(Debug)]
@@ -67,10 +76,11 @@ impl Method for Eip3009 {
             valid_after: number("validAfter")?,
             valid_before: number("validBefore")?,
         };
+        let of = |reason: Reason| Refused::from(reason).of(terms.payer);
         if terms.payee != asked.pay_to {
-            return Err(Reason::Recipient.into());
+            return Err(of(Reason::Recipient).into());
         }
-        compare(terms.amount, asked.amount, Reason::TooMuch)?;
+        compare(terms.amount, asked.amount, Reason::TooMuch).map_err(of)?;
         Ok(terms)
     }
 
@@ -134,6 +144,15 @@ impl Method for Eip3009 {
         vec![ContractCall { to: terms.token, data: used.abi_encode().into() }]
     }
 
+    fn lacks(&self, _evidence: &Evidence<'_>) -> Option<Reason> {
+        // The token alone, whose balances are looked at.
+        None
+    }
+
+    fn arrives(&self, terms: &Terms, _evidence: &Evidence<'_>) -> U256 {
+        terms.amount
+    }
+
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {
         match evidence.number(0) {
             None => Reason::NotEip3009,
@@ -156,8 +175,16 @@ impl Method for Eip3009 {
         let until = next_use.map_or(after.len(), |next| next.saturating_add(1));
         let own = after.get(..until).unwrap_or(after);
         let alone = next_use.is_none() && !before.iter().any(is_a_use);
-        own.iter().any(|log| moves(terms, log))
-            || (alone && before.iter().any(|log| moves(terms, log)))
+        // What else the payer's money does there is not this payment: whoever signs a nonce twice may use it
+        // for somebody else, and pay the payee for another reason in the same transaction.
+        let first = own.iter().find(|log| leaves(terms, log));
+        match first {
+            Some(log) => moves(terms, log),
+            None => {
+                let last = before.iter().rfind(|log| leaves(terms, log));
+                alone && last.is_some_and(|log| moves(terms, log))
+            }
+        }
     }
 
     fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {

@@ -10,7 +10,7 @@ use bursar_x402::settlement::Asked;
 
 use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Unread, compare, erc20, moves};
 use crate::payment::{MethodId, Payment, Terms};
-use crate::reason::Reason;
+use crate::reason::{Reason, Refused};
 
 alloy_sol_types::sol! {
     #[derive(Debug)]
@@ -34,6 +34,7 @@ alloy_sol_types::sol! {
 
     #[derive(Debug)]
     interface IExactProxy {
+        function PERMIT2() external view returns (address);
         function settle(Permit permit, address owner, Witness witness, bytes signature) external;
     }
 
@@ -87,15 +88,16 @@ impl Method for Permit2 {
             valid_after: witness.required("validAfter", witness.amount("validAfter")?)?,
             valid_before: signed.required("deadline", signed.amount("deadline")?)?,
         };
+        let of = |reason: Reason| Refused::from(reason).of(terms.payer);
         if signed.address("spender")? != place.exact_permit2_proxy {
-            return Err(Reason::Permit2Spender.into());
+            return Err(of(Reason::Permit2Spender).into());
         }
         if terms.payee != asked.pay_to {
-            return Err(Reason::Permit2Recipient.into());
+            return Err(of(Reason::Permit2Recipient).into());
         }
-        compare(terms.amount, asked.amount, Reason::Permit2Amount)?;
+        compare(terms.amount, asked.amount, Reason::Permit2Amount).map_err(of)?;
         if terms.token != asked.asset {
-            return Err(Reason::Permit2Token.into());
+            return Err(of(Reason::Permit2Token).into());
         }
         Ok(terms)
     }
@@ -149,7 +151,19 @@ impl Method for Permit2 {
         vec![
             ContractCall { to: place.permit2, data: used.abi_encode().into() },
             ContractCall { to: terms.token, data: allowance.abi_encode().into() },
+            ContractCall {
+                to: place.exact_permit2_proxy,
+                data: IExactProxy::PERMIT2Call {}.abi_encode().into(),
+            },
         ]
+    }
+
+    fn lacks(&self, evidence: &Evidence<'_>) -> Option<Reason> {
+        evidence.number(2).is_none().then_some(Reason::Permit2Proxy)
+    }
+
+    fn arrives(&self, terms: &Terms, _evidence: &Evidence<'_>) -> U256 {
+        terms.amount
     }
 
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {

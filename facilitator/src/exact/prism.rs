@@ -8,9 +8,11 @@ use bursar_core::json::Object;
 use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
 
-use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Unread, compare, erc20};
+use crate::exact::{
+    ContractCall, Domain, Evidence, Method, Place, Unread, compare, erc20, moves_amount,
+};
 use crate::payment::{MethodId, Payment, Terms};
-use crate::reason::Reason;
+use crate::reason::{Reason, Refused};
 use crate::signature;
 
 #[expect(
@@ -40,6 +42,7 @@ mod contract {
                 address token, address from, address to, uint256 value, uint256 nonce,
                 uint256 validAfter, uint256 validBefore, uint8 v, bytes32 r, bytes32 s
             ) external;
+            function feePercentage() external view returns (uint256);
             function getNonce(address user, address token) external view returns (uint256);
         }
     }
@@ -78,10 +81,11 @@ impl Method for Prism {
             valid_after: number("validAfter")?,
             valid_before: number("validBefore")?,
         };
+        let of = |reason: Reason| Refused::from(reason).of(terms.payer);
         if terms.payee != asked.pay_to {
-            return Err(Reason::Recipient.into());
+            return Err(of(Reason::Recipient).into());
         }
-        compare(terms.amount, asked.amount, Reason::TooMuch)?;
+        compare(terms.amount, asked.amount, Reason::TooMuch).map_err(of)?;
         Ok(terms)
     }
 
@@ -141,13 +145,27 @@ impl Method for Prism {
         vec![
             ContractCall { to: place.prism, data: next.abi_encode().into() },
             ContractCall { to: terms.token, data: allowance.abi_encode().into() },
+            ContractCall {
+                to: place.prism,
+                data: IPrism::feePercentageCall {}.abi_encode().into(),
+            },
         ]
+    }
+
+    fn lacks(&self, evidence: &Evidence<'_>) -> Option<Reason> {
+        evidence.number(0).is_none().then_some(Reason::PrismUnavailable)
+    }
+
+    /// Prism keeps its fee, in hundredths of a percent.
+    fn arrives(&self, terms: &Terms, evidence: &Evidence<'_>) -> U256 {
+        let fee = evidence.number(2).and_then(|bps| terms.amount.checked_mul(bps));
+        let fee = fee.unwrap_or_default() / U256::from(10_000);
+        terms.amount.saturating_sub(fee)
     }
 
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason {
         let nonce = U256::from_be_bytes(terms.nonce.0);
         match (evidence.number(0), evidence.number(1)) {
-            (None, _any) => Reason::PrismUnavailable,
             (Some(next), _any) if next > nonce => Reason::NonceUsed,
             (Some(next), _any) if next != nonce => Reason::PrismNonce,
             _any if evidence.is_short(terms) => Reason::InsufficientBalance,
@@ -166,9 +184,13 @@ impl Method for Prism {
         ];
         let mut told = terms.amount.to_be_bytes::<32>().to_vec();
         told.extend(terms.nonce);
-        logs.iter().any(|log| {
+        let settled = logs.iter().find(|log| {
             log.address == place.prism && log.topics == topics && log.data.starts_with(&told)
-        })
+        });
+        // Prism tells what it asked of the token, and not what the token did.
+        let Some(fee) = settled.and_then(|log| log.data.get(64..96)) else { return false };
+        let comes = terms.amount.saturating_sub(U256::from_be_slice(fee));
+        logs.iter().any(|log| moves_amount(terms, comes, log))
     }
 
     fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {

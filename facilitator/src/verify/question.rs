@@ -4,6 +4,8 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_chain::ports::{ChainFault, Question};
+use bursar_chain::simulate::Means;
+use bursar_submit::Call;
 
 use super::word;
 use crate::exact::erc20::IErc20;
@@ -11,6 +13,7 @@ use crate::exact::{self, ContractCall};
 use crate::network::Served;
 use crate::node::Hurry;
 use crate::payment::Payment;
+use crate::settle::transaction;
 
 sol! {
     #[derive(Debug)]
@@ -30,8 +33,10 @@ const QUESTION_GAS: u64 = 10_000_000;
 /// What was found out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Answer {
-    /// Whether there is code at the payer; `None` if that was known already.
-    pub(super) has_code: Option<bool>,
+    /// Whether there is code at the payer.
+    pub(super) has_code: bool,
+    /// The looks together used up all gas, so that nothing is known of any of them.
+    pub(super) exhausted: bool,
     /// `DOMAIN_SEPARATOR()` of the token, where it has one.
     pub(super) separator: Option<B256>,
     pub(super) payer_has: Option<U256>,
@@ -69,11 +74,12 @@ pub(super) async fn ask(
     let together = method.takes_any_caller() && served.has_multicall().await?;
     let gas = if payment.contract_payer { CONTRACT_QUESTION_GAS } else { QUESTION_GAS };
     let looks = Looks::of(served, payment);
-    let knows_code = served.codes.get(&payment.terms.payer, served.clock.mono_ms()).is_some();
-    let mut questions = Vec::new();
-    if !knows_code {
-        questions.push(Question::Code(payment.terms.payer));
-    }
+    // Each time, for it costs no further exchange: an account may get code at any moment (EIP-7702), and what
+    // it does with gas must not be borne by those whose payments would share its transaction.
+    let mut questions = vec![Question::Code(payment.terms.payer)];
+    let as_sent = as_sent(served, payment);
+    let is_sent_alone = as_sent.is_some();
+    questions.extend(as_sent);
     if together {
         questions.push(looks.in_one(served, gas));
     } else {
@@ -81,15 +87,39 @@ pub(super) async fn ask(
     }
     let mut answers = served.node.ask(questions, hurry).await?.into_iter();
     let mut next = || answers.next().unwrap_or(Err(ChainFault::Unavailable { tried: Vec::new() }));
-    let has_code = if knows_code { None } else { Some(!next()?.is_empty()) };
+    let has_code = !next()?.is_empty();
+    let sent = if is_sent_alone { reverted(next())?.err() } else { None };
     let mut answer = if together {
-        looks.read_one(next()?)?
+        match reverted(next())? {
+            Ok(told) => looks.read_one(told)?,
+            Err(_gone) => Answer { exhausted: true, ..Answer::default() },
+        }
     } else {
         let each = (0..looks.count()).map(|_look| reverted(next())).collect::<Result<_, _>>()?;
         looks.read(each)
     };
     answer.has_code = has_code;
+    answer.failure = answer.failure.or(sent);
+    // Money of the network's own token moves as it should; of any other it is to be seen.
+    if !together
+        && answer.failure.is_none()
+        && payment.terms.token != served.row().stablecoin.address
+    {
+        looks.look_around(served, &mut answer).await?;
+    }
     Ok(answer)
+}
+
+/// The very transaction of a payer who is a contract, which can tell how much gas it is given: one that has
+/// enough for a look and not for the transaction would have the signer pay for nothing.
+fn as_sent(served: &Served, payment: &Payment) -> Option<Question> {
+    if !payment.contract_payer {
+        return None;
+    }
+    let gas = transaction::gas(&[payment], served.config.gas_cap_contract)?;
+    let sent = transaction::call(&served.place, &[payment], gas);
+    let from = served.signers.first().copied().unwrap_or_default();
+    Some(call(from, ContractCall { to: sent.to, data: sent.data }, gas))
 }
 
 /// A revert is an answer; that nobody answers is not.
@@ -179,6 +209,27 @@ impl Looks {
         self.in_order().into_iter().map(|look| call(from, look, gas)).collect()
     }
 
+    /// Looks at the payee before and after a transfer that only a signer of ours may make, in one go. Where no
+    /// node can do that, nothing is found out: what moved is read from the receipt.
+    async fn look_around(&self, served: &Served, answer: &mut Answer) -> Result<(), ChainFault> {
+        let run = |look: &ContractCall| Call {
+            to: look.to,
+            value: U256::ZERO,
+            data: look.data.clone(),
+            gas_limit: QUESTION_GAS,
+        };
+        let calls = [&self.payee_balance, &self.transfer, &self.payee_balance].map(run);
+        let from = served.signers.first().copied().unwrap_or_default();
+        let told = served.simulator.run(&*served.chain, from, &calls).await?;
+        if told.means == Means::OneByOne {
+            return Ok(());
+        }
+        let mut balances = told.ends.into_iter().flatten().map(|end| number(&end.data));
+        answer.payee_had = balances.next().flatten();
+        answer.payee_has = balances.nth(1).flatten();
+        Ok(())
+    }
+
     fn read_one(&self, answer: Bytes) -> Result<Answer, ChainFault> {
         let expected = self.count().saturating_add(1);
         let unusable = || ChainFault::Rejected {
@@ -217,7 +268,8 @@ impl Looks {
         });
         let failure = next().err();
         Answer {
-            has_code: None,
+            has_code: false,
+            exhausted: false,
             separator,
             payer_has,
             payee_had,

@@ -1,5 +1,7 @@
 //! A chain, a facilitator on it, and payers with full purses.
 
+use std::time::Duration;
+
 use alloy_primitives::{Address, U256, address};
 use bursar_core::networks::{ChainId, Network};
 use bursar_demo::devnet::Devnet;
@@ -7,12 +9,23 @@ use bursar_demo::devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::{Facilitator, Home};
 use bursar_tests::payer::{PERMIT2, PRISM, Paid, Payer, Way};
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 pub(crate) const BASE: ChainId = ChainId(8453);
 pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
 pub(crate) const SHOP: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
 /// What a payer has: 100 dollars.
 pub(crate) const PURSE: u128 = 100_000_000;
+
+/// Somebody who makes blocks.
+#[derive(Debug)]
+pub(crate) struct Mining(JoinHandle<()>);
+
+impl Drop for Mining {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
 
 /// A facilitator with one signer on a full chain.
 #[derive(Debug)]
@@ -29,7 +42,19 @@ impl Stage {
     }
 
     pub(crate) async fn on(chain: Devnet, signers: u8, general: &str, more: &str) -> Self {
-        let home = furnished(&chain, chain.url(), signers, general, more).await;
+        let node = chain.url().to_owned();
+        Self::through(chain, &node, signers, general, more).await
+    }
+
+    /// The same with something else at the endpoint that the facilitator is told.
+    pub(crate) async fn through(
+        chain: Devnet,
+        node: &str,
+        signers: u8,
+        general: &str,
+        more: &str,
+    ) -> Self {
+        let home = furnished(&chain, node, signers, general, more).await;
         let facilitator = home.start().await;
         Self { chain, facilitator, home }
     }
@@ -59,6 +84,16 @@ impl Stage {
             due.nonce = Default::default();
         }
         payer.pay(way, &due)
+    }
+
+    /// Makes blocks until it is dropped: what failed counts only when it is final.
+    pub(crate) fn keep_mining(&self) -> Mining {
+        let chain = self.chain.clone();
+        Mining(tokio::spawn(async move {
+            while chain.mine(1).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }))
     }
 
     pub(crate) async fn verify(&self, body: &Value) -> Value {

@@ -1,0 +1,76 @@
+//! A node in front of the local chain that counts what it is asked, and changes nothing of it.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+/// A node that remembers the methods of each HTTP request, until it is dropped.
+#[derive(Debug)]
+pub struct CountingRpc {
+    pub url: String,
+    way: Way,
+    server: JoinHandle<()>,
+}
+
+#[derive(Debug, Clone)]
+struct Way {
+    node: String,
+    client: reqwest::Client,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl CountingRpc {
+    pub async fn before(node: &str) -> Self {
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let way = Way { node: node.to_owned(), client, asked: Arc::default() };
+        // The look at a hostile payment may be large.
+        let limit = axum::extract::DefaultBodyLimit::max(16 << 20);
+        let router = Router::new().route("/", post(answer)).layer(limit).with_state(way.clone());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let serve = async move { axum::serve(listener, router).await.expect("served") };
+        Self { url, way, server: tokio::spawn(serve) }
+    }
+
+    /// What it was asked since this was last called: the methods of each HTTP request, with commas.
+    pub fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.way.asked())
+    }
+}
+
+impl Drop for CountingRpc {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Way {
+    fn asked(&self) -> MutexGuard<'_, Vec<String>> {
+        self.asked.lock().expect("not poisoned")
+    }
+}
+
+async fn answer(State(way): State<Way>, body: String) -> Response {
+    way.asked().push(methods(&body));
+    let asked = way.client.post(&way.node).header("content-type", "application/json").body(body);
+    let told = async { asked.send().await?.bytes().await };
+    match told.await {
+        Ok(told) => ([("content-type", "application/json")], told).into_response(),
+        Err(_dead) => StatusCode::BAD_GATEWAY.into_response(),
+    }
+}
+
+fn methods(body: &str) -> String {
+    let method = |call: &Value| call["method"].as_str().unwrap_or("?").to_owned();
+    match serde_json::from_str(body) {
+        Ok(Value::Array(calls)) => calls.iter().map(method).collect::<Vec<_>>().join(","),
+        Ok(call) => method(&call),
+        Err(_broken) => "?".to_owned(),
+    }
+}

@@ -1,0 +1,105 @@
+//! Who is let in: API keys, and how often a caller may ask, whoever it says that it is.
+
+use bursar_tests::payer::Way;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::stage::{BASE, Stage};
+
+fn keys(names: &[&str]) -> String {
+    let digest = |name: &&str| {
+        let digest = hex::encode(Sha256::digest(format!("key of {name}")));
+        format!("{{ name = \"{name}\", sha256 = \"{digest}\" }}")
+    };
+    format!("api_keys = [{}]", names.iter().map(digest).collect::<Vec<_>>().join(", "))
+}
+
+impl Stage {
+    /// Asks for a look at a payment, with headers.
+    async fn ask(&self, body: &Value, headers: &[(&str, &str)]) -> (u16, Value) {
+        let mut asked = self.facilitator.request("POST", "/verify").json(body);
+        for (name, value) in headers {
+            asked = asked.header(*name, *value);
+        }
+        let answer = asked.send().await.expect("answered");
+        let status = answer.status().as_u16();
+        if status == 429 {
+            assert!(answer.headers().contains_key("retry-after"));
+        }
+        (status, answer.json().await.expect("JSON"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_there_are_keys_a_caller_needs_one() {
+    let Some(stage) = Stage::set(BASE, 1, &keys(&["shop", "stall"])).await else { return };
+    let body = stage.pay(&stage.payer().await, Way::Eip3009, 10).body(2);
+    let refused: [&[(&str, &str)]; 7] = [
+        &[],
+        &[("x-api-key", "")],
+        &[("x-api-key", "key of nobody")],
+        &[("x-api-key", "Key of shop")],
+        &[("authorization", "key of shop")],
+        &[("authorization", "Basic key of shop")],
+        // The digest that stands in the settings is no key.
+        &[("x-api-key", "a55bd8ba0f8a8ff67e6f2b1b5a1b2f6f")],
+    ];
+    for headers in refused {
+        let (status, told) = stage.ask(&body, headers).await;
+        assert_eq!(status, 401, "{headers:?}: {told}");
+        assert!(told["error"].is_string() && told.get("isValid").is_none(), "{told}");
+        let settle = stage.facilitator.post("/settle", &body).await;
+        assert_eq!(settle.0, 401);
+        // Whether a body would be a request is nobody's business either.
+        assert_eq!(stage.facilitator.post_text("/verify", "{").await.0, 401);
+    }
+    for headers in [("x-api-key", "key of shop"), ("authorization", "Bearer key of stall")] {
+        let (status, told) = stage.ask(&body, &[headers]).await;
+        assert_eq!((status, &told["isValid"]), (200, &json!(true)), "{headers:?}");
+    }
+    // What servers ask before they have anything to pay is open.
+    for path in ["/supported", "/health", "/contracts"] {
+        assert_eq!(stage.facilitator.get(path).await.0, 200, "{path}");
+    }
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_key_has_a_rate_of_its_own() {
+    let general = format!("{}\nrate_per_minute = 2", keys(&["shop", "stall"]));
+    let Some(stage) = Stage::set(BASE, 1, &general).await else { return };
+    let body = json!({});
+    let ask = async |key: &str| stage.ask(&body, &[("x-api-key", key)]).await.0;
+    assert_eq!([ask("key of shop").await, ask("key of shop").await], [400, 400]);
+    assert_eq!(ask("key of shop").await, 429);
+    assert_eq!(ask("key of stall").await, 400, "it is another's");
+    assert_eq!(ask("key of nobody").await, 401, "no key, no allowance");
+    assert_eq!(stage.facilitator.get("/supported").await.0, 200);
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_but_a_trusted_proxy_says_who_asks() {
+    let Some(stage) = Stage::set(BASE, 1, "rate_per_minute = 2\ntrusted_proxies = []").await else {
+        return;
+    };
+    let body = json!({});
+    let mut told = Vec::new();
+    for caller in ["1.1.1.1", "2.2.2.2", "3.3.3.3"] {
+        told.push(stage.ask(&body, &[("x-forwarded-for", caller)]).await.0);
+    }
+    assert_eq!(told, [400, 400, 429], "a header does not make another caller");
+    let stage = {
+        let chain = stage.chain.clone();
+        stage.facilitator.stop().await;
+        let general = "rate_per_minute = 2\ntrusted_proxies = [\"127.0.0.1\"]";
+        Stage::on(chain, 1, general, "").await
+    };
+    let ask = async |hops: &str| stage.ask(&body, &[("x-forwarded-for", hops)]).await.0;
+    assert_eq!([ask("1.1.1.1").await, ask("1.1.1.1").await, ask("1.1.1.1").await], [400, 400, 429]);
+    // What stands left of the nearest hop is the caller's own invention.
+    assert_eq!(ask("9.9.9.9, 1.1.1.1").await, 429);
+    assert_eq!(ask("1.1.1.1, 2.2.2.2").await, 400);
+    assert_eq!(ask("nonsense").await, 400, "then it is the proxy that asks");
+    stage.facilitator.stop().await;
+}

@@ -1,0 +1,142 @@
+//! What the facilitator says about itself, as official libraries and the specification's tables read it.
+
+use std::collections::BTreeSet;
+
+use bursar_core::networks;
+use serde_json::{Value, json};
+
+use crate::stage::{BASE, Stage};
+
+/// The networks of the specification's table.
+const CHAINS: [u64; 6] = [8453, 84532, 1_187_947_933, 324_705_682, 4663, 46630];
+
+fn keys(object: &Value) -> BTreeSet<&str> {
+    object.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn supported_is_what_official_libraries_parse() {
+    let Some(stage) = Stage::set(BASE, 2, "").await else { return };
+    let (status, told) = stage.facilitator.get("/supported").await;
+    assert_eq!(status, 200);
+    // As zod and pydantic check it: objects, texts, lists of texts by name.
+    let kinds = told["kinds"].as_array().expect("a list");
+    let kind = |version: u64, network: &str| {
+        kinds.iter().any(|kind| {
+            kind["x402Version"].as_u64() == Some(version)
+                && kind["scheme"] == "exact"
+                && kind["network"] == network
+                && kind.get("extra").is_none_or(Value::is_object)
+        })
+    };
+    assert!(kind(2, "eip155:8453") && kind(1, "base"), "{told}");
+    let served = BTreeSet::from(["eip155:8453", "base"]);
+    for kind in kinds {
+        assert!(served.contains(kind["network"].as_str().expect("a text")), "{kind}");
+        assert!([1, 2].contains(&kind["x402Version"].as_u64().expect("a number")), "{kind}");
+    }
+    let extensions = told["extensions"].as_array().expect("a list");
+    assert!(extensions.iter().all(Value::is_string), "{told}");
+    let signers = json!(stage.home.signers);
+    for name in ["eip155:*", "eip155:8453"] {
+        let mut told = told["signers"][name].as_array().expect("a list").clone();
+        let mut expected = signers.as_array().expect("a list").clone();
+        told.sort_by_key(Value::to_string);
+        expected.sort_by_key(Value::to_string);
+        assert_eq!(told, expected, "{name}");
+    }
+    assert_eq!(keys(&told["signers"]), BTreeSet::from(["eip155:*", "eip155:8453"]));
+    // What the specification has beside it.
+    assert_eq!(told["x402Version"], 2);
+    assert!(told["schemes"].as_array().expect("a list").contains(&json!("exact")));
+    for method in ["eip3009", "permit2", "prism", "smartWallet"] {
+        assert_eq!(told["capabilities"][method], true, "{method}");
+    }
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_summary_is_the_specifications_table() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let (status, told) = stage.facilitator.get("/supported?view=summary").await;
+    assert_eq!(status, 200);
+    assert_eq!(keys(&told), BTreeSet::from(["x402Version", "kinds", "extensions", "signers"]));
+    assert!(told["x402Version"].is_u64(), "{told}");
+    let kinds = told["kinds"].as_array().expect("a list");
+    let known = [json!("exact"), json!("upto"), json!("batch-settlement")];
+    assert!(kinds.contains(&known[0]) && kinds.iter().all(|kind| known.contains(kind)), "{told}");
+    assert_eq!(keys(&told["extensions"]), BTreeSet::from(["eip3009", "permit2", "smartWallet"]));
+    assert!(told["extensions"].as_object().expect("named").values().all(Value::is_boolean));
+    assert_eq!(told["signers"], json!({ "eip155:8453": stage.home.signers }));
+    let (status, told) = stage.facilitator.get("/supported?view=other").await;
+    assert_eq!(status, 400);
+    assert!(told["error"].is_string());
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_contracts_are_told() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let (status, told) = stage.facilitator.get("/health").await;
+    assert_eq!(status, 200);
+    assert_eq!(keys(&told), BTreeSet::from(["status", "version", "networks"]));
+    assert_eq!(told["status"], "healthy");
+    assert!(told["version"].as_str().is_some_and(|version| !version.is_empty()));
+    let names: BTreeSet<String> = CHAINS.map(|chain| format!("eip155:{chain}")).into();
+    for name in &names {
+        assert!(told["networks"][name]["configured"].is_boolean(), "{name}: {told}");
+    }
+    for (name, network) in told["networks"].as_object().expect("named") {
+        assert_eq!(network, &json!({ "configured": name == "eip155:8453" }), "{name}");
+    }
+    let (status, told) = stage.facilitator.get("/contracts").await;
+    assert_eq!(status, 200);
+    let prism = json!(bursar_tests::payer::PRISM);
+    let row = networks::by_text("base").expect("a row");
+    for name in ["eip155:8453", row.v1_names[0]] {
+        assert_eq!(told[name]["prism"], prism, "{name}");
+    }
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_paths_and_methods_are_refused_in_json() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let cases = [
+        ("GET", "/", 404),
+        ("GET", "/nothing", 404),
+        ("POST", "/verify/", 404),
+        ("GET", "/Verify", 404),
+        ("POST", "//settle", 404),
+        ("GET", "/metrics", 404),
+        ("GET", "/verify", 405),
+        ("GET", "/settle", 405),
+        ("PUT", "/settle", 405),
+        ("DELETE", "/verify", 405),
+        ("PATCH", "/verify", 405),
+        ("HEAD", "/settle", 405),
+        ("POST", "/supported", 405),
+        ("POST", "/health", 405),
+        ("POST", "/contracts", 405),
+        ("HEAD", "/supported", 200),
+        ("HEAD", "/health", 200),
+        ("GET", "/openapi.json", 200),
+    ];
+    for (method, path, status) in cases {
+        let answer = stage.facilitator.request(method, path).send().await.expect("answered");
+        assert_eq!(answer.status().as_u16(), status, "{method} {path}");
+        let kind = answer.headers().get("content-type").cloned();
+        assert_eq!(kind.expect("a type"), "application/json", "{method} {path}");
+        if status == 405 {
+            assert!(answer.headers().contains_key("allow"), "{method} {path}");
+        }
+        let body = answer.bytes().await.expect("a body");
+        if method == "HEAD" {
+            assert!(body.is_empty(), "{method} {path}");
+        } else {
+            let told: Value = serde_json::from_slice(&body).expect("JSON");
+            assert!(status == 200 || told["error"].is_string(), "{method} {path}: {told}");
+        }
+    }
+    stage.facilitator.stop().await;
+}

@@ -1,0 +1,218 @@
+//! Tokens that lie: nobody is told of a success unless exactly the amount moved.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, U256};
+use alloy_sol_types::{SolCall, sol};
+use bursar_demo::devnet::{Call, TokenMode};
+use bursar_tests::payer::{Due, PERMIT2, PRISM, Paid, Payer, Way, token_domain};
+use serde_json::{Value, json};
+
+use crate::stage::{BASE, PURSE, SHOP, Stage};
+use crate::verdict::{check_settle, check_verify, terms};
+
+sol! {
+    struct Part {
+        address target;
+        bool allowFailure;
+        bytes callData;
+    }
+
+    interface ITogether {
+        function aggregate3(Part[] parts) external;
+    }
+
+    interface IToken {
+        function transferFrom(address from, address to, uint256 value) external;
+        function transferWithAuthorization(
+            address from, address to, uint256 value, uint256 validAfter, uint256 validBefore,
+            bytes32 nonce, bytes signature
+        ) external;
+    }
+}
+
+const AMOUNT: u64 = 10_000;
+const OTHER: Address = Address::repeat_byte(0x77);
+/// Where a hostile token keeps its mode: behind the eight places of the honest one.
+const MODE_PLACE: u8 = 7;
+
+/// A token, and somebody who pays in it.
+struct Odd {
+    token: Address,
+    payer: Payer,
+}
+
+impl Odd {
+    async fn new(stage: &Stage, mode: TokenMode) -> Self {
+        let chain = &stage.chain;
+        let token = chain.deploy_token("Odd", "1", mode).await.expect("deployed");
+        let payer = Payer::random();
+        chain.mint_of(token, payer.address(), PURSE).await.expect("minted");
+        for spender in [PERMIT2, PRISM] {
+            chain.approve_as(payer.address(), token, spender).await.expect("approved");
+        }
+        Self { token, payer }
+    }
+
+    fn due(&self, stage: &Stage, way: Way) -> Due {
+        let mut due = self.payer.owes(stage.network(), SHOP, AMOUNT);
+        due.token = self.token;
+        due.domain = token_domain("Odd", "1", stage.network(), self.token);
+        if way == Way::Prism {
+            due.nonce = B256::ZERO;
+        }
+        due
+    }
+
+    fn pay(&self, stage: &Stage, way: Way) -> Value {
+        body(&self.payer.pay(way, &self.due(stage, way)))
+    }
+
+    async fn has(&self, stage: &Stage, who: Address) -> U256 {
+        stage.chain.balance_of_token(self.token, who).await.expect("a balance")
+    }
+}
+
+fn body(paid: &Paid) -> Value {
+    match paid.way {
+        Way::Eip3009 => terms(&paid.body(2), "extra", &json!({ "name": "Odd", "version": "1" })),
+        Way::Permit2 | Way::Prism => paid.body(2),
+    }
+}
+
+/// Whether a mode moves what it should by a method, when it does so.
+fn is_good(way: Way, mode: TokenMode) -> bool {
+    match mode {
+        TokenMode::Honest => true,
+        TokenMode::DoesNothing | TokenMode::TakesFee | TokenMode::OnlyReports => false,
+        // It moves, and leaves nothing behind that proves it.
+        TokenMode::MovesSilently => false,
+        TokenMode::Plain | TokenMode::PlainWithoutAnswer => way != Way::Eip3009,
+        TokenMode::PlainRefusing => false,
+    }
+}
+
+const MODES: [TokenMode; 8] = [
+    TokenMode::Honest,
+    TokenMode::DoesNothing,
+    TokenMode::TakesFee,
+    TokenMode::OnlyReports,
+    TokenMode::MovesSilently,
+    TokenMode::Plain,
+    TokenMode::PlainWithoutAnswer,
+    TokenMode::PlainRefusing,
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_success_is_told_only_of_exactly_the_amount() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let _mining = stage.keep_mining();
+    let mut wrong = Vec::new();
+    for way in [Way::Eip3009, Way::Permit2, Way::Prism] {
+        for mode in MODES {
+            let case = format!("{way:?}, {mode:?}");
+            let odd = Odd::new(&stage, mode).await;
+            let body = odd.pay(&stage, way);
+            let told = stage.verify(&body).await;
+            check_verify(&case, &told);
+            let settled = stage.settle(&body).await;
+            check_settle(&case, &body, &settled);
+            let came = odd.has(&stage, SHOP).await;
+            let went = U256::from(PURSE) - odd.has(&stage, odd.payer.address()).await;
+            let exact = came == U256::from(AMOUNT) && went == came;
+            let success = settled["success"] == true;
+            if success && !exact || success != is_good(way, mode) {
+                wrong.push(format!("{case}: {went} went and {came} came: {told} {settled}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_begins_to_lie_after_the_look_is_refused_at_the_settlement() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    for way in [Way::Eip3009, Way::Permit2] {
+        for mode in [TokenMode::DoesNothing, TokenMode::TakesFee, TokenMode::OnlyReports] {
+            let odd = Odd::new(&stage, TokenMode::Honest).await;
+            let body = odd.pay(&stage, way);
+            assert_eq!(stage.verify(&body).await["isValid"], true, "{way:?}, {mode:?}");
+            stage.chain.set_token_mode(odd.token, mode).await.expect("set");
+            let told = stage.settle(&body).await;
+            let lied = "invalid_exact_evm_transfer_event_mismatch";
+            assert_eq!(told["errorReason"], lied, "{way:?}, {mode:?}: {told}");
+            assert_eq!(told["transaction"], "", "{way:?}, {mode:?}: {told}");
+        }
+    }
+    stage.facilitator.stop().await;
+}
+
+/// Honest until its transaction waits for a block. Whoever only reports is not caught then: a receipt holds
+/// what the token says, and nothing else is final.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_begins_to_lie_in_the_block_is_not_told_as_a_success() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    for way in [Way::Eip3009, Way::Permit2, Way::Prism] {
+        // Does nothing, takes a fee, moves silently: as the token numbers them.
+        for mode in [1, 2, 4] {
+            let odd = Odd::new(&stage, TokenMode::Honest).await;
+            let body = odd.pay(&stage, way);
+            stage.chain.set_automine(false).await.expect("set");
+            let turns = async {
+                loop {
+                    let waits =
+                        stage.chain.request("txpool_status", json!([])).await.expect("told");
+                    if waits["pending"] != "0x0" {
+                        break;
+                    }
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                let word = |number: u8| B256::with_last_byte(number);
+                let set = json!([odd.token, word(MODE_PLACE), word(mode)]);
+                stage.chain.request("anvil_setStorageAt", set).await.expect("set");
+                stage.chain.set_automine(true).await.expect("set");
+                stage.keep_mining()
+            };
+            let (told, _mining) = tokio::join!(stage.settle(&body), turns);
+            check_settle("lies in the block", &body, &told);
+            assert_eq!(told["success"], false, "{way:?}, {mode}: {told}");
+        }
+    }
+    stage.facilitator.stop().await;
+}
+
+/// Two authorizations with one nonce: the one that pays somebody else happens, and in the same transaction
+/// the shop gets the amount for another reason. That does not settle the first.
+#[tokio::test(flavor = "multi_thread")]
+async fn money_that_moved_beside_an_authorization_is_not_its_settlement() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let payer = stage.payer().await;
+    let ours = payer.owes(stage.network(), SHOP, AMOUNT);
+    let theirs = Due { to: OTHER, ..ours.clone() };
+    let signed = payer.pay(Way::Eip3009, &theirs).payload["signature"].clone();
+    let together = bursar_core::networks::MULTICALL3;
+    stage.chain.approve_as(payer.address(), stage.coin(), together).await.expect("approved");
+    let used = IToken::transferWithAuthorizationCall {
+        from: theirs.from,
+        to: theirs.to,
+        value: theirs.amount,
+        validAfter: U256::ZERO,
+        validBefore: U256::from(theirs.before),
+        nonce: theirs.nonce,
+        signature: serde_json::from_value(signed).expect("bytes"),
+    };
+    let bought = IToken::transferFromCall { from: theirs.from, to: SHOP, value: theirs.amount };
+    let part =
+        |call: Vec<u8>| Part { target: stage.coin(), allowFailure: false, callData: call.into() };
+    let parts = vec![part(used.abi_encode()), part(bought.abi_encode())];
+    let sender = payer.address();
+    let coin = json!([sender, "0xde0b6b3a7640000"]);
+    stage.chain.request("anvil_setBalance", coin).await.expect("set");
+    let call = Call::new(sender, together, &ITogether::aggregate3Call { parts });
+    stage.chain.send_as(&call).await.expect("sent");
+    let told = stage.settle(&payer.pay(Way::Eip3009, &ours).body(2)).await;
+    assert_eq!(told["success"], false, "{told}");
+    assert_eq!(told["transaction"], "", "{told}");
+    stage.facilitator.stop().await;
+}

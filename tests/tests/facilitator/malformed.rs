@@ -1,0 +1,316 @@
+//! What is no request, and what can be refused without asking anybody: neither costs the node a word.
+
+use alloy_primitives::{Address, B256, U256, address};
+use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_tests::counting_rpc::CountingRpc;
+use bursar_tests::payer::{Due, PROXY, Payer, Way, now_s};
+use serde_json::{Value, json};
+
+use crate::stage::{BASE, SHOP, Stage};
+use crate::verdict::{terms, with, without};
+
+const OTHER: Address = address!("0x7777777777777777777777777777777777777777");
+
+/// 2^256.
+const ABOVE_ALL: &str =
+    "115792089237316195423570985008687907853269984665640564039457584007913129639936";
+
+/// A stage whose facilitator's every word to the node is counted.
+async fn counted() -> Option<(Stage, CountingRpc)> {
+    let chain = full_chain_or_skip(BASE).await?;
+    let node = CountingRpc::before(chain.url()).await;
+    let stage = Stage::through(chain, &node.url, 1, "", "").await;
+    Some((stage, node))
+}
+
+/// What the facilitator asks for itself, now and then, is about no payment.
+fn about_payments(node: &CountingRpc) -> Vec<String> {
+    let mut asked = node.asked();
+    asked.retain(|methods| methods.contains("eth_call") || methods.contains("eth_getCode"));
+    asked
+}
+
+fn authorization(name: &str) -> String {
+    format!("/paymentPayload/payload/authorization/{name}")
+}
+
+/// Bodies that are JSON and no request.
+fn odd_values(body: &Value) -> Vec<(String, Value)> {
+    let mut odd = Vec::new();
+    for place in ["/paymentPayload", "/paymentRequirements", "/paymentPayload/payload"] {
+        odd.push((format!("no {place}"), without(body, place)));
+        for value in [json!(null), json!([]), json!("text"), json!(7), json!(true)] {
+            odd.push((format!("{place} is {value}"), with(body, place, value)));
+        }
+    }
+    let signature = "/paymentPayload/payload/signature";
+    let fields = ["asset", "payTo", "amount", "scheme", "network"];
+    let fields = fields.map(|name| format!("/paymentRequirements/{name}"));
+    let numbers = ["value", "validAfter", "validBefore"].map(authorization);
+    let addresses = [
+        authorization("from"),
+        authorization("to"),
+        "/paymentRequirements/asset".to_owned(),
+        "/paymentRequirements/payTo".to_owned(),
+    ];
+    let all = fields.iter().chain(&numbers).chain([&addresses[0], &addresses[1]]);
+    for place in all.map(String::as_str).chain([signature]) {
+        odd.push((format!("no {place}"), without(body, place)));
+        for value in [json!(null), json!([]), json!({}), json!(true), json!(1.5)] {
+            odd.push((format!("{place} is {value}"), with(body, place, value)));
+        }
+    }
+    let amounts =
+        ["-1", "+1", "", " 1", "1 ", "1.0", "1e3", "0x10", "١", "1_000", "NaN", ABOVE_ALL];
+    for place in numbers.iter().chain([&"/paymentRequirements/amount".to_owned()]) {
+        for text in amounts {
+            odd.push((format!("{place} is {text:?}"), with(body, place, json!(text))));
+        }
+        odd.push((format!("{place} is -1"), with(body, place, json!(-1))));
+    }
+    let digits = "123456789012345678901234567890123456789";
+    for place in &addresses {
+        for text in [
+            format!("0x{digits}"),
+            format!("0x{digits}12"),
+            format!("{digits}1"),
+            format!("0x{digits}g"),
+            "0x".to_owned(),
+        ] {
+            odd.push((format!("{place} is {text}"), with(body, place, json!(text))));
+        }
+    }
+    for text in ["0x123", "0xzz", "abc", "0x0", "0X00"] {
+        odd.push((format!("signature {text}"), with(body, signature, json!(text))));
+    }
+    // None at all is inferred from the names of the amounts, as older clients need it.
+    for version in [json!("2"), json!(2.0), json!(-2), json!([2]), json!({})] {
+        odd.push((format!("version {version}"), with(body, "/x402Version", version)));
+    }
+    let both = with(body, "/paymentRequirements/maxAmountRequired", json!("1"));
+    odd.push(("two amounts that differ".to_owned(), both));
+    odd
+}
+
+/// Bodies that are no JSON, or too much of it.
+fn odd_texts(good: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    let extended = |inner: &str| good.replacen('{', &format!("{{\"extensions\":{inner},"), 1);
+    vec![
+        ("nothing", Vec::new()),
+        ("a space", b" ".to_vec()),
+        ("no JSON", b"hello".to_vec()),
+        ("null", b"null".to_vec()),
+        ("a list", b"[]".to_vec()),
+        ("a text", b"\"{}\"".to_vec()),
+        ("a list around it", format!("[{good}]").into_bytes()),
+        ("cut off", good.as_bytes()[..good.len() - 1].to_vec()),
+        ("something behind it", format!("{good}x").into_bytes()),
+        ("twice", format!("{good}{good}").into_bytes()),
+        ("a mark of byte order", format!("\u{feff}{good}").into_bytes()),
+        ("a key twice", good.replacen('{', "{\"x402Version\":2,", 1).into_bytes()),
+        ("NaN", extended("NaN").into_bytes()),
+        ("Infinity", extended("-Infinity").into_bytes()),
+        ("no UTF-8", good.replacen("exact", "ex\u{1}", 1).into_bytes()),
+        ("broken UTF-8", [&b"{\"\xff\":1,"[..], &good.as_bytes()[1..]].concat()),
+        ("depth 40", deep(40).into_bytes()),
+        ("depth 40 in an extension", extended(&deep(40)).into_bytes()),
+        ("depth 100000", deep(100_000).into_bytes()),
+        ("a comma too much", good.replacen('{', "{,", 1).into_bytes()),
+        ("a comment", format!("/* */{good}").into_bytes()),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_request_gets_400_with_a_reason_and_nobody_is_asked() {
+    let Some((stage, node)) = counted().await else { return };
+    let body = stage.pay(&stage.payer().await, Way::Eip3009, 500).body(2);
+    assert_eq!(stage.verify(&body).await["isValid"], true, "all but the change is good");
+    node.asked();
+    let mut bodies: Vec<(String, Vec<u8>)> = odd_values(&body)
+        .into_iter()
+        .map(|(case, body)| (case, body.to_string().into_bytes()))
+        .collect();
+    let texts = odd_texts(&body.to_string());
+    bodies.extend(texts.into_iter().map(|(case, body)| (case.to_owned(), body)));
+    let mut wrong = Vec::new();
+    for (case, body) in bodies {
+        for (path, verdict, reason) in
+            [("/verify", "isValid", "invalidReason"), ("/settle", "success", "errorReason")]
+        {
+            let asked = stage.facilitator.request("POST", path);
+            let asked = asked.header("content-type", "application/json").body(body.clone());
+            let answer = asked.send().await.expect("answered");
+            let status = answer.status().as_u16();
+            let told: Value = answer.json().await.unwrap_or_default();
+            let said = told[verdict] == false && told[reason] == "invalid_payload";
+            if status != 400 || !said || !told["error"].is_string() {
+                wrong.push(format!("{path}, {case}: {status} {told}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(about_payments(&node), Vec::<String>::new());
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_too_long_is_refused_and_one_of_another_type_is_read_or_refused() {
+    let Some((stage, node)) = counted().await else { return };
+    let body = stage.pay(&stage.payer().await, Way::Eip3009, 500).body(2).to_string();
+    node.asked();
+    for path in ["/verify", "/settle"] {
+        let long = format!("{body}{}", " ".repeat(300 << 10));
+        let asked = stage.facilitator.request("POST", path);
+        let asked = asked.header("content-type", "application/json").body(long);
+        let answer = asked.send().await.expect("answered");
+        assert_eq!(answer.status(), 413, "{path}");
+        let told: Value = answer.json().await.expect("JSON");
+        assert!(told["error"].is_string(), "{path}: {told}");
+    }
+    assert_eq!(about_payments(&node), Vec::<String>::new());
+    // Nothing depends on the header: old clients leave it away.
+    for kind in
+        ["text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-8"]
+    {
+        let asked = stage.facilitator.request("POST", "/verify").header("content-type", kind);
+        let answer = asked.body(body.clone()).send().await.expect("answered");
+        assert!([200, 400, 415].contains(&answer.status().as_u16()), "{kind}");
+        let told: Value = answer.json().await.expect("JSON");
+        assert!(told["isValid"].is_boolean(), "{kind}: {told}");
+    }
+    stage.facilitator.stop().await;
+}
+
+/// Signatures that no token takes, of what is otherwise a good payment.
+fn bad_signatures(payer: &Payer, way: Way, due: &Due) -> Vec<(&'static str, Value)> {
+    let changed = |change: fn(&mut Vec<u8>)| {
+        let twist = |mut signature: Vec<u8>| {
+            change(&mut signature);
+            signature
+        };
+        payer.pay_with(way, due, twist).body(2)
+    };
+    vec![
+        ("high s", changed(|signature| twin(signature))),
+        ("v is 2", changed(|signature| signature[64] = 2)),
+        ("v is 29", changed(|signature| signature[64] = 29)),
+        ("the other v", changed(|signature| signature[64] ^= 7)),
+        ("r is zero", changed(|signature| signature[..32].fill(0))),
+        ("s is zero", changed(|signature| signature[32..64].fill(0))),
+        ("all ones", changed(|signature| signature.fill(0xff))),
+        ("64 bytes", changed(|signature| signature.truncate(64))),
+        ("no bytes", changed(Vec::clear)),
+        ("20000 bytes", changed(|signature| signature.resize(20_000, 1))),
+    ]
+}
+
+/// The other signature that fits the same message (EIP-2).
+fn twin(signature: &mut [u8]) {
+    let order: U256 =
+        "0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141".parse().expect("n");
+    let s = U256::from_be_slice(&signature[32..64]);
+    signature[32..64].copy_from_slice(&(order - s).to_be_bytes::<32>());
+    signature[64] = 27 + 28 - signature[64];
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_be_refused_here_costs_no_request() {
+    let Some((stage, node)) = counted().await else { return };
+    let payer = stage.payer().await;
+    let mut wrong = Vec::new();
+    for way in [Way::Eip3009, Way::Permit2, Way::Prism] {
+        let paid = stage.pay(&payer, way, 500);
+        let (body, due) = (paid.body(2), paid.due.clone());
+        assert_eq!(stage.verify(&body).await["isValid"], true, "{way:?}: its code is known now");
+        let sign = |change: fn(&mut Due)| {
+            let mut due = due.clone();
+            change(&mut due);
+            payer.pay(way, &due).body(2)
+        };
+        let mut cases = bad_signatures(&payer, way, &due);
+        cases.extend([
+            ("another payee", terms(&body, "payTo", &json!(OTHER))),
+            ("more than asked", terms(&body, "amount", &json!("499"))),
+            ("less than asked", terms(&body, "amount", &json!("501"))),
+            ("expired", sign(|due| due.before = 1)),
+            ("not yet valid", sign(|due| due.after = now_s() + 100)),
+            ("an unknown network", terms(&body, "network", &json!("eip155:5"))),
+            ("a network that is not served", terms(&body, "network", &json!("eip155:4663"))),
+            ("an unknown scheme", terms(&body, "scheme", &json!("stream"))),
+            ("no method", with(&body, "/paymentPayload/payload", json!({ "signature": "0x" }))),
+            ("version 7", with(&body, "/x402Version", json!(7))),
+            ("an unknown factory", payer.pay_undeployed(way, &due, OTHER, &[]).body(2)),
+        ]);
+        if way == Way::Permit2 {
+            let permit =
+                |name: &str| format!("/paymentPayload/payload/permit2Authorization/{name}");
+            cases.extend([
+                ("another spender", with(&body, &permit("spender"), json!(OTHER))),
+                ("another token", with(&body, &permit("permitted/token"), json!(OTHER))),
+                ("another amount", with(&body, &permit("permitted/amount"), json!("501"))),
+                ("another witness", with(&body, &permit("witness/to"), json!(PROXY))),
+                ("another nonce", with(&body, &permit("nonce"), json!("1"))),
+            ]);
+        }
+        node.asked();
+        for (case, body) in cases {
+            let told = stage.verify(&body).await;
+            let settled = stage.settle(&body).await;
+            let asked = about_payments(&node);
+            if told["isValid"] != false || settled["success"] != false || !asked.is_empty() {
+                wrong.push(format!("{way:?}, {case}: {told} {settled} after {asked:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_of_a_known_payer_is_verified_by_one_request() {
+    let Some((stage, node)) = counted().await else { return };
+    for way in [Way::Eip3009, Way::Permit2, Way::Prism] {
+        let payer = stage.payer().await;
+        stage.verify(&stage.pay(&payer, way, 500).body(2)).await;
+        node.asked();
+        let told = stage.verify(&stage.pay(&payer, way, 501).body(2)).await;
+        assert_eq!(told["isValid"], true, "{way:?}");
+        assert_eq!(about_payments(&node).len(), 1, "{way:?}");
+    }
+    // A stranger costs no more, once the network is known.
+    let stranger = stage.payer().await;
+    node.asked();
+    stage.verify(&stage.pay(&stranger, Way::Eip3009, 500).body(2)).await;
+    assert_eq!(about_payments(&node), ["eth_getCode,eth_call"]);
+    stage.facilitator.stop().await;
+}
+
+/// Nonces that are neither 32 bytes nor a number are of no method: a verdict, not a broken request.
+#[tokio::test(flavor = "multi_thread")]
+async fn nonces_of_another_length_are_refused_without_a_request() {
+    let Some((stage, node)) = counted().await else { return };
+    let due = stage.payer().await.owes(stage.network(), SHOP, 500);
+    let body = Payer::random().pay(Way::Eip3009, &due).body(2);
+    let whole = hex::encode(B256::repeat_byte(7));
+    for nonce in [
+        json!(format!("0x{}", &whole[2..])),
+        json!(format!("0x{whole}07")),
+        json!(format!("0x{}", &whole[1..])),
+        json!(whole),
+        json!(-1),
+        json!(1.5),
+        json!(null),
+        json!([]),
+    ] {
+        let body = with(&body, &authorization("nonce"), nonce.clone());
+        for path in ["/verify", "/settle"] {
+            let (status, told) = stage.facilitator.post(path, &body).await;
+            assert!([200, 400].contains(&status), "{path} {nonce}: {status} {told}");
+            let verdict = if path == "/verify" { "isValid" } else { "success" };
+            assert_eq!(told[verdict], false, "{path} {nonce}: {told}");
+        }
+    }
+    assert_eq!(about_payments(&node), Vec::<String>::new());
+    stage.facilitator.stop().await;
+}

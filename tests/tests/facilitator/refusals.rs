@@ -1,0 +1,454 @@
+//! Every code with which a payment is refused, caused on both endpoints.
+
+use std::collections::BTreeSet;
+
+use alloy_primitives::{Address, B256, U256};
+use bursar_demo::devnet::TokenMode;
+use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_facilitator::reason::Reason;
+use bursar_tests::payer::{Due, PERMIT2, PRISM, PROXY, Paid, Payer, Way, now_s, token_domain};
+use serde_json::{Value, json};
+
+use crate::stage::{BASE, PURSE, SHOP, Stage};
+use crate::verdict::{Refusal, check_settle, terms, with};
+
+const OTHER: Address = Address::repeat_byte(0x77);
+const WAYS: [Way; 3] = [Way::Eip3009, Way::Permit2, Way::Prism];
+
+/// What is owed to the shop by a method; Prism counts its nonces from nothing.
+fn owed(stage: &Stage, payer: &Payer, way: Way) -> Due {
+    let mut due = payer.owes(stage.network(), SHOP, 1_000);
+    if way == Way::Prism {
+        due.nonce = B256::ZERO;
+    }
+    due
+}
+
+fn refusal(case: &'static str, code: &'static str, paid: &Paid) -> Refusal {
+    Refusal { case, code, body: paid.body(2), payer: Some(paid.due.from) }
+}
+
+/// A payment that is signed over something else than the seller asks for.
+fn asked(case: &'static str, code: &'static str, paid: &Paid, name: &str, value: Value) -> Refusal {
+    Refusal { body: terms(&paid.body(2), name, &value), ..refusal(case, code, paid) }
+}
+
+/// What the specification's table says of each method.
+async fn of_the_specification(stage: &Stage, way: Way) -> Vec<Refusal> {
+    let payer = stage.payer().await;
+    let poor = Payer::random();
+    for spender in [PERMIT2, PRISM] {
+        stage.chain.approve_as(poor.address(), stage.coin(), spender).await.expect("approved");
+    }
+    let good = owed(stage, &payer, way);
+    let sign = |change: fn(&mut Due)| {
+        let mut due = good.clone();
+        change(&mut due);
+        payer.pay(way, &due)
+    };
+    let theirs = Due { from: stage.payer().await.address(), ..good.clone() };
+    let valid_before = "invalid_exact_evm_payload_authorization_valid_before";
+    let valid_after = "invalid_exact_evm_payload_authorization_valid_after";
+    vec![
+        refusal("signed by another key", "invalid_signature", &payer.pay(way, &theirs)),
+        refusal(
+            "signed over another nonce",
+            "invalid_signature",
+            &Paid {
+                payload: {
+                    let signature =
+                        sign(|due| due.nonce = B256::repeat_byte(9)).payload["signature"].clone();
+                    with(&payer.pay(way, &good).payload, "/signature", signature)
+                },
+                ..payer.pay(way, &good)
+            },
+        ),
+        refusal("without money", "insufficient_balance", &poor.pay(way, &owed(stage, &poor, way))),
+        refusal(
+            "with too little money",
+            "insufficient_balance",
+            &sign(|due| due.amount = U256::from(PURSE + 1)),
+        ),
+        asked(
+            "less than asked",
+            "invalid_exact_evm_payload_authorization_value",
+            &payer.pay(way, &good),
+            "amount",
+            json!("1001"),
+        ),
+        refusal("long expired", valid_before, &sign(|due| due.before = 1_000_000_000)),
+        refusal("just expired", valid_before, &sign(|due| due.before = now_s() - 1)),
+        refusal("expires in a moment", valid_before, &sign(|due| due.before = now_s() + 2)),
+        refusal("not yet valid", valid_after, &sign(|due| due.after = now_s() + 60)),
+        Refusal {
+            payer: None,
+            ..asked(
+                "a network that is known and not configured",
+                "unsupported_network",
+                &payer.pay(way, &good),
+                "network",
+                json!("eip155:84532"),
+            )
+        },
+        Refusal {
+            payer: None,
+            ..asked(
+                "a network that nobody knows",
+                "unsupported_network",
+                &payer.pay(way, &good),
+                "network",
+                json!("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"),
+            )
+        },
+    ]
+}
+
+/// What official libraries have codes for, whatever the method.
+async fn of_every_method(stage: &Stage, way: Way) -> Vec<Refusal> {
+    let payer = stage.payer().await;
+    let paid = payer.pay(way, &owed(stage, &payer, way));
+    let body = paid.body(2);
+    let (recipient, too_much, nowhere) = match way {
+        Way::Eip3009 | Way::Prism => (
+            "invalid_exact_evm_recipient_mismatch",
+            "invalid_exact_evm_payload_authorization_value_mismatch",
+            "asset_not_deployed_contract",
+        ),
+        Way::Permit2 => (
+            "invalid_permit2_recipient_mismatch",
+            "permit2_amount_mismatch",
+            "asset_not_deployed_contract",
+        ),
+    };
+    let coin = &stage.network().stablecoin;
+    let domain = token_domain(coin.domain_name, coin.domain_version, stage.network(), OTHER);
+    let no_token = payer.pay(way, &Due { token: OTHER, domain, ..paid.due.clone() });
+    let plain = |case, code, body| Refusal { case, code, body, payer: None };
+    vec![
+        asked("to another payee", recipient, &paid, "payTo", json!(OTHER)),
+        asked("more than asked", too_much, &paid, "amount", json!("999")),
+        refusal("a token that is not there", nowhere, &no_token),
+        plain("version 3", "invalid_x402_version", with(&body, "/x402Version", json!(3))),
+        plain("version 0", "invalid_x402_version", with(&body, "/x402Version", json!(0))),
+        plain(
+            "two versions",
+            "invalid_x402_version",
+            with(&body, "/paymentPayload/x402Version", json!(1)),
+        ),
+        plain("another scheme", "unsupported_scheme", terms(&body, "scheme", &json!("stream"))),
+        plain(
+            "one scheme accepted and another asked",
+            "invalid_exact_evm_scheme",
+            with(&body, "/paymentPayload/accepted/scheme", json!("stream")),
+        ),
+        plain(
+            "one network accepted and another asked",
+            "invalid_exact_evm_network_mismatch",
+            with(&body, "/paymentPayload/accepted/network", json!("eip155:4663")),
+        ),
+        plain(
+            "a payload of no method",
+            "unsupported_payload_type",
+            with(
+                &body,
+                "/paymentPayload/payload",
+                json!({ "delegationManager": OTHER, "permissionContext": "0x", "delegator": OTHER }),
+            ),
+        ),
+    ]
+}
+
+/// What concerns a token's own transfers by authorization.
+async fn of_eip3009(stage: &Stage) -> Vec<Refusal> {
+    let chain = &stage.chain;
+    let payer = stage.payer().await;
+    let due = owed(stage, &payer, Way::Eip3009);
+    let plain = chain.deploy_token("Plain", "1", TokenMode::Plain).await.expect("deployed");
+    chain.mint_of(plain, payer.address(), PURSE).await.expect("minted");
+    let domain = |name, version, token| token_domain(name, version, stage.network(), token);
+    let signed = |name, version, token| {
+        let domain = domain(name, version, token);
+        payer.pay(Way::Eip3009, &Due { token, domain, ..due.clone() })
+    };
+    let in_plain = signed("Plain", "1", plain);
+    let name = stage.network().stablecoin.domain_name;
+    let to_nobody = payer.pay(Way::Eip3009, &Due { to: Address::ZERO, ..due.clone() });
+    let planned = chain.counterfactual(payer.address(), due.nonce.into()).await.expect("planned");
+    let from_planned = Due { from: planned.wallet, ..due.clone() };
+    chain.mint(planned.wallet, PURSE).await.expect("minted");
+    let longer = |mut signature: Vec<u8>| {
+        signature.push(1);
+        signature
+    };
+    let fee = chain.deploy_token("Fee", "1", TokenMode::TakesFee).await.expect("deployed");
+    chain.mint_of(fee, payer.address(), PURSE).await.expect("minted");
+    let named = json!({ "name": "Fee", "version": "1" });
+    vec![
+        asked(
+            "another name of the domain",
+            "invalid_exact_evm_token_name_mismatch",
+            &signed("US Dollar", "2", stage.coin()),
+            "extra",
+            json!({ "name": "US Dollar", "version": "2" }),
+        ),
+        asked(
+            "another version of the domain",
+            "invalid_exact_evm_token_name_mismatch",
+            &signed(name, "9", stage.coin()),
+            "extra",
+            json!({ "name": name, "version": "9" }),
+        ),
+        asked(
+            "a token without authorizations",
+            "invalid_exact_evm_eip3009_not_supported",
+            &in_plain,
+            "extra",
+            json!({ "name": "Plain", "version": "1" }),
+        ),
+        // After one that claims a domain for it: that was only for itself.
+        asked(
+            "a token without a domain",
+            "invalid_exact_evm_missing_eip712_domain",
+            &in_plain,
+            "extra",
+            json!({ "assetTransferMethod": "eip3009" }),
+        ),
+        refusal(
+            "to the zero address",
+            "invalid_exact_evm_transaction_simulation_failed",
+            &to_nobody,
+        ),
+        asked(
+            "a token that keeps some",
+            "invalid_exact_evm_transfer_event_mismatch",
+            &signed("Fee", "1", fee),
+            "extra",
+            named,
+        ),
+        refusal(
+            "a factory that is on no list",
+            "eip6492_factory_not_allowed",
+            &payer.pay_undeployed(Way::Eip3009, &from_planned, OTHER, &planned.calldata),
+        ),
+        refusal(
+            "a wallet that is not there",
+            "invalid_exact_evm_payload_undeployed_smart_wallet",
+            &payer.pay_with(Way::Eip3009, &from_planned, longer),
+        ),
+    ]
+}
+
+/// What concerns Permit2 and the proxy.
+async fn of_permit2(stage: &Stage) -> Vec<Refusal> {
+    let chain = &stage.chain;
+    let payer = stage.payer().await;
+    let paid = payer.pay(Way::Permit2, &owed(stage, &payer, Way::Permit2));
+    let stingy = Payer::random();
+    chain.mint(stingy.address(), PURSE).await.expect("minted");
+    let refusing = chain.deploy_token("No", "1", TokenMode::PlainRefusing).await.expect("deployed");
+    chain.mint_of(refusing, payer.address(), PURSE).await.expect("minted");
+    chain.approve_as(payer.address(), refusing, PERMIT2).await.expect("approved");
+    let in_refusing = Due { token: refusing, ..paid.due.clone() };
+    let named = |place: &str, value: Value| with(&paid.body(2), place, value);
+    let permit = "/paymentPayload/payload/permit2Authorization";
+    vec![
+        Refusal {
+            body: named(&format!("{permit}/spender"), json!(OTHER)),
+            ..refusal("another spender", "invalid_permit2_spender", &paid)
+        },
+        asked("another token", "permit2_token_mismatch", &paid, "asset", json!(OTHER)),
+        refusal(
+            "without an allowance",
+            "permit2_allowance_required",
+            &stingy.pay(Way::Permit2, &owed(stage, &stingy, Way::Permit2)),
+        ),
+        refusal(
+            "a token that refuses",
+            "permit2_simulation_failed",
+            &payer.pay(Way::Permit2, &in_refusing),
+        ),
+    ]
+}
+
+/// What concerns Prism.
+async fn of_prism(stage: &Stage) -> Vec<Refusal> {
+    let payer = stage.payer().await;
+    let ahead = Due { nonce: B256::with_last_byte(5), ..owed(stage, &payer, Way::Prism) };
+    let stingy = Payer::random();
+    stage.chain.mint(stingy.address(), PURSE).await.expect("minted");
+    vec![
+        refusal("not the next nonce", "prism_invalid_nonce", &payer.pay(Way::Prism, &ahead)),
+        refusal(
+            "without an allowance",
+            "prism_allowance_required",
+            &stingy.pay(Way::Prism, &owed(stage, &stingy, Way::Prism)),
+        ),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_reason_of_the_specification_is_told_by_both_endpoints() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    for way in WAYS {
+        let before = stage.balance(SHOP).await;
+        stage.refuses(&of_the_specification(&stage, way).await).await;
+        assert_eq!(stage.balance(SHOP).await, before, "{way:?}: nothing moved");
+    }
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_reason_of_the_official_libraries_is_told_by_both_endpoints() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let before = stage.balance(SHOP).await;
+    let mut refusals = Vec::new();
+    for way in WAYS {
+        refusals.extend(of_every_method(&stage, way).await);
+    }
+    refusals.extend(of_eip3009(&stage).await);
+    refusals.extend(of_permit2(&stage).await);
+    refusals.extend(of_prism(&stage).await);
+    stage.refuses(&refusals).await;
+    assert_eq!(stage.balance(SHOP).await, before, "nothing moved");
+    stage.facilitator.stop().await;
+}
+
+/// A second facilitator, with a store of its own, was quicker.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_that_somebody_else_settled_is_not_good_and_not_sent_again() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let other = Stage::on(stage.chain.clone(), 2, "", "").await;
+    let used = "invalid_exact_evm_nonce_already_used";
+    for (way, code) in
+        [(Way::Eip3009, used), (Way::Permit2, "permit2_invalid_nonce"), (Way::Prism, used)]
+    {
+        let paid = stage.pay(&stage.payer().await, way, 300);
+        let theirs = other.settle(&paid.body(2)).await;
+        assert_eq!(theirs["success"], true, "{way:?}: {theirs}");
+        let before = stage.balance(SHOP).await;
+        let told = stage.verify(&paid.body(2)).await;
+        assert_eq!(told["invalidReason"], code, "{way:?}: {told}");
+        let told = stage.settle(&paid.body(2)).await;
+        check_settle("settled elsewhere", &paid.body(2), &told);
+        // An authorization leaves its nonce in an event, by which its transaction is found.
+        match way {
+            Way::Eip3009 => assert_eq!(told["transaction"], theirs["transaction"], "{told}"),
+            Way::Permit2 | Way::Prism => assert_eq!(told["errorReason"], code, "{told}"),
+        }
+        assert_eq!(stage.balance(SHOP).await, before, "{way:?}: nothing moved twice");
+    }
+    stage.facilitator.stop().await;
+    other.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_network_lacks_is_told() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let payer = stage.payer().await;
+    let prism = stage.pay(&payer, Way::Prism, 10);
+    let permit = stage.pay(&payer, Way::Permit2, 10);
+    stage.chain.pause_prism().await.expect("paused");
+    stage.refuses(&[refusal("paused", "prism_unavailable", &prism)]).await;
+    stage.chain.unpause_prism().await.expect("unpaused");
+    assert_eq!(stage.verify(&prism.body(2)).await["isValid"], true);
+    for at in [PRISM, PROXY] {
+        stage.chain.request("anvil_setCode", json!([at, "0x"])).await.expect("set");
+    }
+    let refusals = [
+        refusal("no Prism there", "prism_unavailable", &prism),
+        refusal("no proxy there", "permit2_proxy_not_deployed", &permit),
+    ];
+    stage.refuses(&refusals).await;
+    stage.facilitator.stop().await;
+}
+
+/// A chain whose gas costs a gwei, and a facilitator that pays less.
+async fn dear_gas() -> Option<Stage> {
+    let chain = full_chain_or_skip(BASE).await?;
+    chain.request("anvil_setNextBlockBaseFeePerGas", json!(["0x3b9aca00"])).await.expect("set");
+    Some(Stage::on(chain, 1, "", "max_gas_price_gwei = \"0.000000001\"").await)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gas_above_the_ceiling_is_told_by_settle_and_costs_nothing() {
+    let Some(stage) = dear_gas().await else { return };
+    let before = stage.balance(SHOP).await;
+    for way in WAYS {
+        let body = stage.pay(&stage.payer().await, way, 300).body(2);
+        let told = stage.settle(&body).await;
+        check_settle("gas is dear", &body, &told);
+        assert_eq!(told["errorReason"], "gas_too_high", "{way:?}: {told}");
+        assert_eq!(told["transaction"], "", "{way:?}: {told}");
+    }
+    assert_eq!(stage.balance(SHOP).await, before);
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "Door::verify does not look at the price of gas: it takes a change there"]
+async fn gas_above_the_ceiling_is_told_by_verify_too() {
+    let Some(stage) = dear_gas().await else { return };
+    for way in WAYS {
+        let paid = stage.pay(&stage.payer().await, way, 300);
+        stage.refuses(&[refusal("gas is dear", "gas_too_high", &paid)]).await;
+    }
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payee_and_a_token_that_are_on_no_list_are_refused() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let token = chain.deploy_token("Other", "1", TokenMode::Honest).await.expect("deployed");
+    let general = format!("pay_to = [\"{SHOP}\"]");
+    let stage = Stage::on(chain, 1, &general, &format!("tokens = [\"{OTHER}\"]")).await;
+    for way in WAYS {
+        let payer = stage.payer().await;
+        let due = owed(&stage, &payer, way);
+        let astray = payer.pay(way, &Due { to: OTHER, ..due.clone() });
+        let foreign = payer.pay(way, &Due { token, ..due.clone() });
+        // Nothing of the payment is read for a seller who is not served.
+        let refusals = [
+            refusal("to a stranger", "pay_to_not_allowed", &astray),
+            refusal("a foreign token", "asset_not_allowed", &foreign),
+        ];
+        stage.refuses(&refusals.map(|refusal| Refusal { payer: None, ..refusal })).await;
+        assert_eq!(stage.settle(&payer.pay(way, &due).body(2)).await["success"], true, "{way:?}");
+    }
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_do_not_answer_are_told_as_such() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let body = stage.pay(&stage.payer().await, Way::Eip3009, 300).body(2);
+    stage.chain.kill();
+    for (path, field, code) in [
+        ("/verify", "invalidReason", "unexpected_verify_error"),
+        ("/settle", "errorReason", "unexpected_settle_error"),
+    ] {
+        let asked = stage.facilitator.request("POST", path).json(&body);
+        let answer = asked.send().await.expect("answered");
+        assert_eq!(answer.status(), 503, "{path}");
+        assert!(answer.headers().contains_key("retry-after"), "{path}");
+        let told: Value = answer.json().await.expect("JSON");
+        assert_eq!(told[field], code, "{path}: {told}");
+    }
+}
+
+/// The table of the codes is complete: what is caused in this folder, and what cannot be.
+#[test]
+fn every_code_has_a_test_that_causes_it() {
+    let here = [
+        include_str!("refusals.rs"),
+        include_str!("hostile_wallets.rs"),
+        include_str!("lying_tokens.rs"),
+        include_str!("repeats.rs"),
+    ]
+    .concat();
+    let missing: BTreeSet<&str> = Reason::ALL
+        .iter()
+        .map(|reason| reason.text())
+        .filter(|code| !here.contains(&format!("\"{code}\"")))
+        .collect();
+    assert_eq!(missing, BTreeSet::new());
+}
