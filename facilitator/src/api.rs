@@ -136,8 +136,12 @@ enum Unread {
     Body(BytesRejection),
     Json(json::JsonError),
     Malformed(X402Error),
-    /// With the network that was asked for, where one was: an answer repeats it.
-    Version(Option<String>),
+    /// With the network that was asked for, where one was: an answer repeats it. And whether the request is of
+    /// those whose senders judge by the status alone.
+    Version {
+        network: Option<String>,
+        short: bool,
+    },
 }
 
 impl Unread {
@@ -149,13 +153,16 @@ impl Unread {
                 status = fault.status();
                 format!("The body could not be read: {}.", fault.body_text())
             }
-            Self::Version(network) => {
+            Self::Version { network, short } => {
                 let refused = Refused::from(Reason::Version);
-                let body = match route {
-                    Route::verify => answers::bad_body(&refused),
-                    Route::settle => answers::failed_body_of(network.as_deref(), &refused),
+                let answer = match route {
+                    Route::verify => answers::bad(&refused),
+                    Route::settle => {
+                        let body = answers::failed_body_of(network.as_deref(), &refused);
+                        answers::failure(short, body)
+                    }
                 };
-                return (Reason::Version.text(), answers::with(StatusCode::OK, body));
+                return (Reason::Version.text(), answer);
             }
             Self::Json(fault) => format!("The body is not the JSON of a request: {fault}."),
             Self::Malformed(fault) => format!("The body is no request: {}.", answers::said(&fault)),
@@ -169,12 +176,12 @@ fn read(body: Got) -> Result<SettlementRequest, Unread> {
     let body = json::parse_few(&body, DEPTH_MAX, VALUES_MAX).map_err(Unread::Json)?;
     SettlementRequest::parse(&body).map_err(|fault| match fault {
         SettlementFault::Malformed(fault) => Unread::Malformed(fault),
-        SettlementFault::Version => Unread::Version(network(&body)),
+        SettlementFault::Version => {
+            let asked = |key| body.get("paymentRequirements")?.get(key);
+            let network = asked("network").and_then(json::Value::as_str).map(str::to_owned);
+            Unread::Version { network, short: asked("extra").is_none() }
+        }
     })
-}
-
-fn network(body: &json::Value) -> Option<String> {
-    body.get("paymentRequirements")?.get("network")?.as_str().map(str::to_owned)
 }
 
 #[derive(Debug, Deserialize)]

@@ -7,7 +7,7 @@ pub mod store;
 use alloy_primitives::{Address, B256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
-use bursar_submit::{DeskKey, SubmissionId};
+use bursar_submit::SubmissionId;
 use serde::{Deserialize, Serialize};
 
 use crate::payment::{Payment, PaymentKey};
@@ -18,12 +18,14 @@ use crate::reason::Reason;
 pub struct Record {
     pub payment: Payment,
     pub accepted_at: Utc,
+    /// The newest block then: whoever was quicker than we are was so after it.
+    pub since_block: u64,
     /// How often it was sent without success and found good again.
     pub attempts: u8,
     pub state: State,
 }
 
-/// How far a payment is.
+/// How far a payment is. Kept by the place in this list: what is new comes last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum State {
     /// It waits for a transaction.
@@ -59,13 +61,4 @@ pub struct Batch {
     pub signer: Address,
     pub payments: Vec<PaymentKey>,
     pub gas_limit: u64,
-    /// The newest block when it was put together: where to begin to look, should somebody else have been
-    /// quicker.
-    pub since_block: u64,
-}
-
-impl Batch {
-    pub fn desk(&self) -> DeskKey {
-        DeskKey { chain: self.chain, signer: self.signer }
-    }
 }

@@ -73,6 +73,17 @@ impl Evidence<'_> {
     }
 }
 
+/// An event to look for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    pub contract: Address,
+    pub event: B256,
+    pub indexed: Vec<B256>,
+    /// It is this payment's and can be no other's. Otherwise it says something only once it is known that the
+    /// nonce was used.
+    pub names_nonce: bool,
+}
+
 /// One way in which a token is moved by a signature. Pure: what the chain says comes in as [`Evidence`].
 pub trait Method: Send + Sync + Debug {
     fn id(&self) -> MethodId;
@@ -119,9 +130,8 @@ pub trait Method: Send + Sync + Debug {
     /// Whether the events of one transaction tell two such payments apart.
     fn tells_apart(&self, one: &Terms, other: &Terms) -> bool;
 
-    /// The event that is left when the payment was carried out by somebody else: contract, event and
-    /// indexed arguments. None where there is no such event.
-    fn trace(&self, terms: &Terms) -> Option<(Address, B256, Vec<B256>)>;
+    /// The event that is left by the payment, whoever carries it out.
+    fn trace(&self, place: &Place, terms: &Terms) -> Trace;
 
     /// Gas for one transfer of a token that is not known for using little.
     fn gas(&self) -> u64;

@@ -16,5 +16,6 @@ pub mod reason;
 pub mod service;
 pub mod settle;
 pub mod signature;
+pub mod transaction;
 mod upkeep;
 pub mod verify;

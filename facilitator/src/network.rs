@@ -1,12 +1,12 @@
 //! One network that is served: its nodes, its contracts, and what is known of both.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy_primitives::{Address, B256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock};
 use bursar_chain::simulate::Simulator;
 use bursar_core::networks::{MULTICALL3, Network};
-use tokio::sync::OnceCell;
 
 use crate::config::NetworkConfig;
 use crate::exact::Place;
@@ -36,7 +36,7 @@ pub struct Served {
     pub domains: Memory<Address, B256>,
     /// For what only a signer of ours may do.
     pub simulator: Simulator,
-    multicall: OnceCell<bool>,
+    multicall: AtomicBool,
 }
 
 impl Served {
@@ -63,7 +63,7 @@ impl Served {
             codes: Memory::new(CODE_TTL_MS),
             domains: Memory::new(DOMAIN_TTL_MS),
             simulator: Simulator::default(),
-            multicall: OnceCell::new(),
+            multicall: AtomicBool::new(false),
             config,
         }
     }
@@ -72,16 +72,27 @@ impl Served {
         self.config.network
     }
 
-    /// Whether the network has Multicall3: asked once.
+    /// Whether the network has Multicall3. That it has is remembered, for it does not go.
     ///
     /// # Errors
     /// Nobody answers.
     pub async fn has_multicall(&self) -> Result<bool, ChainFault> {
-        let look = || async {
-            let code = self.chain.code_at(self.place.multicall3, BlockTag::Latest).await?;
-            Ok(!code.is_empty())
-        };
-        self.multicall.get_or_try_init(look).await.copied()
+        if self.multicall.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let code = self.chain.code_at(self.place.multicall3, BlockTag::Latest).await?;
+        self.multicall.store(!code.is_empty(), Ordering::Relaxed);
+        Ok(!code.is_empty())
+    }
+
+    /// Whether it is known that it has.
+    pub fn is_multicall_known(&self) -> bool {
+        self.multicall.load(Ordering::Relaxed)
+    }
+
+    /// Whether a token is known to run no code but its own: the network's, and those of the settings.
+    pub fn knows_token(&self, token: Address) -> bool {
+        token == self.row().stablecoin.address || self.config.tokens.contains(&token)
     }
 
     /// Unix seconds, now.

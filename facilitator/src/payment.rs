@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_core::networks::ChainId;
 use serde::{Deserialize, Serialize};
 
-/// How a payment is carried out.
+/// How a payment is carried out. Kept by the place in this list: what is new comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MethodId {
     Eip3009,

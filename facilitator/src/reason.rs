@@ -5,14 +5,14 @@
 use std::fmt;
 
 use alloy_primitives::Address;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! reasons {
     ($($variant:ident $text:literal $sentence:literal;)*) => {
         /// A stable code.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
-            $(#[doc = $sentence] #[serde(rename = $text)] $variant,)*
+            $(#[doc = $sentence] $variant,)*
         }
 
         impl Reason {
@@ -70,13 +70,29 @@ reasons! {
     Permit2Simulation "permit2_simulation_failed" "The permit would fail on the chain now.";
     Duplicate "duplicate_settlement" "Another payment with this nonce is being settled, or was: sign a new one.";
     UnexpectedVerify "unexpected_verify_error" "The network's nodes do not answer: try again.";
-    UnexpectedSettle "unexpected_settle_error" "It could not be taken on and nothing was sent: try again.";
+    UnexpectedSettle "unexpected_settle_error" "Nodes or the disk do not answer, so it is not known whether it was taken on: send the same request again.";
     // Our own.
     PrismAllowance "prism_allowance_required" "The payer must approve the Prism contract for this token once.";
     PrismNonce "prism_invalid_nonce" "The nonce is not the payer's next for this token: see getNonce of the Prism contract.";
     PrismUnavailable "prism_unavailable" "The Prism contract does not take payments from this facilitator now.";
     PayeeNotServed "pay_to_not_allowed" "This facilitator does not settle for that payee.";
     AssetNotServed "asset_not_allowed" "This facilitator does not settle that token.";
+}
+
+/// Kept by its text, which never changes; its place in the table may.
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text())
+    }
+}
+
+impl<'de> Deserialize<'de> for Reason {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        // A code of another version of this program: whatever it was, it failed.
+        let known = Self::ALL.iter().find(|reason| reason.text() == text);
+        Ok(known.copied().unwrap_or(Self::TransactionFailed))
+    }
 }
 
 impl fmt::Display for Reason {

@@ -149,7 +149,12 @@ impl Running {
             settlers.insert(chain, settler);
         }
         let all: Vec<_> = settlers.values().cloned().collect();
-        let door = Door::new(settlers, ledger.clone(), config.pay_to.clone(), config.wait_ms);
+        let door = Door {
+            settlers,
+            ledger: ledger.clone(),
+            payees: config.pay_to.clone(),
+            wait_ms: config.wait_ms,
+        };
         let access = Access::new(
             config.api_keys.clone(),
             config.trusted_proxies.clone(),

@@ -7,7 +7,7 @@
 
 pub mod dispatch;
 pub mod door;
+mod price;
 pub mod queue;
 mod trace;
-pub mod transaction;
 mod watch;

@@ -13,8 +13,9 @@ const MAGIC: [u8; 32] = [
     0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
 ];
 
-/// Longest signature that is looked at: a wallet of many owners signs some kilobytes.
-pub const BYTES_MAX: usize = 16 << 10;
+/// Longest signature that is looked at, its wrapper included: wallets of many owners sign some kilobytes, and
+/// each byte of it costs the signer gas.
+pub const BYTES_MAX: usize = 8 << 10;
 
 /// A signature taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,6 +17,8 @@ const LOOK_MS: u64 = 5_000;
 const BALANCES_EVERY: u64 = 6;
 /// Records that are forgotten at a time: the writer is not held up for long.
 const FORGET_MAX: usize = 1_000;
+/// How often so many are forgotten at each look.
+const FORGET_TIMES: usize = 20;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 #[derive(Debug)]
@@ -102,10 +104,15 @@ impl Upkeep {
         }
         let kept_ms = i64::from(self.retention_days).saturating_mul(DAY_MS);
         let before = self.clock.now().utc.plus_ms(kept_ms.saturating_neg());
-        match self.payments.prune(before, FORGET_MAX).await {
-            Ok(0) => {}
-            Ok(count) => tracing::info!(count, "old payments were forgotten"),
-            Err(fault) => tracing::warn!(%fault, "old payments could not be forgotten"),
+        for _some in 0..FORGET_TIMES {
+            match self.payments.prune(before, FORGET_MAX).await {
+                Ok(0) => return,
+                Ok(count) => tracing::info!(count, "old payments were forgotten"),
+                Err(fault) => {
+                    tracing::warn!(%fault, "old payments could not be forgotten");
+                    return;
+                }
+            }
         }
     }
 }

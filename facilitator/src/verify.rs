@@ -19,6 +19,7 @@ use crate::node::Hurry;
 use crate::payment::{MethodId, Payment, PaymentKey, Terms};
 use crate::reason::{Reason, Refused};
 use crate::signature::{self, Unwrapped};
+use crate::transaction;
 
 /// Why a payment was not found good.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,40 +86,44 @@ pub fn chain_of(request: &SettlementRequest) -> Result<ChainId, Refused> {
     }
 }
 
-/// Reads the payment of a request and checks all but its signature. Asks nobody.
+/// Whether a payment that was read is one that is taken on now.
 ///
 /// # Errors
-/// [`Fault`], never of the chain.
-pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault> {
-    let read = read_at_any_time(served, request)?;
-    let of = |reason: Reason| Fault::Refused(Refused::from(reason).of(read.terms.payer));
-    exact::check_time(&read.terms, served.now_seconds()).map_err(of)?;
-    Ok(read)
-}
-
-/// The same, whether it is valid now or not.
-///
-/// # Errors
-/// [`Fault`], never of the chain.
-pub fn read_at_any_time(served: &Served, request: &SettlementRequest) -> Result<Read, Fault> {
-    let asked = &request.asked;
-    if !served.config.takes_token(asked.asset) {
-        return Err(Reason::AssetNotServed.into());
+/// [`Refused`].
+pub fn admit(served: &Served, read: &Read) -> Result<(), Refused> {
+    let of = |reason: Reason| Refused::from(reason).of(read.terms.payer);
+    if !served.config.takes_token(read.terms.token) {
+        return Err(of(Reason::AssetNotServed));
     }
-    let fits = |method: &&&'static dyn Method| method.fits(&request.payload, asked);
-    let method = METHODS.iter().find(fits).ok_or(Reason::UnsupportedPayload)?;
-    let signed = exact::signature(&request.payload)?;
-    let terms = method.read(&served.place, &request.payload, asked)?;
-    let of = |reason: Reason| Fault::Refused(Refused::from(reason).of(terms.payer));
-    let signature = signature::unwrap(&signed).ok_or_else(|| of(Reason::InvalidSignature))?;
-    if let Some(deployment) = &signature.deployment {
-        if !method.takes_contract_payers() {
+    if read.terms.amount.is_zero() {
+        // It would cost the signer gas and move nothing.
+        return Err(of(Reason::TooLittle));
+    }
+    exact::check_time(&read.terms, served.now_seconds()).map_err(of)?;
+    if let Some(deployment) = &read.signature.deployment {
+        if !read.method.takes_contract_payers() {
             return Err(of(Reason::InvalidSignature));
         }
         if !served.config.eip6492_factories.contains(&deployment.factory) {
             return Err(of(Reason::FactoryNotAllowed));
         }
     }
+    Ok(())
+}
+
+/// Reads the payment of a request and compares it with what is asked. Asks nobody, and says nothing yet about
+/// whether it is valid now ([`admit`]) or can be carried out ([`check`]).
+///
+/// # Errors
+/// [`Fault`], never of the chain.
+pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault> {
+    let asked = &request.asked;
+    let fits = |method: &&&'static dyn Method| method.fits(&request.payload, asked);
+    let method = METHODS.iter().find(fits).ok_or(Reason::UnsupportedPayload)?;
+    let signed = exact::signature(&request.payload)?;
+    let terms = method.read(&served.place, &request.payload, asked)?;
+    let of = |reason: Reason| Fault::Refused(Refused::from(reason).of(terms.payer));
+    let signature = signature::unwrap(&signed).ok_or_else(|| of(Reason::InvalidSignature))?;
     let claimed = claimed(served.place.chain, asked);
     Ok(Read { method: *method, terms, signature, claimed })
 }
@@ -132,25 +137,33 @@ pub async fn signed_payment(served: &Served, read: &Read) -> Result<Payment, Fau
     signed(served, read, separator)
 }
 
-/// Whether a request is of this very payment: the same terms, and signed.
-///
-/// # Errors
-/// Nobody answered for the token.
-pub async fn is_same(served: &Served, read: &Read, known: &Payment) -> Result<bool, Fault> {
-    let separator = separator(served, read).await?;
-    let digest = exact::digest(separator, read.method.struct_hash(&served.place, &read.terms));
+/// Whether a request is of this very payment: the same terms, and signed. Asks nobody.
+pub fn is_same(read: &Read, known: &Payment) -> bool {
     let inner = &read.signature.inner;
     // Another signature over the same terms is as good, if it can be told here that it is one.
-    let is_signed =
-        *inner == known.signature || signature::signer(&digest, inner) == Some(read.terms.payer);
-    Ok(digest == known.digest && is_signed)
+    let is_signed = *inner == known.signature
+        || signature::signer(&known.digest, inner) == Some(known.terms.payer);
+    read.terms == known.terms && is_signed
+}
+
+/// Whether it can be told here that a payment was signed by its payer's key.
+pub fn is_signed_by_key(payment: &Payment) -> bool {
+    signature::signer(&payment.digest, &payment.signature) == Some(payment.terms.payer)
+}
+
+/// A payment that was found good, and what the payer has.
+#[derive(Debug, Clone)]
+pub struct Good {
+    pub payment: Payment,
+    /// In the smallest unit of the token.
+    pub balance: U256,
 }
 
 /// Whether the payment can be carried out now.
 ///
 /// # Errors
 /// [`Fault`].
-pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Payment, Fault> {
+pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Good, Fault> {
     let separator = separator(served, read).await?;
     let mut payment = signed(served, read, separator)?;
     let mut answer = question::ask(served, &payment, hurry).await?;
@@ -167,7 +180,12 @@ pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Payment
         payment.deployment = None;
         answer = question::ask(served, &payment, hurry).await?;
     }
-    judge(served, read, payment, separator, &answer)
+    let payment = judge(served, read, payment, separator, &answer)?;
+    let cap = served.config.gas_cap_contract;
+    if transaction::gas(&served.place, &[&payment], cap).is_none() {
+        return Err(Refused::from(Reason::Simulation).of(payment.terms.payer).into());
+    }
+    Ok(Good { payment, balance: answer.payer_has.unwrap_or_default() })
 }
 
 /// The same of a payment that was found good before: what is to be carried out may have changed.
@@ -178,6 +196,10 @@ pub async fn check_again(served: &Served, payment: &Payment) -> Result<(), Fault
     exact::check_time(&payment.terms, served.now_seconds())?;
     let answer = question::ask(served, payment, Hurry::Patient).await?;
     let method = exact::method(payment.method);
+    if answer.has_code && !payment.contract_payer {
+        // It has become another kind of payer since: asked for again, it is judged as one.
+        return Err(Refused::from(Reason::TransactionFailed).of(payment.terms.payer).into());
+    }
     judge_transfer(method, payment, &answer).map_err(Fault::from)
 }
 

@@ -29,7 +29,7 @@ fn record(n: u8) -> Record {
         deployment: None,
         contract_payer: false,
     };
-    Record { payment, accepted_at: Utc(1), attempts: 0, state: State::Queued }
+    Record { payment, accepted_at: Utc(1), since_block: 0, attempts: 0, state: State::Queued }
 }
 
 fn key(n: u8) -> PaymentKey {
@@ -59,7 +59,6 @@ fn batch(id: u8, payments: &[u8]) -> Batch {
         signer: Address::repeat_byte(5),
         payments: payments.iter().map(|n| key(*n)).collect(),
         gas_limit: 1,
-        since_block: 2,
     }
 }
 
@@ -86,6 +85,9 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     store.commit(vec![judged(1, settled(10)), judged(2, failed(20))]).await.unwrap();
     let known = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!(known.state, settled(10));
+    let hash = B256::repeat_byte(9);
+    assert_eq!(store.settled_by(hash).await.unwrap(), std::slice::from_ref(&known));
+    assert!(store.settled_by(B256::repeat_byte(8)).await.unwrap().is_empty());
     assert_eq!(store.commit(vec![accepted(1), accepted(2)]).await.unwrap(), [Some(known), None]);
     drop(store);
 
@@ -101,6 +103,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     let again = Record { attempts: 1, ..record(1) };
     store.commit(vec![Change::Reopened(Box::new(again.clone()))]).await.unwrap();
     assert_eq!(store.get(key(1)).await.unwrap(), Some(again));
+    assert!(store.settled_by(hash).await.unwrap().is_empty());
     assert_eq!(store.open().await.unwrap().records.len(), 2);
 
     // The oldest ends are forgotten first, so many at a time, and never what is open.

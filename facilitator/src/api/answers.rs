@@ -68,17 +68,17 @@ pub(super) fn end(request: &SettlementRequest, end: &End) -> (&'static str, Resp
             if let Some(hash) = hash {
                 body["transaction"] = json!(hash);
             }
-            (Reason::Pending.text(), failure(request, body))
+            (Reason::Pending.text(), failure(request.short, body))
         }
         End::Refused(refused) => {
-            (refused.reason.text(), failure(request, failed_body(request, refused)))
+            (refused.reason.text(), failure(request.short, failed_body(request, refused)))
         }
     }
 }
 
 /// Older clients, which send short requests, judge by the status alone and would deliver unpaid.
-fn failure(request: &SettlementRequest, mut body: Body) -> Response {
-    if !request.short {
+pub(super) fn failure(short: bool, mut body: Body) -> Response {
+    if !short {
         return with(StatusCode::OK, body);
     }
     let text = body["errorMessage"].clone();

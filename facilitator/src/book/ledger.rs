@@ -1,10 +1,10 @@
 //! The one writer of payments: what waits at the same time shares a commit, and whoever waits for an end hears
 //! of it once that is on disk.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256, U256};
 use bursar_desks::store::StoreFault;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -33,6 +33,16 @@ pub enum Progress {
 pub enum Known {
     Open(Arc<Record>, watch::Receiver<Progress>),
     Ended(Box<Record>),
+}
+
+impl Known {
+    /// As it was when it was found.
+    pub fn record(&self) -> &Record {
+        match self {
+            Self::Open(record, _progress) => record,
+            Self::Ended(record) => record,
+        }
+    }
 }
 
 /// What became of taking a payment on.
@@ -69,23 +79,50 @@ pub struct Ledger {
 struct Shared {
     store: Arc<dyn Payments>,
     // Held for one look-up.
-    open: Mutex<HashMap<PaymentKey, Entry>>,
+    open: Mutex<OpenPayments>,
+}
+
+/// What has not ended.
+#[derive(Default)]
+struct OpenPayments {
+    by_key: HashMap<PaymentKey, Entry>,
+    by_payer: HashMap<Address, BTreeSet<PaymentKey>>,
+}
+
+impl OpenPayments {
+    fn insert(&mut self, record: &Record) {
+        let key = record.payment.key();
+        self.by_payer.entry(record.payment.terms.payer).or_default().insert(key);
+        self.by_key.insert(key, Entry::of(record));
+    }
+
+    fn remove(&mut self, key: &PaymentKey) -> Option<Entry> {
+        let entry = self.by_key.remove(key)?;
+        let payer = entry.record.payment.terms.payer;
+        if let Some(keys) = self.by_payer.get_mut(&payer) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_payer.remove(&payer);
+            }
+        }
+        Some(entry)
+    }
 }
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("open", &self.open().len()).finish_non_exhaustive()
+        f.debug_struct("Shared").field("open", &self.open().by_key.len()).finish_non_exhaustive()
     }
 }
 
 impl Shared {
-    fn open(&self) -> MutexGuard<'_, HashMap<PaymentKey, Entry>> {
+    fn open(&self) -> MutexGuard<'_, OpenPayments> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn find_open(&self, key: &PaymentKey) -> Option<Known> {
         let open = self.open();
-        let entry = open.get(key)?;
+        let entry = open.by_key.get(key)?;
         Some(Known::Open(Arc::clone(&entry.record), entry.progress.subscribe()))
     }
 }
@@ -97,8 +134,8 @@ impl Ledger {
     /// The store's.
     pub async fn load(store: Arc<dyn Payments>) -> Result<(Self, Open), StoreFault> {
         let all = store.open().await?;
-        let entry = |record: &Record| (record.payment.key(), Entry::of(record));
-        let open = all.records.iter().map(entry).collect();
+        let mut open = OpenPayments::default();
+        all.records.iter().for_each(|record| open.insert(record));
         let shared = Arc::new(Shared { store, open: Mutex::new(open) });
         let (commands, waiting) = mpsc::channel(WAITING_MAX);
         tokio::spawn(write(Arc::clone(&shared), waiting));
@@ -134,8 +171,12 @@ impl Ledger {
                 Ok(Taken { known, new: true })
             }
             Some(stands) => {
-                let open = self.shared.find_open(&key);
-                let known = open.unwrap_or_else(|| Known::Ended(Box::new(stands)));
+                let known = match self.shared.find_open(&key) {
+                    Some(open) => open,
+                    // It was open when it was found, and has come to its end since.
+                    None if stands.state.is_open() => self.find(key).await?.ok_or_else(lost)?,
+                    None => Known::Ended(Box::new(stands)),
+                };
                 Ok(Taken { known, new: false })
             }
         }
@@ -177,7 +218,7 @@ impl Ledger {
     /// Tells those who wait which transaction is on its way. Kept by the desk.
     pub fn sent(&self, keys: &[PaymentKey], hash: B256) {
         let open = self.shared.open();
-        for entry in keys.iter().filter_map(|key| open.get(key)) {
+        for entry in keys.iter().filter_map(|key| open.by_key.get(key)) {
             entry.progress.send_replace(Progress::Sent(hash));
         }
     }
@@ -190,11 +231,35 @@ impl Ledger {
         self.shared.store.of_batch(batch.clone()).await
     }
 
+    /// The payments that were settled by a transaction.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn settled_by(&self, hash: B256) -> Result<Vec<Record>, StoreFault> {
+        self.shared.store.settled_by(hash).await
+    }
+
+    /// How many payments have not ended.
+    pub fn open_count(&self) -> usize {
+        self.shared.open().by_key.len()
+    }
+
+    /// How many payments of a payer have not ended, and what they come to in a token.
+    pub fn owed(&self, payer: Address, token: Address) -> (usize, U256) {
+        let open = self.shared.open();
+        let Some(keys) = open.by_payer.get(&payer) else { return (0, U256::ZERO) };
+        let records = keys.iter().filter_map(|key| open.by_key.get(key));
+        let of_token = records.filter(|entry| entry.record.payment.terms.token == token);
+        let sum = of_token
+            .fold(U256::ZERO, |sum, entry| sum.saturating_add(entry.record.payment.terms.amount));
+        (keys.len(), sum)
+    }
+
     /// How many payments have not ended, and when the oldest of those that wait for a transaction came.
     pub fn waiting(&self) -> (usize, Option<bursar_core::time::Utc>) {
         let open = self.shared.open();
-        let queued = open.values().filter(|entry| entry.record.state == State::Queued);
-        (open.len(), queued.map(|entry| entry.record.accepted_at).min())
+        let queued = open.by_key.values().filter(|entry| entry.record.state == State::Queued);
+        (open.by_key.len(), queued.map(|entry| entry.record.accepted_at).min())
     }
 
     async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Option<Record>>, StoreFault> {
@@ -250,15 +315,15 @@ impl Shared {
                 Change::Accepted(record) => {
                     let taken = in_the_way.next().is_some_and(Option::is_none);
                     if taken && record.state.is_open() {
-                        open.insert(record.payment.key(), Entry::of(record));
+                        open.insert(record);
                     }
                 }
                 Change::Reopened(record) => {
-                    open.insert(record.payment.key(), Entry::of(record));
+                    open.insert(record);
                 }
                 Change::Batched(batch) => {
                     for key in &batch.payments {
-                        if let Some(entry) = open.get_mut(key) {
+                        if let Some(entry) = open.by_key.get_mut(key) {
                             let sent = State::Sent { batch: batch.id };
                             Arc::make_mut(&mut entry.record).state = sent;
                         }
@@ -270,7 +335,7 @@ impl Shared {
                     }
                 }
                 Change::Judged { key, state, attempts } => {
-                    if let Some(entry) = open.get_mut(key) {
+                    if let Some(entry) = open.by_key.get_mut(key) {
                         let record = Arc::make_mut(&mut entry.record);
                         record.state = state.clone();
                         record.attempts = *attempts;

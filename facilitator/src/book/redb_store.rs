@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use alloy_primitives::B256;
 use bursar_core::time::Utc;
 use bursar_desks::redb_store::RedbStore;
 use bursar_desks::store::{StoreFault, StoreReply};
@@ -26,6 +27,9 @@ const OPEN: TableDefinition<'_, &[u8], ()> = TableDefinition::new("open payments
 const BATCHES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("batches");
 /// By time of the end, and key.
 const ENDED: TableDefinition<'_, &[u8], ()> = TableDefinition::new("ended payments");
+
+/// By hash and key: which transaction settled which payment.
+const SETTLED: TableDefinition<'_, &[u8], ()> = TableDefinition::new("settled payments");
 
 /// Pages kept in memory.
 const CACHE_BYTES: usize = 8 << 20;
@@ -117,6 +121,25 @@ impl Payments for RedbPayments {
         })
     }
 
+    fn settled_by(&self, hash: B256) -> StoreReply<'_, Vec<Record>> {
+        self.work(move |db| {
+            let read = db.begin_read().map_err(failed)?;
+            let (Some(payments), Some(settled)) =
+                (existing(read.open_table(PAYMENTS))?, existing(read.open_table(SETTLED))?)
+            else {
+                return Ok(Vec::new());
+            };
+            let (first, last) =
+                ([hash, B256::ZERO].concat(), [hash, B256::repeat_byte(0xff)].concat());
+            let mut records = Vec::new();
+            for row in settled.range::<&[u8]>(&first[..]..=&last[..]).map_err(failed)? {
+                let (row, _nothing) = row.map_err(failed)?;
+                records.extend(record(&payments, row.value().get(32..).unwrap_or_default())?);
+            }
+            Ok(records)
+        })
+    }
+
     fn prune(&self, before: Utc, most: usize) -> StoreReply<'_, usize> {
         self.work(move |db| {
             let write = db.begin_write().map_err(failed)?;
@@ -127,48 +150,48 @@ impl Payments for RedbPayments {
     }
 }
 
-type Rows<'a> = Table<'a, &'static [u8], &'static [u8]>;
 type Keys<'a> = Table<'a, &'static [u8], ()>;
+
+/// The tables of payments, which are changed together.
+struct Tables<'a> {
+    payments: Table<'a, &'static [u8], &'static [u8]>,
+    open: Keys<'a>,
+    ended: Keys<'a>,
+    settled: Keys<'a>,
+}
 
 fn written(
     write: &WriteTransaction,
     changes: &[Change],
 ) -> Result<Vec<Option<Record>>, StoreFault> {
-    let mut payments = write.open_table(PAYMENTS).map_err(failed)?;
-    let mut open = write.open_table(OPEN).map_err(failed)?;
-    let mut ended = write.open_table(ENDED).map_err(failed)?;
+    let mut tables = Tables::of(write)?;
     let mut batches = write.open_table(BATCHES).map_err(failed)?;
     let mut in_the_way = Vec::new();
     for change in changes {
         match change {
             Change::Accepted(new) => {
-                let key = new.payment.key();
-                let known = record(&payments, key.0.as_slice())?;
+                let known = tables.record(new.payment.key())?;
                 // What failed may be tried again: the same, or another of that nonce.
                 let stands = known.filter(|known| !matches!(known.state, State::Failed { .. }));
                 if stands.is_none() {
-                    put(&mut payments, &mut open, &mut ended, key, new)?;
+                    tables.put(new)?;
                 }
                 in_the_way.push(stands);
             }
-            Change::Reopened(again) => {
-                put(&mut payments, &mut open, &mut ended, again.payment.key(), again)?;
-            }
+            Change::Reopened(again) => tables.put(again)?,
             Change::Batched(batch) => {
                 for key in &batch.payments {
-                    if let Some(mut known) = record(&payments, key.0.as_slice())? {
-                        known.state = State::Sent { batch: batch.id };
-                        put(&mut payments, &mut open, &mut ended, *key, &known)?;
+                    if let Some(known) = tables.record(*key)? {
+                        tables.put(&Record { state: State::Sent { batch: batch.id }, ..known })?;
                     }
                 }
                 let value = encode(batch)?;
                 batches.insert(batch.id.0.as_slice(), value.as_slice()).map_err(failed)?;
             }
             Change::Judged { key, state, attempts } => {
-                if let Some(mut known) = record(&payments, key.0.as_slice())? {
-                    known.state = state.clone();
-                    known.attempts = *attempts;
-                    put(&mut payments, &mut open, &mut ended, *key, &known)?;
+                if let Some(known) = tables.record(*key)? {
+                    let (state, attempts) = (state.clone(), *attempts);
+                    tables.put(&Record { state, attempts, ..known })?;
                 }
             }
             Change::Closed { batch } => {
@@ -179,43 +202,62 @@ fn written(
     Ok(in_the_way)
 }
 
-/// Keeps a record, and the two lists in which it may stand.
-fn put(
-    payments: &mut Rows<'_>,
-    open: &mut Keys<'_>,
-    ended: &mut Keys<'_>,
-    key: PaymentKey,
-    new: &Record,
-) -> Result<(), StoreFault> {
-    let row = key.0.as_slice();
-    let before = record(payments, row)?.and_then(|known| known.state.ended_at());
-    if let Some(at) = before {
-        ended.remove(by_end(at, key).as_slice()).map_err(failed)?;
+impl<'a> Tables<'a> {
+    fn of(write: &'a WriteTransaction) -> Result<Self, StoreFault> {
+        Ok(Self {
+            payments: write.open_table(PAYMENTS).map_err(failed)?,
+            open: write.open_table(OPEN).map_err(failed)?,
+            ended: write.open_table(ENDED).map_err(failed)?,
+            settled: write.open_table(SETTLED).map_err(failed)?,
+        })
     }
-    match new.state.ended_at() {
-        Some(at) => {
-            open.remove(row).map_err(failed)?;
-            ended.insert(by_end(at, key).as_slice(), ()).map_err(failed)?;
-        }
-        None => {
-            open.insert(row, ()).map_err(failed)?;
-        }
+
+    fn record(&self, key: PaymentKey) -> Result<Option<Record>, StoreFault> {
+        record(&self.payments, key.0.as_slice())
     }
-    payments.insert(row, encode(new)?.as_slice()).map_err(failed)?;
-    Ok(())
+
+    /// Keeps a record, and the lists in which it stands.
+    fn put(&mut self, new: &Record) -> Result<(), StoreFault> {
+        let key = new.payment.key();
+        self.unlist(key)?;
+        let row = key.0.as_slice();
+        match new.state.ended_at() {
+            Some(at) => self.ended.insert(by_end(at, key).as_slice(), ()).map_err(failed)?,
+            None => self.open.insert(row, ()).map_err(failed)?,
+        };
+        if let State::Settled { hash, .. } = &new.state {
+            self.settled.insert([*hash, key.0].concat().as_slice(), ()).map_err(failed)?;
+        }
+        self.payments.insert(row, encode(new)?.as_slice()).map_err(failed)?;
+        Ok(())
+    }
+
+    /// Takes a payment from the lists in which it stands.
+    fn unlist(&mut self, key: PaymentKey) -> Result<(), StoreFault> {
+        let Some(known) = self.record(key)? else { return Ok(()) };
+        self.open.remove(key.0.as_slice()).map_err(failed)?;
+        if let Some(at) = known.state.ended_at() {
+            self.ended.remove(by_end(at, key).as_slice()).map_err(failed)?;
+        }
+        if let State::Settled { hash, .. } = known.state {
+            self.settled.remove([hash, key.0].concat().as_slice()).map_err(failed)?;
+        }
+        Ok(())
+    }
 }
 
 fn pruned(write: &WriteTransaction, before: Utc, most: usize) -> Result<usize, StoreFault> {
-    let mut payments = write.open_table(PAYMENTS).map_err(failed)?;
-    let mut ended = write.open_table(ENDED).map_err(failed)?;
-    let end = by_end(before, PaymentKey(alloy_primitives::B256::ZERO));
+    let mut tables = Tables::of(write)?;
+    let end = by_end(before, PaymentKey(B256::ZERO));
     let mut due = Vec::new();
-    for row in ended.range::<&[u8]>(..end.as_slice()).map_err(failed)?.take(most) {
-        due.push(row.map_err(failed)?.0.value().to_vec());
+    for row in tables.ended.range::<&[u8]>(..end.as_slice()).map_err(failed)?.take(most) {
+        let (row, _nothing) = row.map_err(failed)?;
+        let key = row.value().get(8..).and_then(|key| B256::try_from(key).ok());
+        due.extend(key.map(PaymentKey));
     }
-    for row in &due {
-        ended.remove(row.as_slice()).map_err(failed)?;
-        payments.remove(row.get(8..).unwrap_or_default()).map_err(failed)?;
+    for key in &due {
+        tables.unlist(*key)?;
+        tables.payments.remove(key.0.as_slice()).map_err(failed)?;
     }
     Ok(due.len())
 }

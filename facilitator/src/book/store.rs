@@ -1,5 +1,6 @@
 //! Where payments are kept. One suite (`tests/conformance.rs`) holds every implementation to this.
 
+use alloy_primitives::B256;
 use bursar_core::time::Utc;
 use bursar_desks::store::StoreReply;
 use bursar_submit::SubmissionId;
@@ -43,6 +44,9 @@ pub trait Payments: Send + Sync + std::fmt::Debug {
 
     /// The payments of a batch, also those that have ended.
     fn of_batch(&self, batch: Batch) -> StoreReply<'_, Vec<Record>>;
+
+    /// The payments that were settled by a transaction.
+    fn settled_by(&self, hash: B256) -> StoreReply<'_, Vec<Record>>;
 
     /// Forgets at most so many payments that ended before then; how many it were.
     fn prune(&self, before: Utc, most: usize) -> StoreReply<'_, usize>;

@@ -1,6 +1,6 @@
 //! `eip3009`: the token itself moves money by an authorization (EIP-3009), for whoever brings it.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{B256, U256};
 use alloy_sol_types::{SolCall, SolEvent, SolStruct};
 use bursar_chain::ports::Log;
 use bursar_core::json::Object;
@@ -9,7 +9,7 @@ use bursar_x402::settlement::Asked;
 use bursar_x402::typed_data::TransferWithAuthorization;
 
 use crate::exact::erc20::IErc20;
-use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Unread, compare, moves};
+use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Trace, Unread, compare, moves};
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::{Reason, Refused};
 use crate::signature;
@@ -192,9 +192,13 @@ impl Method for Eip3009 {
         (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
     }
 
-    fn trace(&self, terms: &Terms) -> Option<(Address, B256, Vec<B256>)> {
-        let event = IEip3009::AuthorizationUsed::SIGNATURE_HASH;
-        Some((terms.token, event, vec![terms.payer.into_word(), terms.nonce]))
+    fn trace(&self, _place: &Place, terms: &Terms) -> Trace {
+        Trace {
+            contract: terms.token,
+            event: IEip3009::AuthorizationUsed::SIGNATURE_HASH,
+            indexed: vec![terms.payer.into_word(), terms.nonce],
+            names_nonce: true,
+        }
     }
 
     fn gas(&self) -> u64 {

@@ -1,14 +1,16 @@
 //! `permit2`: any ERC-20 whose holder has approved Permit2 once; the payer signs a transfer with a witness that
 //! names the payee, and x402's exact proxy carries it out, for whoever brings it.
 
-use alloy_primitives::{Address, B256, U256, b256, keccak256};
+use alloy_primitives::{B256, U256, b256, keccak256};
 use alloy_sol_types::{SolCall, SolValue};
 use bursar_chain::ports::Log;
 use bursar_core::json::Object;
 use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
 
-use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Unread, compare, erc20, moves};
+use crate::exact::{
+    ContractCall, Domain, Evidence, Method, Place, Trace, Unread, compare, erc20, moves,
+};
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::{Reason, Refused};
 
@@ -188,8 +190,14 @@ impl Method for Permit2 {
         movement(one) != movement(other)
     }
 
-    fn trace(&self, _terms: &Terms) -> Option<(Address, B256, Vec<B256>)> {
-        None
+    fn trace(&self, _place: &Place, terms: &Terms) -> Trace {
+        use alloy_sol_types::SolEvent;
+        Trace {
+            contract: terms.token,
+            event: erc20::IErc20::Transfer::SIGNATURE_HASH,
+            indexed: vec![terms.payer.into_word(), terms.payee.into_word()],
+            names_nonce: false,
+        }
     }
 
     fn gas(&self) -> u64 {
@@ -197,8 +205,12 @@ impl Method for Permit2 {
     }
 }
 
-/// Permit2 wants 27 or 28 in the last of 65 bytes.
+/// Permit2 wants 27 or 28 in the last of 65 bytes of a key; what a contract wallet makes of its signature is
+/// its own affair.
 fn normalised(payment: &Payment) -> alloy_primitives::Bytes {
+    if payment.contract_payer {
+        return payment.signature.clone();
+    }
     match crate::signature::parts(&payment.signature) {
         Some((v, r, s)) => [r.as_slice(), s.as_slice(), &[v]].concat().into(),
         None => payment.signature.clone(),

@@ -1,7 +1,7 @@
 //! `prism`: any ERC-20 whose holder has approved the Prism contract once. Only facilitators that the contract
 //! knows may settle, the nonces of a payer and token count up, and only plain keys can sign.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{B256, U256};
 use alloy_sol_types::{Eip712Domain, SolCall, SolEvent, SolStruct};
 use bursar_chain::ports::Log;
 use bursar_core::json::Object;
@@ -9,7 +9,7 @@ use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
 
 use crate::exact::{
-    ContractCall, Domain, Evidence, Method, Place, Unread, compare, erc20, moves_amount,
+    ContractCall, Domain, Evidence, Method, Place, Trace, Unread, compare, erc20, moves_amount,
 };
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::{Reason, Refused};
@@ -197,9 +197,16 @@ impl Method for Prism {
         (one.token, one.payer, one.nonce) != (other.token, other.payer, other.nonce)
     }
 
-    fn trace(&self, _terms: &Terms) -> Option<(Address, B256, Vec<B256>)> {
-        // Nobody but a facilitator can have carried it out; its event has the nonce among its data.
-        None
+    fn trace(&self, place: &Place, terms: &Terms) -> Trace {
+        // The nonce is among its data, where `is_proven` looks.
+        Trace {
+            contract: place.prism,
+            event: IPrism::ERC20Settlement::SIGNATURE_HASH,
+            indexed: [terms.token, terms.payer, terms.payee]
+                .map(|party| party.into_word())
+                .to_vec(),
+            names_nonce: true,
+        }
     }
 
     fn gas(&self) -> u64 {

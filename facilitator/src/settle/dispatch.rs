@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::{SolCall, sol};
@@ -21,8 +21,10 @@ use crate::book::redb_store::fresh_id;
 use crate::book::{Batch, Record, State};
 use crate::exact;
 use crate::network::Served;
+use crate::settle::price::Prices;
 use crate::settle::queue::{Limits, Queue};
-use crate::settle::{transaction, watch};
+use crate::settle::watch;
+use crate::transaction;
 
 sol! {
     #[derive(Debug)]
@@ -57,8 +59,7 @@ pub struct Means {
 pub struct Settler {
     pub means: Means,
     pub tasks: TaskTracker,
-    /// The gas of a block, as it was last told; 0 while it is not known.
-    block_gas: AtomicU64,
+    pub(super) prices: Prices,
     queue: mpsc::UnboundedSender<News>,
 }
 
@@ -82,12 +83,8 @@ impl Settler {
     /// Begins to settle what is open and whatever comes.
     pub fn start(means: Means, open: (Vec<Record>, Vec<Batch>)) -> Arc<Self> {
         let (queue, news) = mpsc::unbounded_channel();
-        let settler = Arc::new(Self {
-            means,
-            tasks: TaskTracker::new(),
-            block_gas: AtomicU64::new(0),
-            queue,
-        });
+        let settler =
+            Arc::new(Self { means, tasks: TaskTracker::new(), prices: Prices::default(), queue });
         let (records, batches) = open;
         let mut unmined = BTreeMap::new();
         for batch in batches {
@@ -122,17 +119,16 @@ impl Settler {
     ) -> Result<Batch, Unopened> {
         let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
         let cap = self.served.config.gas_cap_contract;
-        let gas = transaction::gas(&payments, cap).ok_or(Unopened::Gas)?;
+        let place = &self.served.place;
+        let gas = transaction::gas(place, &payments, cap).ok_or(Unopened::Gas)?;
         let call = transaction::call(&self.served.place, &payments, gas);
         let data_gas = self.data_gas(&call).await?;
-        let head = self.served.chain.block_number().await?;
         let batch = Batch {
             id: fresh_id()?,
             chain: self.served.place.chain,
             signer,
             payments: payments.iter().map(|payment| payment.key()).collect(),
             gas_limit: gas.saturating_add(data_gas),
-            since_block: head,
         };
         self.points.reach("settle.before batch");
         self.ledger.batched(batch.clone()).await?;
@@ -195,31 +191,33 @@ impl Settler {
         }
     }
 
-    /// Remembers how much gas a block has.
-    pub(super) fn learn_block_gas(&self, gas: Option<u64>) {
-        self.block_gas.store(gas.unwrap_or(0), Ordering::Relaxed);
-    }
-
     /// When payments are sent, by what is known of blocks now.
     fn limits_now(&self) -> Limits {
         let share = u64::from(self.served.config.block_gas_share_percent);
-        let gas = match self.block_gas.load(Ordering::Relaxed) {
-            0 => u64::MAX,
-            block => (block / 100).saturating_mul(share),
-        };
-        Limits { gas, ..self.limits }
+        let block = self.prices.last().and_then(|price| price.block_gas);
+        let gas = block.map_or(u64::MAX, |block| (block / 100).saturating_mul(share));
+        // Without the contract that they share, they go one by one.
+        let together = if self.served.is_multicall_known() { self.limits.together } else { 1 };
+        Limits { gas: gas.min(transaction::GAS_MAX / 2), together, ..self.limits }
     }
 
-    /// The signer that is given the next transaction.
+    /// The signer that is given the next transaction. One that is short of coin is passed over while there is
+    /// another, even a busy one.
     fn least_busy(&self, unmined: &BTreeMap<Address, usize>) -> Option<Address> {
         let busy = |signer: &Address| unmined.get(signer).copied().unwrap_or(0);
-        let free =
-            self.tellers.iter().filter(|(signer, _teller)| busy(signer) < self.limits.in_flight);
-        // One that is short of coin only when there is no other.
-        let rank = |(signer, teller): &(&Address, &Teller)| {
-            (!teller.funded.load(Ordering::Relaxed), busy(signer))
-        };
-        free.min_by_key(rank).map(|(signer, _teller)| *signer)
+        let has_coin = |teller: &Teller| teller.funded.load(Ordering::Relaxed);
+        let any_has_coin = self.tellers.values().any(has_coin);
+        let free = self.tellers.iter().filter(|(signer, teller)| {
+            busy(signer) < self.limits.in_flight && (has_coin(teller) || !any_has_coin)
+        });
+        free.min_by_key(|(signer, _teller)| busy(signer)).map(|(signer, _teller)| *signer)
+    }
+
+    /// Who sends what only known senders may send: the one that was simulated.
+    fn sender_of(&self, records: &[Arc<Record>], signer: Address) -> Address {
+        let bound = |record: &Arc<Record>| !exact::method(record.payment.method).takes_any_caller();
+        let first = self.served.signers.first().copied();
+        if records.iter().any(bound) { first.unwrap_or(signer) } else { signer }
     }
 
     /// What a signer has, in wei; remembers whether it is enough.
@@ -256,7 +254,9 @@ async fn dispatch(
     mut unmined: BTreeMap<Address, usize>,
 ) {
     let clock = Arc::clone(&settler.served.clock);
-    let mut queue = Queue::default();
+    let coin = settler.served.row().stablecoin.address;
+    let known = settler.served.config.tokens.iter().copied().chain([coin]);
+    let mut queue = Queue::new(known.collect());
     loop {
         while let Ok(told) = news.try_recv() {
             hear(&mut queue, &mut unmined, told, clock.mono_ms());
@@ -266,6 +266,7 @@ async fn dispatch(
             let Some(records) = queue.next(&settler.limits_now(), idle, clock.mono_ms()) else {
                 break;
             };
+            let signer = settler.sender_of(&records, signer);
             let count = unmined.entry(signer).or_default();
             *count = count.saturating_add(1);
             settler.tasks.spawn(begin(Arc::clone(&settler), signer, records));

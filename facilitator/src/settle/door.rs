@@ -3,27 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
 use bursar_desks::store::StoreFault;
-use bursar_submit::fees;
 use bursar_x402::settlement::SettlementRequest;
 use tokio::sync::watch;
 
-use crate::book::ledger::{Known, Ledger, Progress};
+use crate::book::ledger::{Known, Ledger, Progress, Taken};
 use crate::book::{Record, State};
+use crate::network::Served;
 use crate::node::Hurry;
 use crate::payment::{Payment, PaymentKey};
 use crate::reason::{Reason, Refused};
 use crate::settle::dispatch::Settler;
 use crate::settle::trace;
-use crate::verify::{self, Fault, Read};
-
-/// How old what is known of the price of gas may be.
-const PRICE_TTL_MS: u64 = 2_000;
+use crate::verify::{self, Fault, Good, Read};
 
 /// More payments under way than this are not taken on: they would wait too long.
 const OPEN_MAX: usize = 20_000;
+/// The same of one payer.
+const OPEN_OF_PAYER_MAX: usize = 256;
+
+/// After how many transactions that came to nothing a payment rests, and how long.
+const ATTEMPTS_MAX: u8 = 3;
+const REST_MS: i64 = 10 * 60_000;
 
 /// What became of a request to settle.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,26 +84,20 @@ pub struct Door {
     pub payees: std::collections::BTreeSet<Address>,
     /// How long an answer waits for a block.
     pub wait_ms: u64,
-    prices: crate::memory::Memory<ChainId, bool>,
 }
 
 impl Door {
-    pub fn new(
-        settlers: BTreeMap<ChainId, Arc<Settler>>,
-        ledger: Ledger,
-        payees: std::collections::BTreeSet<Address>,
-        wait_ms: u64,
-    ) -> Self {
-        Self { settlers, ledger, payees, wait_ms, prices: crate::memory::Memory::new(PRICE_TTL_MS) }
-    }
-
     /// Who settles what a request asks for.
     fn settler(&self, request: &SettlementRequest) -> Result<&Arc<Settler>, Refused> {
         let chain = verify::chain_of(request)?;
-        if !verify::serves_payee(&self.payees, request.asked.pay_to) {
-            return Err(Reason::PayeeNotServed.into());
-        }
         self.settlers.get(&chain).ok_or_else(|| Reason::UnsupportedNetwork.into())
+    }
+
+    fn admit(&self, served: &Served, read: &Read) -> Result<(), Refused> {
+        if !verify::serves_payee(&self.payees, read.terms.payee) {
+            return Err(Refused::from(Reason::PayeeNotServed).of(read.terms.payer));
+        }
+        verify::admit(served, read)
     }
 
     /// Whether a payment is good. Changes nothing.
@@ -108,8 +106,14 @@ impl Door {
     /// [`Fault`].
     pub async fn verify(&self, request: &SettlementRequest) -> Result<Payment, Fault> {
         let settler = self.settler(request)?;
-        let read = verify::read(&settler.served, request)?;
-        verify::check(&settler.served, &read, Hurry::Now).await
+        let served = &settler.served;
+        let read = verify::read(served, request)?;
+        self.admit(served, &read)?;
+        let good = verify::check(served, &read, Hurry::Now).await?;
+        if !settler.price().await?.affordable {
+            return Err(Refused::from(Reason::GasTooHigh).of(read.terms.payer).into());
+        }
+        Ok(good.payment)
     }
 
     /// Carries a payment out, once; whoever asks again hears the same.
@@ -123,7 +127,11 @@ impl Door {
         };
         let clock = &settler.served.clock;
         let deadline = clock.mono_ms().saturating_add(self.wait_ms);
-        let end = self.settle_until(settler, request, deadline).await;
+        // A payment that has expired meanwhile, or that would not be taken on any more, may have been settled.
+        let end = match verify::read(&settler.served, request) {
+            Ok(read) => self.settle_until(settler, &read, deadline).await,
+            Err(fault) => Err(fault.into()),
+        };
         match end {
             Ok(end) => Ok(end),
             Err(Stop::Fault(Fault::Refused(refused))) => Ok(End::Refused(refused)),
@@ -136,100 +144,103 @@ impl Door {
     async fn settle_until(
         &self,
         settler: &Arc<Settler>,
-        request: &SettlementRequest,
+        read: &Read,
         deadline: u64,
     ) -> Result<End, Stop> {
         let served = &settler.served;
-        // A payment that has expired meanwhile may have been settled in time.
-        let read = match verify::read_at_any_time(served, request) {
-            Ok(read) => read,
-            Err(fault) => return Err(fault.into()),
-        };
-        let chain = served.place.chain;
-        if let Some(known) = self.ledger.find(read.key(chain)).await.map_err(Trouble::from)?
-            && let Some(end) = self.known(settler, &read, known, deadline).await?
-        {
-            return Ok(end.repeated());
+        let key = read.key(served.place.chain);
+        let mut attempts = 0;
+        if let Some(known) = self.ledger.find(key).await.map_err(Trouble::from)? {
+            if let Some(end) = known_end(settler, read, &known, deadline, true).await {
+                return Ok(end.repeated());
+            }
+            attempts = known.record().attempts;
         }
-        let now = served.now_seconds();
-        crate::exact::check_time(&read.terms, now)
-            .map_err(|reason| Refused::from(reason).of(read.terms.payer))
-            .map_err(Fault::from)?;
-        let payment = match self.good(settler, &read, deadline).await {
-            Ok(payment) => payment,
-            Err(Stop::Fault(Fault::Refused(refused))) if refused.reason == Reason::NonceUsed => {
-                return self.settled_by_another(settler, &read, refused).await;
+        self.admit(served, read).map_err(Fault::from)?;
+        // cancel-safe: nothing is taken on before it was found good.
+        let good = tokio::select! {
+            good = self.good(settler, read, deadline) => good,
+            () = served.clock.sleep_until(deadline) => {
+                return Err(Trouble::Unavailable("the nodes are slow".to_owned()).into());
+            }
+        };
+        let Good { payment, balance } = match good {
+            Ok(good) => good,
+            Err(Stop::Fault(Fault::Refused(refused))) => {
+                // Another request for it may have been quicker, and settled it meanwhile.
+                if let Some(known) = self.ledger.find(key).await.map_err(Trouble::from)?
+                    && let Some(end) = known_end(settler, read, &known, deadline, true).await
+                {
+                    return Ok(end.repeated());
+                }
+                return self.settled_by_another(settler, read, refused).await;
             }
             Err(stop) => return Err(stop),
         };
-        if !self.is_affordable(settler).await? {
-            return Ok(End::Refused(Refused::from(Reason::GasTooHigh).of(payment.terms.payer)));
+        let price = settler.price().await.map_err(Fault::Chain)?;
+        let payer = payment.terms.payer;
+        if !price.affordable {
+            return Ok(End::Refused(Refused::from(Reason::GasTooHigh).of(payer)));
         }
-        if self.ledger.waiting().0 >= OPEN_MAX {
-            return Err(Trouble::Busy.into());
-        }
+        self.check_room(&payment, balance)?;
         let accepted_at = served.clock.now().utc;
-        let record =
-            Record { payment: payment.clone(), accepted_at, attempts: 0, state: State::Queued };
-        settler.points.reach("settle.before accept");
-        let taken = self.ledger.accept(record).await.map_err(Trouble::from)?;
-        settler.points.reach("settle.after accept");
-        if taken.new
-            && let Known::Open(record, _progress) = &taken.known
-        {
-            settler.enqueue(Arc::clone(record));
-        }
-        let new = taken.new;
-        match self.known(settler, &read, taken.known, deadline).await? {
-            Some(end) if new => Ok(end),
-            Some(end) => Ok(end.repeated()),
-            None => {
-                Ok(End::Refused(Refused::from(Reason::TransactionFailed).of(payment.terms.payer)))
-            }
-        }
+        let record = Record {
+            payment,
+            accepted_at,
+            since_block: price.block,
+            attempts,
+            state: State::Queued,
+        };
+        let taken = self.take_on(settler, record).await?;
+        let end = known_end(settler, read, &taken.known, deadline, false).await;
+        let end = end.unwrap_or(End::Pending { hash: None, payer });
+        Ok(if taken.new { end } else { end.repeated() })
     }
 
-    /// What is to be told of a payment that is known. `None` where it has failed: it may be tried again.
-    async fn known(
-        &self,
-        settler: &Settler,
-        read: &Read,
-        known: Known,
-        deadline: u64,
-    ) -> Result<Option<End>, Stop> {
-        let record = match &known {
-            Known::Open(record, _progress) => Arc::clone(record),
-            Known::Ended(record) => Arc::new((**record).clone()),
-        };
-        let payer = record.payment.terms.payer;
-        // Only who has the very payment hears what became of it.
-        if !verify::is_same(&settler.served, read, &record.payment).await? {
-            let failed = matches!(record.state, State::Failed { .. });
-            let duplicate = End::Refused(Refused::from(Reason::Duplicate).of(payer));
-            return Ok((!failed).then_some(duplicate));
+    /// That a payer does not fill the house, and does not owe more than there is: of payments that are each
+    /// good and together are not, all but some would cost gas and move nothing.
+    fn check_room(&self, payment: &Payment, balance: U256) -> Result<(), Stop> {
+        if self.ledger.open_count() >= OPEN_MAX {
+            return Err(Trouble::Busy.into());
         }
-        match known {
-            Known::Ended(record) => Ok(ended(&record.state, payer, true)),
-            Known::Open(_record, progress) => {
-                let end = wait(settler, progress, deadline).await;
-                Ok(Some(match end {
-                    Progress::Ended(state) => match ended(&state, payer, false) {
-                        Some(end) => end,
-                        None => End::Pending { hash: None, payer },
-                    },
-                    Progress::Sent(hash) => End::Pending { hash: Some(hash), payer },
-                    Progress::Accepted => End::Pending { hash: None, payer },
-                }))
+        let terms = &payment.terms;
+        let (count, owed) = self.ledger.owed(terms.payer, terms.token);
+        if count >= OPEN_OF_PAYER_MAX {
+            return Err(Trouble::Busy.into());
+        }
+        if owed.saturating_add(terms.amount) > balance {
+            let refused = Refused::from(Reason::InsufficientBalance).of(terms.payer);
+            return Err(Fault::Refused(refused).into());
+        }
+        Ok(())
+    }
+
+    /// Keeps a payment and has it wait for its transaction: also if the caller hangs up meanwhile.
+    async fn take_on(&self, settler: &Arc<Settler>, record: Record) -> Result<Taken, Stop> {
+        let (ledger, settler) = (self.ledger.clone(), Arc::clone(settler));
+        let tasks = settler.tasks.clone();
+        let taking = tasks.spawn(async move {
+            settler.points.reach("settle.before accept");
+            let taken = ledger.accept(record).await?;
+            settler.points.reach("settle.after accept");
+            if taken.new
+                && let Known::Open(record, _progress) = &taken.known
+            {
+                settler.enqueue(Arc::clone(record));
             }
-        }
+            Ok::<_, StoreFault>(taken)
+        });
+        let taken =
+            taking.await.map_err(|_ended| Trouble::Unavailable("it is ending".to_owned()))?;
+        Ok(taken.map_err(Trouble::from)?)
     }
 
     /// Finds a payment good. One whose nonce is not the next yet waits for those before it, if they are under
     /// way.
-    async fn good(&self, settler: &Settler, read: &Read, deadline: u64) -> Result<Payment, Stop> {
+    async fn good(&self, settler: &Settler, read: &Read, deadline: u64) -> Result<Good, Stop> {
         loop {
             let fault = match verify::check(&settler.served, read, Hurry::Patient).await {
-                Ok(payment) => return Ok(payment),
+                Ok(good) => return Ok(good),
                 Err(fault) => fault,
             };
             let Fault::Refused(refused) = &fault else { return Err(fault.into()) };
@@ -246,64 +257,89 @@ impl Door {
         }
     }
 
-    /// A payment that was used before it came here is settled, if its money moved as it should.
+    /// A payment that was used before it came here is settled, if its money moved as it should; else it is
+    /// refused.
     async fn settled_by_another(
         &self,
         settler: &Settler,
         read: &Read,
         refused: Refused,
     ) -> Result<End, Stop> {
+        let used = [Reason::NonceUsed, Reason::Permit2Nonce];
+        if !used.contains(&refused.reason) {
+            return Ok(End::Refused(refused));
+        }
         let served = &settler.served;
         let payment = verify::signed_payment(served, read).await?;
-        let found = trace::find_recent(served, &payment).await.map_err(Fault::Chain)?;
+        // Whether a contract has signed cannot be told here, and who has not signed learns nothing.
+        if !verify::is_signed_by_key(&payment) {
+            return Ok(End::Refused(refused));
+        }
+        let found = match trace::find_recent(settler, &payment).await {
+            Ok(found) => found,
+            Err(fault) => return Err(Trouble::Unavailable(fault.to_string()).into()),
+        };
         let Some((hash, block)) = found else { return Ok(End::Refused(refused)) };
         let at = served.clock.now().utc;
         let payer = payment.terms.payer;
         let state = State::Settled { hash, block, at };
-        let record = Record { payment, accepted_at: at, attempts: 0, state };
+        let record = Record { payment, accepted_at: at, since_block: block, attempts: 0, state };
         let taken = self.ledger.accept(record).await.map_err(Trouble::from)?;
-        let told = match &taken.known {
-            Known::Ended(record) => ended(&record.state, payer, false),
-            Known::Open(record, _progress) => ended(&record.state, payer, false),
-        };
+        let told = ended(taken.known.record(), false, at);
         Ok(told.unwrap_or(End::Settled { hash, payer, repeated: false }))
     }
+}
 
-    /// Whether the network's price of gas is within what is paid.
-    async fn is_affordable(&self, settler: &Settler) -> Result<bool, Stop> {
-        let served = &settler.served;
-        let (chain, now) = (served.place.chain, served.clock.mono_ms());
-        if let Some(known) = self.prices.get(&chain, now) {
-            return Ok(known);
+/// What is to be told of a payment that is known, once it has ended or time is up. `None` where it has failed and
+/// may be tried again.
+async fn known_end(
+    settler: &Settler,
+    read: &Read,
+    known: &Known,
+    deadline: u64,
+    may_try_again: bool,
+) -> Option<End> {
+    let record = known.record();
+    let payer = record.payment.terms.payer;
+    // Only who has the very payment hears what became of it.
+    if !verify::is_same(read, &record.payment) {
+        let failed = matches!(record.state, State::Failed { .. });
+        return (!failed).then(|| End::Refused(Refused::from(Reason::Duplicate).of(payer)));
+    }
+    let now = settler.served.clock.now().utc;
+    match known {
+        Known::Ended(record) => ended(record, may_try_again, now),
+        Known::Open(record, progress) => {
+            let pending = |hash| Some(End::Pending { hash, payer });
+            match wait(settler, progress.clone(), deadline).await {
+                Progress::Ended(state) => {
+                    let record = Record { state, ..(**record).clone() };
+                    ended(&record, false, now).or(Some(End::Pending { hash: None, payer }))
+                }
+                Progress::Sent(hash) => pending(Some(hash)),
+                Progress::Accepted => pending(None),
+            }
         }
-        let gas = served.config.gas();
-        let facts = served.chain.fee_facts().await.map_err(Fault::Chain)?;
-        settler.learn_block_gas(facts.block_gas);
-        let affordable = match fees::quote(&gas, &facts) {
-            Ok(quote) => fees::within(&quote, gas.ceiling).is_some(),
-            Err(fault) => return Err(Trouble::Unavailable(fault.to_string()).into()),
-        };
-        self.prices.learn(chain, affordable, now);
-        Ok(affordable)
     }
 }
 
 /// The payment of the same payer and token with the nonce before, where nonces count up.
 fn before(settler: &Settler, read: &Read) -> Option<PaymentKey> {
-    use alloy_primitives::U256;
     let nonce = U256::from_be_bytes(read.terms.nonce.0).checked_sub(U256::from(1))?;
     let mut terms = read.terms.clone();
     terms.nonce = B256::new(nonce.to_be_bytes());
     Some(PaymentKey::of(settler.served.place.chain, read.method.id(), &terms))
 }
 
-/// `again`: what has failed may be tried again.
-fn ended(state: &State, payer: Address, again: bool) -> Option<End> {
-    match state {
+/// What has failed may be tried again, but not what has cost several transactions just now.
+fn ended(record: &Record, may_try_again: bool, now: Utc) -> Option<End> {
+    let payer = record.payment.terms.payer;
+    match &record.state {
         State::Settled { hash, .. } => Some(End::Settled { hash: *hash, payer, repeated: false }),
-        State::Failed { .. } if again => None,
-        State::Failed { reason, message, .. } => {
-            Some(End::Refused(Refused::because(*reason, message.clone()).of(payer)))
+        State::Failed { reason, message, at } => {
+            let rests = record.attempts >= ATTEMPTS_MAX && now.since_ms(*at) < REST_MS;
+            let told = End::Refused(Refused::because(*reason, message.clone()).of(payer));
+            (!may_try_again || rests).then_some(told)
         }
         State::Queued | State::Sent { .. } => None,
     }

@@ -1,10 +1,12 @@
 //! What waits for a transaction on one network, and when it has waited enough. Pure.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use alloy_primitives::Address;
+
 use crate::book::Record;
-use crate::settle::transaction;
+use crate::transaction;
 
 /// When payments are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,64 +27,73 @@ struct Waiting {
     since_ms: u64,
 }
 
-impl Waiting {
-    fn can_share(&self) -> bool {
-        // What has failed in company is tried alone.
-        self.record.attempts == 0 && transaction::can_share(&self.record.payment)
-    }
-}
-
-/// Payments in the order in which they came.
+/// Payments in the order in which they came: those that may share a transaction, and those that go alone. The
+/// two take turns, so that many of one kind hold up nobody of the other.
 #[derive(Debug, Clone, Default)]
 pub struct Queue {
-    waiting: VecDeque<Waiting>,
+    /// Tokens whose payments may share a transaction.
+    known_tokens: BTreeSet<Address>,
+    shared: VecDeque<Waiting>,
+    alone: VecDeque<Waiting>,
+    /// Whose turn it is, where both could go.
+    alone_next: bool,
 }
 
 impl Queue {
+    pub fn new(known_tokens: BTreeSet<Address>) -> Self {
+        Self { known_tokens, ..Self::default() }
+    }
+
     pub fn push(&mut self, record: Arc<Record>, now_ms: u64) {
-        self.waiting.push_back(Waiting { record, since_ms: now_ms });
+        let known = |token| self.known_tokens.contains(&token);
+        // What has failed in company is tried alone.
+        let shares = record.attempts == 0 && transaction::can_share(&record.payment, known);
+        let waiting = Waiting { record, since_ms: now_ms };
+        if shares { self.shared.push_back(waiting) } else { self.alone.push_back(waiting) }
     }
 
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    /// When the first has waited enough, whatever else comes.
+    /// When the next has waited enough, whatever else comes.
     pub fn due_ms(&self, limits: &Limits) -> Option<u64> {
-        self.waiting.front().map(|first| first.since_ms.saturating_add(limits.window_ms))
+        let alone = self.alone.front().map(|first| first.since_ms);
+        let shared =
+            self.shared.front().map(|first| first.since_ms.saturating_add(limits.window_ms));
+        alone.into_iter().chain(shared).min()
     }
 
     /// The payments of the next transaction, if it is time for one. A lone payment never waits; what comes
     /// while transactions are under way waits for company, but not for long.
     pub fn next(&mut self, limits: &Limits, idle: bool, now_ms: u64) -> Option<Vec<Arc<Record>>> {
-        let first = self.waiting.front()?;
-        let alone = !first.can_share();
-        let full = self.waiting.len() >= limits.together;
-        let waited = self.due_ms(limits).is_some_and(|due| due <= now_ms);
-        (idle || alone || full || waited).then(|| self.take(limits))
+        let first =
+            self.shared.front().map(|first| first.since_ms.saturating_add(limits.window_ms));
+        let full = self.shared.len() >= limits.together;
+        let ready = first.is_some_and(|due| idle || full || due <= now_ms);
+        let alone = if ready && !self.alone_next { None } else { self.alone.pop_front() };
+        match alone {
+            Some(alone) => {
+                self.alone_next = false;
+                Some(vec![alone.record])
+            }
+            None if ready => {
+                self.alone_next = true;
+                Some(self.take(limits))
+            }
+            None => None,
+        }
     }
 
     fn take(&mut self, limits: &Limits) -> Vec<Arc<Record>> {
-        let Some(first) = self.waiting.pop_front() else { return Vec::new() };
-        if !first.can_share() {
-            return vec![first.record];
-        }
+        let Some(first) = self.shared.pop_front() else { return Vec::new() };
         let mut gas = transaction::share(&first.record.payment);
         let mut taken = vec![first.record];
         let mut passed = Vec::new();
         // Not further than needed: the queue may be long.
         while taken.len() < limits.together
             && passed.len() < limits.together
-            && let Some(next) = self.waiting.pop_front()
+            && let Some(next) = self.shared.pop_front()
         {
             let payment = &next.record.payment;
             let more = gas.saturating_add(transaction::share(payment));
-            let fits = next.can_share()
-                && more <= limits.gas
+            let fits = more <= limits.gas
                 && taken.iter().all(|other| transaction::tells_apart(&other.payment, payment));
             if fits {
                 gas = more;
@@ -92,7 +103,7 @@ impl Queue {
             }
         }
         for next in passed.into_iter().rev() {
-            self.waiting.push_front(next);
+            self.shared.push_front(next);
         }
         taken
     }
@@ -128,11 +139,17 @@ mod tests {
             deployment: None,
             contract_payer: false,
         };
-        Arc::new(Record { payment, accepted_at: Utc(0), attempts: 0, state: State::Queued })
+        Arc::new(Record {
+            payment,
+            accepted_at: Utc(0),
+            since_block: 0,
+            attempts: 0,
+            state: State::Queued,
+        })
     }
 
     fn queue(records: impl IntoIterator<Item = Arc<Record>>) -> Queue {
-        let mut queue = Queue::default();
+        let mut queue = Queue::new(BTreeSet::from([Address::repeat_byte(1)]));
         records.into_iter().for_each(|record| queue.push(record, 100));
         queue
     }
@@ -151,7 +168,7 @@ mod tests {
         let mut full = queue((1..=4).map(|n| record(n, MethodId::Eip3009)));
         assert_eq!(numbers(full.next(&LIMITS, false, 100)), [1, 2, 3]);
         assert_eq!(numbers(full.next(&LIMITS, false, 100)), [0_u8; 0]);
-        assert_eq!(full.len(), 1);
+        assert_eq!(numbers(full.next(&LIMITS, true, 100)), [4]);
     }
 
     #[test]
@@ -172,7 +189,25 @@ mod tests {
         for n in [2, 3, 4] {
             assert_eq!(numbers(mixed.next(&LIMITS, false, 100)), [n]);
         }
-        assert!(mixed.is_empty());
+        assert_eq!(numbers(mixed.next(&LIMITS, true, 1_000)), [0_u8; 0]);
+    }
+
+    #[test]
+    fn those_that_go_alone_and_those_that_share_take_turns() {
+        let alone = (1..=3).map(|n| record(n, MethodId::Prism));
+        let mut both = queue(alone.chain((4..=7).map(|n| record(n, MethodId::Eip3009))));
+        let two = Limits { together: 2, ..LIMITS };
+        let order: Vec<_> = (0..5).map(|_turn| numbers(both.next(&two, false, 100))).collect();
+        assert_eq!(order, [vec![4, 5], vec![1], vec![6, 7], vec![2], vec![3]]);
+    }
+
+    #[test]
+    fn tokens_that_nobody_knows_share_with_nobody() {
+        let mut strange = (*record(2, MethodId::Permit2)).clone();
+        strange.payment.terms.token = Address::repeat_byte(9);
+        let mut both = queue([record(1, MethodId::Eip3009), Arc::new(strange)]);
+        assert_eq!(numbers(both.next(&LIMITS, true, 100)), [1]);
+        assert_eq!(numbers(both.next(&LIMITS, true, 100)), [2]);
     }
 
     #[test]

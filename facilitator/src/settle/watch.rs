@@ -1,6 +1,7 @@
 //! Sees one transaction through: has its desk send it, reads from what was mined which payments moved money,
 //! and gives what did not back to the queue, or up.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use alloy_primitives::B256;
@@ -14,11 +15,21 @@ use crate::exact;
 use crate::payment::PaymentKey;
 use crate::reason::Reason;
 use crate::settle::dispatch::Settler;
-use crate::settle::{trace, transaction};
+use crate::settle::trace::{self, Unknown};
+use crate::transaction;
 use crate::verify;
 
 /// How long is waited before a node or the disk is asked again.
 const PAUSE_MS: u64 = 1_000;
+
+/// How often a desk is looked at on which nothing happens.
+const LOOK_MS: u64 = 5_000;
+
+/// How long every node may refuse a transaction before it is given up.
+const REFUSED_MS: u64 = 20_000;
+
+/// How often the receipt of what counts as mined is asked for, before it counts as gone.
+const RECEIPT_TRIES: usize = 60;
 
 /// How often a payment that was found good each time is sent.
 const ATTEMPTS_MAX: u8 = 3;
@@ -114,6 +125,8 @@ async fn follow(
 ) -> Option<Outcome> {
     let mut told: Option<B256> = None;
     let mut judged: Option<Included> = None;
+    let mut refused_since: Option<u64> = None;
+    let clock = &settler.served.clock;
     loop {
         let now = desk.desk();
         let Some(one) = now.open.get(&batch.id) else {
@@ -129,12 +142,22 @@ async fn follow(
             // Nothing was signed: it does not happen, and those who wait are told why.
             let _late_or_over = desk.cancel(batch.id).await;
         }
+        // No node takes it, and more coin would not help: it would hold up every nonce above it.
+        let is_refused = one.trouble == Some(Trouble::Refused) && one.place == Place::Waiting;
+        refused_since = refused_since.filter(|_since| is_refused);
+        if is_refused {
+            let since = *refused_since.get_or_insert(clock.mono_ms());
+            if clock.mono_ms().saturating_sub(since) >= REFUSED_MS && !one.cancel {
+                tracing::warn!(chain = %batch.chain, "no node takes a transaction: it is given up");
+                let _late_or_over = desk.cancel(batch.id).await;
+            }
+        }
         if let Some((included, hash)) = included(&now, batch)
             && judged != Some(included)
         {
             slot.free();
             match judge(settler, records, hash).await {
-                Ok(()) => judged = Some(included),
+                Ok(_proven) => judged = Some(included),
                 Err(fault) => {
                     tracing::debug!(%fault, "a receipt could not be read");
                     pause(settler).await;
@@ -142,7 +165,12 @@ async fn follow(
                 }
             }
         }
-        desk.another(&now).await;
+        let wake = clock.mono_ms().saturating_add(LOOK_MS);
+        // cancel-safe: both only wait.
+        tokio::select! {
+            () = desk.another(&now) => {}
+            () = clock.sleep_until(wake) => {}
+        }
     }
 }
 
@@ -155,8 +183,12 @@ fn included(desk: &Desk, batch: &Batch) -> Option<(Included, B256)> {
 }
 
 /// Reads from a mined transaction whose money moved, and keeps that. What did not move says nothing yet: the
-/// block is not final.
-async fn judge(settler: &Settler, records: &mut [Record], hash: B256) -> Result<(), ChainFault> {
+/// block is not final. Answers what moved.
+async fn judge(
+    settler: &Settler,
+    records: &mut [Record],
+    hash: B256,
+) -> Result<BTreeSet<PaymentKey>, ChainFault> {
     let receipt = settler.served.chain.receipt(hash).await?;
     let Some(receipt) = receipt else {
         // The node that was asked now does not know the block yet.
@@ -164,10 +196,15 @@ async fn judge(settler: &Settler, records: &mut [Record], hash: B256) -> Result<
     };
     let at = settler.served.clock.now().utc;
     let mut judged: Vec<(PaymentKey, State, u8)> = Vec::new();
+    let mut proven = BTreeSet::new();
     for record in records.iter_mut() {
         let method = exact::method(record.payment.method);
         if !method.is_proven(&settler.served.place, &record.payment.terms, &receipt.logs) {
             continue;
+        }
+        proven.insert(record.payment.key());
+        if record.payment.deployment.is_some() {
+            settler.served.codes.forget(&record.payment.terms.payer);
         }
         let settled = State::Settled { hash, block: receipt.block_number, at };
         if !same_settlement(&record.state, &settled) {
@@ -180,7 +217,7 @@ async fn judge(settler: &Settler, records: &mut [Record], hash: B256) -> Result<
         persist(settler, || settler.ledger.judged(judged.clone())).await;
         settler.points.reach("settle.after verdict");
     }
-    Ok(())
+    Ok(proven)
 }
 
 fn same_settlement(one: &State, other: &State) -> bool {
@@ -204,31 +241,70 @@ async fn finish(
         Some(Outcome::Succeeded { hash, .. } | Outcome::Reverted { hash, .. }) => Some(hash),
         _nothing_of_ours => None,
     };
-    if let Some(hash) = mined {
-        while let Err(fault) = judge(settler, records, hash).await {
-            tracing::debug!(%fault, "a receipt could not be read");
-            pause(settler).await;
+    let proven = match mined {
+        Some(hash) => finally(settler, records, hash).await,
+        None => BTreeSet::new(),
+    };
+    let too_expensive = outcome == Some(Outcome::Dropped);
+    // Each by itself: what cannot be found out about one holds up no other.
+    let each = records.iter().map(|record| async {
+        if !stands(settler, batch, record, &proven).await {
+            rejudge(settler, record, too_expensive).await;
+        }
+    });
+    futures::future::join_all(each).await;
+}
+
+/// What moved in a transaction that is final.
+async fn finally(settler: &Settler, records: &mut [Record], hash: B256) -> BTreeSet<PaymentKey> {
+    for _try in 0..RECEIPT_TRIES {
+        match judge(settler, records, hash).await {
+            Ok(proven) => return proven,
+            Err(fault) => {
+                tracing::debug!(%fault, "a receipt could not be read");
+                pause(settler).await;
+            }
         }
     }
-    let too_expensive = outcome == Some(Outcome::Dropped);
-    for record in records.iter() {
-        let stands = match &record.state {
-            // By this transaction, or by another's that was found before.
-            State::Settled { hash, .. } => mined == Some(*hash),
-            State::Failed { .. } => true,
-            State::Queued => true,
-            State::Sent { batch: other } => *other != batch.id,
-        };
-        if !stands {
-            rejudge(settler, batch, record, too_expensive).await;
+    // It is gone, whatever was said of it: each payment is looked for by itself.
+    BTreeSet::new()
+}
+
+/// Whether nothing is to be found out about a payment any more.
+async fn stands(
+    settler: &Settler,
+    batch: &Batch,
+    record: &Record,
+    proven: &BTreeSet<PaymentKey>,
+) -> bool {
+    match &record.state {
+        State::Sent { batch: other } => *other != batch.id,
+        State::Failed { .. } | State::Queued => true,
+        State::Settled { .. } if proven.contains(&record.payment.key()) => true,
+        // By what was mined before and may have been taken back, or by another transaction.
+        State::Settled { hash, .. } => {
+            let method = exact::method(record.payment.method);
+            loop {
+                match settler.served.chain.receipt(*hash).await {
+                    Ok(receipt) => {
+                        let logs = receipt.map(|receipt| receipt.logs).unwrap_or_default();
+                        let terms = &record.payment.terms;
+                        return method.is_proven(&settler.served.place, terms, &logs);
+                    }
+                    Err(fault) => {
+                        tracing::debug!(%fault, "a receipt could not be read");
+                        pause(settler).await;
+                    }
+                }
+            }
         }
     }
 }
 
 /// What becomes of a payment that its transaction did not carry out.
-async fn rejudge(settler: &Settler, batch: &Batch, record: &Record, too_expensive: bool) {
+async fn rejudge(settler: &Settler, record: &Record, too_expensive: bool) {
     loop {
-        match next_state(settler, batch, record, too_expensive).await {
+        match next_state(settler, record, too_expensive).await {
             Ok((state, attempts)) => {
                 keep(settler, record, state, attempts).await;
                 return;
@@ -243,35 +319,44 @@ async fn rejudge(settler: &Settler, batch: &Batch, record: &Record, too_expensiv
 
 async fn next_state(
     settler: &Settler,
-    batch: &Batch,
     record: &Record,
     too_expensive: bool,
-) -> Result<(State, u8), ChainFault> {
+) -> Result<(State, u8), Unknown> {
     let at = settler.served.clock.now().utc;
     let payment = &record.payment;
-    if let Some((hash, block)) = trace::find(&settler.served, payment, batch.since_block).await? {
-        return Ok((State::Settled { hash, block, at }, record.attempts));
+    let settled = |(hash, block)| (State::Settled { hash, block, at }, record.attempts);
+    let failed = |reason: Reason, message: String| {
+        (State::Failed { reason, message, at }, record.attempts.saturating_add(1))
+    };
+    let of = |reason: Reason| failed(reason, reason.sentence().to_owned());
+    let method = exact::method(payment.method);
+    let trace = method.trace(&settler.served.place, &payment.terms);
+    if trace.names_nonce
+        && let Some(found) = trace::find(settler, payment, record.since_block).await?
+    {
+        return Ok(settled(found));
     }
-    let failed = |reason: Reason, message: String| State::Failed { reason, message, at };
     if too_expensive {
-        let reason = Reason::GasTooHigh;
-        return Ok((failed(reason, reason.sentence().to_owned()), record.attempts));
+        return Ok(of(Reason::GasTooHigh));
     }
     match verify::check_again(&settler.served, payment).await {
-        Ok(()) if record.attempts.saturating_add(1) < ATTEMPTS_MAX => {
+        // A contract that was not paid out of what it was given would only cost as much again.
+        Ok(()) if record.attempts.saturating_add(1) < ATTEMPTS_MAX && !payment.contract_payer => {
             Ok((State::Queued, record.attempts.saturating_add(1)))
         }
-        Ok(()) => {
-            let reason = Reason::TransactionFailed;
-            Ok((failed(reason, reason.sentence().to_owned()), record.attempts))
-        }
+        Ok(()) => Ok(of(Reason::TransactionFailed)),
         Err(verify::Fault::Refused(refused)) => {
-            Ok((failed(refused.reason, refused.message), record.attempts))
+            if refused.reason == Reason::Permit2Nonce
+                && let Some(found) = trace::find(settler, payment, record.since_block).await?
+            {
+                return Ok(settled(found));
+            }
+            Ok(failed(refused.reason, refused.message))
         }
-        Err(verify::Fault::Chain(fault)) => Err(fault),
+        Err(verify::Fault::Chain(fault)) => Err(fault.into()),
         // It was read once.
         Err(verify::Fault::Malformed(fault)) => {
-            Ok((failed(Reason::TransactionFailed, fault.to_string()), record.attempts))
+            Ok(failed(Reason::TransactionFailed, fault.to_string()))
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::exact::{self, ContractCall};
 use crate::network::Served;
 use crate::node::Hurry;
 use crate::payment::Payment;
-use crate::settle::transaction;
+use crate::transaction;
 
 sol! {
     #[derive(Debug)]
@@ -25,8 +25,9 @@ sol! {
 /// What a contract wallet answers when it has signed (EIP-1271).
 const VOUCHED: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
 
-/// Gas for a question about a payer who is a contract, whose code is anybody's.
-const CONTRACT_QUESTION_GAS: u64 = 5_000_000;
+/// Gas for a question that runs code of anybody's, of the payer or of the token: it bounds how long the answer
+/// can be, too.
+const STRANGE_QUESTION_GAS: u64 = 3_000_000;
 /// Gas for any other.
 const QUESTION_GAS: u64 = 10_000_000;
 
@@ -54,8 +55,8 @@ pub(super) struct Answer {
 /// `DOMAIN_SEPARATOR()` of a token that nobody has asked about yet.
 pub(super) async fn separator(served: &Served, token: Address) -> Result<Option<B256>, ChainFault> {
     let data = IErc20::DOMAIN_SEPARATORCall {}.abi_encode().into();
-    let question = call(Address::ZERO, ContractCall { to: token, data }, QUESTION_GAS);
-    let answers = served.node.ask(vec![question], Hurry::Now).await?;
+    let question = call(Address::ZERO, ContractCall { to: token, data }, STRANGE_QUESTION_GAS);
+    let answers = served.chain.answers(vec![question]).await?;
     match answers.into_iter().next() {
         Some(Ok(bytes)) => Ok(word(&bytes)),
         Some(Err(ChainFault::Reverted { .. })) => Ok(None),
@@ -72,11 +73,19 @@ pub(super) async fn ask(
 ) -> Result<Answer, ChainFault> {
     let method = exact::method(payment.method);
     let together = method.takes_any_caller() && served.has_multicall().await?;
-    let gas = if payment.contract_payer { CONTRACT_QUESTION_GAS } else { QUESTION_GAS };
+    let is_known = served.knows_token(payment.terms.token);
+    let strange = payment.contract_payer || !is_known;
+    let gas = if strange { STRANGE_QUESTION_GAS } else { QUESTION_GAS };
     let looks = Looks::of(served, payment);
-    // Each time, for it costs no further exchange: an account may get code at any moment (EIP-7702), and what
-    // it does with gas must not be borne by those whose payments would share its transaction.
-    let mut questions = vec![Question::Code(payment.terms.payer)];
+    // Whoever settles asks each time, for it costs no further exchange: an account may get code at any moment
+    // (EIP-7702), and what it does with gas must not be borne by those whose payments would share its
+    // transaction.
+    let known_code = served.codes.get(&payment.terms.payer, served.clock.mono_ms());
+    let known_code = known_code.filter(|_known| hurry == Hurry::Now);
+    let mut questions = Vec::new();
+    if known_code.is_none() {
+        questions.push(Question::Code(payment.terms.payer));
+    }
     let as_sent = as_sent(served, payment);
     let is_sent_alone = as_sent.is_some();
     questions.extend(as_sent);
@@ -85,9 +94,18 @@ pub(super) async fn ask(
     } else {
         questions.extend(looks.one_by_one(served, gas));
     }
-    let mut answers = served.node.ask(questions, hurry).await?.into_iter();
+    // What a strange token answers is nobody else's trouble: it is asked about alone.
+    let answers = if is_known {
+        served.node.ask(questions, hurry).await?
+    } else {
+        served.chain.answers(questions).await?
+    };
+    let mut answers = answers.into_iter();
     let mut next = || answers.next().unwrap_or(Err(ChainFault::Unavailable { tried: Vec::new() }));
-    let has_code = !next()?.is_empty();
+    let has_code = match known_code {
+        Some(known) => known,
+        None => !next()?.is_empty(),
+    };
     let sent = if is_sent_alone { reverted(next())?.err() } else { None };
     let mut answer = if together {
         match reverted(next())? {
@@ -116,7 +134,7 @@ fn as_sent(served: &Served, payment: &Payment) -> Option<Question> {
     if !payment.contract_payer {
         return None;
     }
-    let gas = transaction::gas(&[payment], served.config.gas_cap_contract)?;
+    let gas = transaction::gas(&served.place, &[payment], served.config.gas_cap_contract)?;
     let sent = transaction::call(&served.place, &[payment], gas);
     let from = served.signers.first().copied().unwrap_or_default();
     Some(call(from, ContractCall { to: sent.to, data: sent.data }, gas))
@@ -127,10 +145,33 @@ fn reverted(answer: Result<Bytes, ChainFault>) -> Result<Result<Bytes, Bytes>, C
     match answer {
         Ok(data) => Ok(Ok(data)),
         Err(ChainFault::Reverted { data }) => Ok(Err(data)),
-        // Words that are no revert: out of gas, and whatever else a node says of a call that fails.
-        Err(ChainFault::Rejected { .. }) => Ok(Err(Bytes::new())),
+        // A call that ran and failed without a revert. What else a node refuses is its own trouble.
+        Err(ChainFault::Rejected { message, .. }) if is_of_the_call(&message) => {
+            Ok(Err(Bytes::new()))
+        }
         Err(fault) => Err(fault),
     }
+}
+
+/// The words of geth, Erigon, Nethermind, Besu, Nitro and anvil for what a call itself has done wrong.
+fn is_of_the_call(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    let words = [
+        "out of gas",
+        "outofgas",
+        "gas required exceeds",
+        "gas too low",
+        "intrinsic gas",
+        "floor data gas",
+        "invalid opcode",
+        "invalid jump",
+        "stack ",
+        "execution",
+        "evm error",
+        "insufficient funds",
+        "return data",
+    ];
+    words.iter().any(|word| message.contains(word))
 }
 
 fn call(from: Address, call: ContractCall, gas: u64) -> Question {

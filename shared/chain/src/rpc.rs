@@ -159,11 +159,11 @@ impl Chain for RpcChain {
 
     fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
         Box::pin(async move {
-            let (base_fee, block_gas) = self.newest_block(prices).await?;
+            let newest = self.newest_block(newest).await?;
             // Methods that a node need not have: without its word the network's row decides.
             let tip = self.number("eth_maxPriorityFeePerGas").await.ok();
             let gas_price = self.number("eth_gasPrice").await.ok();
-            Ok(FeeFacts { base_fee, tip, gas_price, block_gas })
+            Ok(FeeFacts { tip, gas_price, ..newest })
         })
     }
 
@@ -224,8 +224,19 @@ impl Chain for RpcChain {
                 Call { method: "eth_call", params, kind: Kind::Execute }
             }
         };
-        let calls: Vec<Call> = questions.into_iter().map(call).collect();
-        Box::pin(async move { self.ask_each(calls, bytes).await })
+        Box::pin(async move {
+            let calls = questions.iter().cloned().map(call).collect();
+            match self.ask_each(calls, bytes).await {
+                // It may be that nobody takes so many at once.
+                Err(ChainFault::Malformed { .. }) if questions.len() > 1 => {}
+                answers => return answers,
+            }
+            let mut answers = Vec::with_capacity(questions.len());
+            for question in questions {
+                answers.extend(self.ask_each(vec![call(question)], bytes).await?);
+            }
+            Ok(answers)
+        })
     }
 
     fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {
@@ -273,18 +284,23 @@ fn bytes(raw: &RawValue) -> Result<Bytes, Unusable> {
     bytes_of(&shape::<String>(raw)?)
 }
 
-/// The base fee of a block and its gas limit. A chain without a base fee leaves it out.
-fn prices(raw: &RawValue) -> Result<(Option<u128>, Option<u64>), Unusable> {
+/// What the newest block says of prices. A chain without a base fee leaves it out.
+fn newest(raw: &RawValue) -> Result<FeeFacts, Unusable> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Block {
         base_fee_per_gas: Option<String>,
         gas_limit: Option<String>,
+        number: Option<String>,
     }
     let block = shape::<Block>(raw)?;
-    let base_fee = block.base_fee_per_gas.map(|fee| price(&fee)).transpose()?;
-    // Some networks have numbers there that no block could hold: as good as none.
-    Ok((base_fee, block.gas_limit.and_then(|gas| u64_of(&gas).ok())))
+    Ok(FeeFacts {
+        base_fee: block.base_fee_per_gas.map(|fee| price(&fee)).transpose()?,
+        // Some networks have numbers there that no block could hold: as good as none.
+        block_gas: block.gas_limit.and_then(|gas| u64_of(&gas).ok()),
+        block: block.number.and_then(|number| u64_of(&number).ok()),
+        ..FeeFacts::default()
+    })
 }
 
 fn price(text: &str) -> Result<u128, Unusable> {

@@ -55,6 +55,7 @@ fn record(n: u64) -> Record {
             contract_payer: false,
         },
         accepted_at: Utc(1_767_225_600_000),
+        since_block: 0,
         attempts: 0,
         state: State::Settled { hash: B256::repeat_byte(9), block: n, at: Utc(1_767_225_600_000) },
     }

@@ -29,7 +29,7 @@ async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
     }
     node.tell(lies.iter().copied());
     let before = chain.balance_of(SHOP).await.expect("told");
-    let deaths = settle_all(&home, fault, &bodies, &case).await;
+    let deaths = settle_all(&chain, &home, fault, &bodies, &case).await;
     assert_eq!(deaths, usize::from(fault.is_some()), "{case}");
     let moved = chain.balance_of(SHOP).await.expect("told") - before;
     assert_eq!(moved, U256::from(3_003), "{case}");

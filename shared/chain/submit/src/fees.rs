@@ -17,6 +17,8 @@ pub struct FeeFacts {
     pub gas_price: Option<u128>,
     /// The gas of all transactions of a block together, at most.
     pub block_gas: Option<u64>,
+    /// The number of the newest block.
+    pub block: Option<u64>,
 }
 
 /// What to offer now.
