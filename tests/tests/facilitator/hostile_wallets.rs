@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use bursar_demo::devnet::WalletMode;
+use bursar_demo::devnet::{Call, WalletMode};
 use bursar_tests::payer::{Due, PERMIT2, Paid, Payer, Way};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -19,6 +19,7 @@ const PLAIN: u64 = 250_000;
 /// Modes by their numbers in the wallet's source.
 const BURNS_GAS: u8 = 4;
 const BURNS_WHEN_SENT: u8 = 5;
+const BURNS_BELOW: u8 = 7;
 /// More than an answer may take.
 const LONG: Duration = Duration::from_secs(20);
 
@@ -257,17 +258,7 @@ async fn a_planned_wallet_is_deployed_for_its_own_payment_only() {
         stage.refuses(&refusals).await;
         assert_eq!(stage.used_since(block).await.0, Vec::<u64>::new(), "{way:?}: nothing was sent");
         // Somebody deploys it meanwhile: the wrapper does no harm.
-        let (sender, call) = (
-            stage.chain.clone(),
-            bursar_demo::devnet::Call {
-                from: SHOP,
-                to: factory,
-                value: U256::ZERO,
-                data: data.clone(),
-            },
-        );
-        sender.request("anvil_setBalance", json!([SHOP, "0xde0b6b3a7640000"])).await.expect("set");
-        sender.send_as(&call).await.expect("deployed");
+        deployed_by_somebody(&stage, factory, &data).await;
         let forged =
             refusal("another's, when it is there", unsigned, wrapped(&thief, factory, &data));
         stage.refuses(&[forged]).await;
@@ -336,6 +327,41 @@ async fn an_account_that_gets_code_after_it_was_looked_at_is_settled_alone() {
     let (each, _fees) = stage.used_since(block).await;
     assert_eq!(each.len(), 4, "the good one once and alone, the bad one three times: {each:?}");
     stage.facilitator.stop().await;
+}
+
+/// Nothing was known of either payer: what they are is learnt with the first question, and asked again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payer_who_is_something_else_than_it_seemed_is_asked_about_as_what_it_is() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let block = stage.number("eth_blockNumber", json!([])).await;
+    // An account of a key, and a contract that has enough gas when it is looked at.
+    let payer = stage.payer().await;
+    let code = stage.code_for(&payer).await;
+    stage.give_code(&payer, &code, BURNS_BELOW).await;
+    let amount =
+        json!([payer.address(), B256::with_last_byte(1), B256::from(U256::from(1_000_000))]);
+    stage.chain.request("anvil_setStorageAt", amount).await.expect("set");
+    let told = stage.settle(&stage.pay(&payer, Way::Eip3009, 80).body(2)).await;
+    assert_eq!(told["success"], false, "{told}");
+    assert_eq!(told["transaction"], "", "{told}");
+    assert_eq!(stage.used_since(block).await.0, Vec::<u64>::new());
+    // A wallet that is there, and whose factory burns all its gas when it is to make it again.
+    let owner = Payer::random();
+    let (due, factory, data) = planned(&stage, &owner).await;
+    deployed_by_somebody(&stage, factory, &data).await;
+    let paid = owner.pay_undeployed(Way::Eip3009, &due, factory, &data);
+    let told = stage.settle(&paid.body(2)).await;
+    assert_eq!(told["success"], true, "{told}");
+    let (each, _fees) = stage.used_since(block).await;
+    assert!(each.len() == 1 && each[0] < PLAIN, "{each:?}");
+    stage.facilitator.stop().await;
+}
+
+async fn deployed_by_somebody(stage: &Stage, factory: Address, data: &Bytes) {
+    let coin = json!([SHOP, "0xde0b6b3a7640000"]);
+    stage.chain.request("anvil_setBalance", coin).await.expect("set");
+    let deploy = Call { from: SHOP, to: factory, value: U256::ZERO, data: data.clone() };
+    stage.chain.send_as(&deploy).await.expect("deployed");
 }
 
 /// A key whose account gets code (EIP-7702) when its payment already shares a transaction with another's.
