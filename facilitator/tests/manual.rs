@@ -19,9 +19,8 @@ fn the_tables_of_the_manual_are_those_of_the_program() {
     if std::env::var_os("BURSAR_BLESS").is_some() {
         std::fs::write(&path, &made).unwrap();
     }
-    assert_eq!(
-        std::fs::read_to_string(&path).unwrap(),
-        made,
+    assert!(
+        std::fs::read_to_string(&path).unwrap() == made,
         "docs/facilitator.md is old: BURSAR_BLESS=1 cargo test -p bursar-facilitator --test manual"
     );
 }

@@ -20,6 +20,7 @@ use crate::book::ledger::Ledger;
 use crate::book::redb_store::fresh_id;
 use crate::book::{Batch, Record, State};
 use crate::exact;
+use crate::memory::Memory;
 use crate::network::Served;
 use crate::settle::price::Prices;
 use crate::settle::queue::{Limits, Queue};
@@ -60,6 +61,8 @@ pub struct Settler {
     pub means: Means,
     pub tasks: TaskTracker,
     pub(super) prices: Prices,
+    /// Payers whose code has had a signer pay for nothing.
+    pub(super) wasteful: Memory<Address, ()>,
     queue: mpsc::UnboundedSender<News>,
 }
 
@@ -70,6 +73,9 @@ impl Deref for Settler {
         &self.means
     }
 }
+
+/// How long a payer is left alone that has wasted gas.
+const WASTEFUL_MS: u64 = 60_000;
 
 /// What the dispatcher is told.
 #[derive(Debug)]
@@ -83,8 +89,13 @@ impl Settler {
     /// Begins to settle what is open and whatever comes.
     pub fn start(means: Means, open: (Vec<Record>, Vec<Batch>)) -> Arc<Self> {
         let (queue, news) = mpsc::unbounded_channel();
-        let settler =
-            Arc::new(Self { means, tasks: TaskTracker::new(), prices: Prices::default(), queue });
+        let settler = Arc::new(Self {
+            means,
+            tasks: TaskTracker::new(),
+            prices: Prices::default(),
+            wasteful: Memory::new(WASTEFUL_MS),
+            queue,
+        });
         let (records, batches) = open;
         let mut unmined = BTreeMap::new();
         for batch in batches {

@@ -182,6 +182,10 @@ impl Door {
         if !price.affordable {
             return Ok(End::Refused(Refused::from(Reason::GasTooHigh).of(payer)));
         }
+        if settler.wasteful.get(&payer, served.clock.mono_ms()).is_some() {
+            let why = "The payer's last payment cost gas and moved nothing: wait a minute.";
+            return Ok(End::Refused(Refused::because(Reason::TransactionFailed, why).of(payer)));
+        }
         self.check_room(&payment, balance)?;
         let accepted_at = served.clock.now().utc;
         let record = Record {

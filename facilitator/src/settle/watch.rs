@@ -344,7 +344,11 @@ async fn next_state(
         Ok(()) if record.attempts.saturating_add(1) < ATTEMPTS_MAX && !payment.contract_payer => {
             Ok((State::Queued, record.attempts.saturating_add(1)))
         }
-        Ok(()) => Ok(of(Reason::TransactionFailed)),
+        Ok(()) => {
+            let clock = &settler.served.clock;
+            settler.wasteful.learn(payment.terms.payer, (), clock.mono_ms());
+            Ok(of(Reason::TransactionFailed))
+        }
         Err(verify::Fault::Refused(refused)) => {
             if refused.reason == Reason::Permit2Nonce
                 && let Some(found) = trace::find(settler, payment, record.since_block).await?

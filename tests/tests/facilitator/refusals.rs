@@ -330,11 +330,8 @@ async fn a_payment_that_somebody_else_settled_is_not_good_and_not_sent_again() {
         assert_eq!(told["invalidReason"], code, "{way:?}: {told}");
         let told = stage.settle(&paid.body(2)).await;
         check_settle("settled elsewhere", &paid.body(2), &told);
-        // An authorization leaves its nonce in an event, by which its transaction is found.
-        match way {
-            Way::Eip3009 => assert_eq!(told["transaction"], theirs["transaction"], "{told}"),
-            Way::Permit2 | Way::Prism => assert_eq!(told["errorReason"], code, "{told}"),
-        }
+        // The money moved as it should, whoever moved it.
+        assert_eq!(told["transaction"], theirs["transaction"], "{way:?}: {told}");
         assert_eq!(stage.balance(SHOP).await, before, "{way:?}: nothing moved twice");
     }
     stage.facilitator.stop().await;
@@ -385,7 +382,6 @@ async fn gas_above_the_ceiling_is_told_by_settle_and_costs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "Door::verify does not look at the price of gas: it takes a change there"]
 async fn gas_above_the_ceiling_is_told_by_verify_too() {
     let Some(stage) = dear_gas().await else { return };
     for way in WAYS {

@@ -75,7 +75,7 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         name: "confirmations",
         variable: "CONFIRMATIONS",
         default: "the network's own",
-        meaning: "From how many blocks on, its own included, a settlement counts, 1 to 1000.",
+        meaning: "From how many blocks on, its own included, a settlement is final, 1 to 1000. Callers are answered when it is in a block.",
         set: |network, given| put(&mut network.confirmations, given.whole(1..=1_000)),
     },
     Key {

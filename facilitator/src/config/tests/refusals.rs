@@ -28,7 +28,7 @@ fn only_the_six_networks_are_served_and_each_is_set_once() {
         ("[networks.sepolia]", "not served"),
         ("[networks.08453]", "not served"),
         ("[networks.base]\n[networks.8453]", "same network"),
-        ("networks = 1", "[networks.8453]"),
+        ("networks = 1", "[networks.base]"),
         ("networks.8453 = 1", "table of keys"),
     ] {
         let told = load(text, &[]).unwrap_err().to_string();
