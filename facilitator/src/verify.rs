@@ -134,7 +134,7 @@ pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault>
 /// [`Fault`].
 pub async fn signed_payment(served: &Served, read: &Read) -> Result<Payment, Fault> {
     let separator = separator(served, read).await?;
-    signed(served, read, separator)
+    Ok(signed(served, read, separator)?.0)
 }
 
 /// Whether a request is of this very payment: the same terms, and signed. Asks nobody.
@@ -165,7 +165,7 @@ pub struct Good {
 /// [`Fault`].
 pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Good, Fault> {
     let separator = separator(served, read).await?;
-    let mut payment = signed(served, read, separator)?;
+    let (mut payment, by_key) = signed(served, read, separator)?;
     let mut answer = question::ask(served, &payment, hurry).await?;
     if payment.deployment.is_some() && !answer.has_code {
         // It may be there soon, by this very payment, and then signs without saying how it is deployed.
@@ -180,7 +180,7 @@ pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Good, F
         payment.deployment = None;
         answer = question::ask(served, &payment, hurry).await?;
     }
-    let payment = judge(served, read, payment, separator, &answer)?;
+    let payment = judge(served, read, payment, (separator, by_key), &answer)?;
     let cap = served.config.gas_cap_contract;
     if transaction::gas(&served.place, &[&payment], cap).is_none() {
         return Err(Refused::from(Reason::Simulation).of(payment.terms.payer).into());
@@ -203,8 +203,8 @@ pub async fn check_again(served: &Served, payment: &Payment) -> Result<(), Fault
     judge_transfer(method, payment, &answer).map_err(Fault::from)
 }
 
-/// The payment, unless its signature is certainly not the payer's.
-fn signed(served: &Served, read: &Read, separator: B256) -> Result<Payment, Fault> {
+/// The payment, unless its signature is certainly not the payer's; and whether it is certainly that of its key.
+fn signed(served: &Served, read: &Read, separator: B256) -> Result<(Payment, bool), Fault> {
     let Read { method, terms, signature, .. } = read;
     let digest = exact::digest(separator, method.struct_hash(&served.place, terms));
     let by_key = signature::signer(&digest, &signature.inner) == Some(terms.payer);
@@ -214,7 +214,7 @@ fn signed(served: &Served, read: &Read, separator: B256) -> Result<Payment, Faul
     if !by_key && !may_be_a_contract {
         return Err(refused_signature(read, separator).into());
     }
-    Ok(Payment {
+    let payment = Payment {
         chain: served.place.chain,
         method: method.id(),
         terms: terms.clone(),
@@ -223,7 +223,8 @@ fn signed(served: &Served, read: &Read, separator: B256) -> Result<Payment, Faul
         // One that is known to be there is not deployed again.
         deployment: signature.deployment.clone().filter(|_planned| has_code != Some(true)),
         contract_payer: !by_key || has_code == Some(true),
-    })
+    };
+    Ok((payment, by_key))
 }
 
 /// Of a payer without code, the likely reason for a wrong signature: another domain, or a wallet that is not
@@ -245,11 +246,10 @@ fn judge(
     served: &Served,
     read: &Read,
     mut payment: Payment,
-    separator: B256,
+    (separator, by_key): (B256, bool),
     answer: &question::Answer,
 ) -> Result<Payment, Fault> {
     let payer = payment.terms.payer;
-    let by_key = signature::signer(&payment.digest, &payment.signature) == Some(payer);
     payment.contract_payer = answer.has_code || payment.deployment.is_some() && !by_key;
     let has_code = payment.contract_payer;
     if let Some(told) = answer.separator
