@@ -16,7 +16,7 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bursar_chain::ports::Clock;
-use bursar_core::json;
+use bursar_core::{json, text};
 use bursar_x402::error::X402Error;
 use bursar_x402::settlement::{SettlementFault, SettlementRequest};
 use serde::Deserialize;
@@ -117,7 +117,17 @@ async fn settle(State(api): State<Arc<Api>>, body: Got) -> Response {
     let (result, answer) = match read(body) {
         Err(unread) => unread.answer(Route::settle),
         Ok(request) => match api.door.settle(&request).await {
-            Ok(end) => answers::end(&request, &end),
+            Ok(end) => {
+                let told = answers::end(&request, &end);
+                let took_ms = api.clock.mono_ms().saturating_sub(begun);
+                let asked = &request.asked;
+                tracing::info!(
+                    network = %text::quoted(&asked.network, 64), pay_to = %asked.pay_to,
+                    amount = %asked.amount, asset = %asked.asset, result = told.0, end = ?end,
+                    took_ms, "settle"
+                );
+                told
+            }
             Err(Trouble::Malformed(fault)) => Unread::Malformed(fault).answer(Route::settle),
             Err(trouble) => {
                 tracing::warn!(%trouble, "a payment could not be taken on");

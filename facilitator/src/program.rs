@@ -52,11 +52,14 @@ enum Key {
 
 /// Runs the program; `points` is where tests end it.
 pub fn main(points: Arc<dyn Points>) -> ExitCode {
+    // What is kept holds what callers sent, and is nobody else's.
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     match run(points) {
         Ok(code) => code,
         Err(fault) => {
             let mut out = std::io::stderr();
-            let _unwritable = writeln!(out, "bursar-facilitator: {fault:#}");
+            let _unwritable = writeln!(out, "bursar-facilitator: {fault}");
             ExitCode::FAILURE
         }
     }

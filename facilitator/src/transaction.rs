@@ -96,3 +96,99 @@ fn together(place: &Place, calls: impl IntoIterator<Item = (ContractCall, bool)>
     let data = IMulticall3::aggregate3Call { calls: each.collect() }.abi_encode();
     ContractCall { to: place.multicall3, data: Bytes::from(data) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::payment::{Deployment, MethodId, Terms};
+    use alloy_primitives::B256;
+    use bursar_core::networks::{ChainId, MULTICALL3};
+
+    const CAP: u64 = 600_000;
+
+    fn place() -> Place {
+        Place {
+            chain: ChainId(8453),
+            multicall3: MULTICALL3,
+            permit2: Address::repeat_byte(6),
+            exact_permit2_proxy: Address::repeat_byte(7),
+            prism: Address::repeat_byte(8),
+        }
+    }
+
+    fn payment(method: MethodId, signature: usize) -> Payment {
+        let terms = Terms {
+            token: Address::repeat_byte(1),
+            payer: Address::repeat_byte(2),
+            payee: Address::repeat_byte(3),
+            amount: U256::from(1),
+            nonce: B256::ZERO,
+            valid_after: U256::ZERO,
+            valid_before: U256::MAX,
+        };
+        Payment {
+            chain: ChainId(8453),
+            method,
+            terms,
+            digest: B256::ZERO,
+            signature: vec![0xff; signature].into(),
+            deployment: None,
+            contract_payer: signature != 65,
+        }
+    }
+
+    fn gas_of(payments: &[&Payment]) -> Option<u64> {
+        gas(&place(), payments, CAP)
+    }
+
+    #[test]
+    fn a_long_signature_brings_the_gas_for_its_bytes() {
+        let long = payment(MethodId::Eip3009, 8_192);
+        // What nodes demand of any transaction with so many bytes that are not zero (EIP-7623).
+        let floor = 21_000 + 40 * 8_192;
+        assert!(gas_of(&[&long]).unwrap() >= CAP + floor);
+    }
+
+    #[test]
+    fn nothing_is_made_that_no_node_takes() {
+        let many: Vec<Payment> = (0..100).map(|_one| payment(MethodId::Permit2, 65)).collect();
+        let all: Vec<&Payment> = many.iter().collect();
+        assert_eq!(gas_of(&all), None);
+        assert!(gas_of(all.get(..40).unwrap()).unwrap() <= GAS_MAX);
+        let one = payment(MethodId::Eip3009, 100);
+        assert_eq!(gas(&place(), &[&one], GAS_MAX), None);
+    }
+
+    #[test]
+    fn what_a_payment_adds_is_counted_as_what_a_batch_asks_for() {
+        let some: Vec<Payment> = (0..30).map(|_one| payment(MethodId::Eip3009, 65)).collect();
+        let all: Vec<&Payment> = some.iter().collect();
+        let sum: u64 = all.iter().map(|payment| share(payment)).sum();
+        assert!(sum + 2 * BASE_GAS >= gas_of(&all).unwrap());
+    }
+
+    #[test]
+    fn only_plain_keys_and_known_tokens_share() {
+        let known = |token| token == Address::repeat_byte(1);
+        let plain = payment(MethodId::Eip3009, 65);
+        assert!(can_share(&plain, known));
+        assert!(!can_share(&plain, |_token| false));
+        assert!(!can_share(&payment(MethodId::Eip3009, 66), known));
+        assert!(!can_share(&payment(MethodId::Prism, 65), known));
+        let deployment = Some(Deployment { factory: Address::ZERO, data: Bytes::new() });
+        assert!(!can_share(&Payment { deployment, ..plain }, known));
+    }
+
+    #[test]
+    fn a_wallet_is_deployed_by_nobodys_account_and_paid_or_nothing_happens() {
+        let factory = Address::repeat_byte(4);
+        let deployment = Some(Deployment { factory, data: Bytes::from_static(&[1, 2]) });
+        let made = payment(MethodId::Eip3009, 65);
+        let made = Payment { deployment, ..made };
+        let call = call(&place(), &[&made], 1);
+        assert_eq!(call.to, MULTICALL3);
+        let calls = IMulticall3::aggregate3Call::abi_decode_validate(&call.data).unwrap().calls;
+        let each: Vec<_> = calls.iter().map(|call| (call.target, call.allowFailure)).collect();
+        assert_eq!(each, [(factory, true), (Address::repeat_byte(1), false)]);
+    }
+}
