@@ -10,6 +10,7 @@ use bursar_core::networks::MULTICALL3;
 
 use crate::config::{Config, NetworkConfig};
 use crate::exact::erc20::IErc20;
+use crate::exact::prism;
 use crate::service::{StartFault, chain_of, load_keys};
 
 /// How bad a finding is.
@@ -162,6 +163,17 @@ impl Findings {
                 self.add(mark, title, format!("{signer} has {amount} {coin}{less}"));
             }
             Err(fault) => self.add(Mark::Bad, title, fault.to_string()),
+        }
+        // Where there is no such contract, that was said already.
+        let asked = prism::knows(network.prism, signer);
+        if let Ok(answer) = chain.call(asked.to, asked.data, BlockTag::Latest).await
+            && !answer.is_empty()
+            && answer.iter().all(|byte| *byte == 0)
+        {
+            let text = format!(
+                "Prism does not know {signer} as a facilitator: prism payments are refused"
+            );
+            self.add(Mark::Mind, title, text);
         }
     }
 }

@@ -11,6 +11,9 @@ mod access;
 #[path = "facilitator/catalogue.rs"]
 mod catalogue;
 #[cfg(test)]
+#[path = "facilitator/checks.rs"]
+mod checks;
+#[cfg(test)]
 #[path = "facilitator/hostile_wallets.rs"]
 mod hostile_wallets;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `prism`: any ERC-20 whose holder has approved the Prism contract once. Only facilitators that the contract
 //! knows may settle, the nonces of a payer and token count up, and only plain keys can sign.
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{Eip712Domain, SolCall, SolEvent, SolStruct};
 use bursar_chain::ports::Log;
 use bursar_core::json::Object;
@@ -43,6 +43,7 @@ mod contract {
                 uint256 validAfter, uint256 validBefore, uint8 v, bytes32 r, bytes32 s
             ) external;
             function feePercentage() external view returns (uint256);
+            function isFacilitator(address who) external view returns (bool);
             function getNonce(address user, address token) external view returns (uint256);
         }
     }
@@ -52,6 +53,12 @@ use contract::{ERC20Payment, IPrism};
 
 #[derive(Debug)]
 pub struct Prism;
+
+/// What asks the contract whether it knows an account as a facilitator; it answers with a number, 1 or 0.
+pub fn knows(place_of_prism: Address, who: Address) -> ContractCall {
+    let data = IPrism::isFacilitatorCall { who }.abi_encode();
+    ContractCall { to: place_of_prism, data: data.into() }
+}
 
 impl Method for Prism {
     fn id(&self) -> MethodId {
