@@ -71,6 +71,13 @@ async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
     }
     assert_eq!(all_sent(&stage, "latest").await, 1);
     assert_eq!(stage.balance(SHOP).await - before, U256::from(5_000));
+    // Nor is one of them left in the queue: whenever nothing is under way, the next would go.
+    for _further in 0..3 {
+        let payer = stage.payer().await;
+        let told = stage.settle(&stage.pay(&payer, Way::Prism, 1).body(2)).await;
+        assert_eq!(told["success"], true, "{told}");
+    }
+    assert_eq!(all_sent(&stage, "pending").await, 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]
