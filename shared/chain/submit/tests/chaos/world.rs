@@ -1,21 +1,25 @@
 //! A host of one desk, killed at any point, between a chain and its nodes.
 
+mod promises;
+mod surroundings;
+mod tally;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
-use bursar_submit::fees::FeeQuote;
 use bursar_submit::{
-    Action, Call, Desk, DeskKey, Event, Fees, Found, Input, Outcome, Quote, Rules, SendAnswer,
-    SubmissionId, apply, resume, step,
+    Action, Call, Desk, DeskKey, Event, Found, Input, Outcome, Rules, SendAnswer, SubmissionId,
+    apply, resume, step,
 };
-use bursar_x402::signature::Signature65;
 use k256::ecdsa::SigningKey;
 use proptest::prelude::Rng;
 use proptest::test_runner::TestRng;
 
-use crate::net::{Net, Tx};
+use crate::net::Net;
+use surroundings::sign;
+pub(crate) use tally::Tally;
 
 const RULES: Rules =
     Rules { confirmations: 3, patience_ms: 10_000, window: 4, ceiling: 2 * CEILING };
@@ -28,47 +32,6 @@ pub(crate) enum Lies {
     /// Prices, nonces that wait, answers to broadcasts, what they have heard of.
     NotAboutBlocks,
     AboutAll,
-}
-
-/// What the runs came to see.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Tally(BTreeMap<&'static str, u64>);
-
-impl Tally {
-    fn count(&mut self, what: &'static str) {
-        *self.0.entry(what).or_default() += 1;
-    }
-
-    pub(crate) fn add(&mut self, other: &Self) {
-        for (what, times) in &other.0 {
-            *self.0.entry(what).or_default() += times;
-        }
-    }
-
-    pub(crate) fn assert_covers(&self) {
-        for what in [
-            "succeeded",
-            "reverted",
-            "cancelled",
-            "dropped",
-            "displaced",
-            "filled",
-            "reorganised",
-            "killed before the commit",
-            "killed after the commit",
-            "bumped",
-            "lied",
-            "late signature",
-            "wrong signature",
-            "declined",
-            "forgotten",
-            "foreign",
-            "too late",
-        ] {
-            let times = self.0.get(what).copied().unwrap_or(0);
-            assert!(times >= 100, "{what}: {times} times");
-        }
-    }
 }
 
 pub(crate) struct World {
@@ -360,160 +323,4 @@ impl World {
         self.desk = desk;
         self.queue = resume(&self.desk, &RULES, self.now);
     }
-
-    /// Performs an action, or loses it.
-    fn act(&mut self) {
-        if self.queue.is_empty() {
-            return;
-        }
-        let at = if self.calm { 0 } else { self.below(self.queue.len()) };
-        let action = self.queue.remove(at);
-        if !self.calm && self.one_in(12) {
-            return;
-        }
-        let input = match action {
-            Action::Quote => Some(self.quote()),
-            Action::Sign { id, attempt, digest } => self.sign(id, attempt, digest),
-            Action::Send { id, raw } => self.send(id, &raw.bytes),
-            Action::Look { id, hashes } => Some(self.look(id, &hashes)),
-        };
-        if let Some(input) = input {
-            if !self.calm && self.one_in(6) {
-                self.late.push(input);
-                self.late.truncate(50);
-            } else {
-                self.input(input);
-            }
-        }
-    }
-
-    fn quote(&mut self) -> Input {
-        let mut base = self.base_fee;
-        let mut pending = self.net.pending();
-        if self.lies() {
-            base = [0, 1, 1_000_000_000_000][self.below(3)];
-        }
-        if self.lies() {
-            // Far jumps are refused, but for a desk that has never sent anything: that one is tested apart.
-            let near = pending.saturating_add(self.below(9) as u64);
-            let known = self.desk.floor > 0 || !self.desk.held().is_empty();
-            let far = [0, near, u64::MAX, 1 << 40][self.below(4)];
-            pending = if known { far } else { near };
-        }
-        let fees = Fees::Dynamic { max_fee: base * 2 + 3, tip: 3 };
-        let fee = FeeQuote { fees, needed: base + 3 };
-        let mined = self.net.count();
-        Input::Quoted(Quote { fee, plain_gas: 21_000, pending, mined })
-    }
-
-    fn sign(&mut self, id: SubmissionId, attempt: usize, digest: B256) -> Option<Input> {
-        let allowed = self.authorized.contains(&(id, digest));
-        assert!(allowed, "{id} is to be signed before it was authorized");
-        if self.calm {
-            return Some(Input::Signature { id, attempt, signature: sign(&self.key, digest) });
-        }
-        match self.below(12) {
-            0 => {
-                self.tally.count("declined");
-                Some(Input::Declined { id, attempt })
-            }
-            1 => {
-                let other = SigningKey::from_slice(&[9; 32]).unwrap();
-                Some(Input::Signature { id, attempt, signature: sign(&other, digest) })
-            }
-            2 => {
-                self.tally.count("late signature");
-                let signature = sign(&self.key, digest);
-                self.late.push(Input::Signature { id, attempt, signature });
-                None
-            }
-            _mostly => Some(Input::Signature { id, attempt, signature: sign(&self.key, digest) }),
-        }
-    }
-
-    fn send(&mut self, id: SubmissionId, raw: &Bytes) -> Option<Input> {
-        let kept = self.kept.contains(&(id, raw.clone()));
-        assert!(kept, "{id} is sent although it was not kept");
-        self.one_nonce_each(&Tx::read(raw));
-        if !self.calm && self.one_in(10) {
-            // Dropped on the way.
-            return Some(Input::Answered { id, answer: SendAnswer::Unclear });
-        }
-        let mut answer = self.net.take(raw);
-        if self.lies() {
-            answer = self.any_answer();
-        }
-        Some(Input::Answered { id, answer })
-    }
-
-    fn one_nonce_each(&self, sent: &Tx) {
-        if sent.value.is_zero() {
-            return;
-        }
-        for other in self.net.ever.values().filter(|other| other.value == sent.value) {
-            assert_eq!(other.nonce, sent.nonce, "one submission with two nonces");
-        }
-    }
-
-    fn look(&mut self, id: SubmissionId, hashes: &[B256]) -> Input {
-        let mut found = hashes.iter().find_map(|hash| self.net.found(hash));
-        let mut known = hashes.last().is_some_and(|hash| self.net.knows(hash));
-        let (mut head, mut settled) = (self.net.head(), self.net.count_below(2));
-        if self.lies() {
-            known = !known;
-        }
-        if self.lies_about_blocks() {
-            let hash = hashes[self.below(hashes.len())];
-            let made_up = Found { hash, block: head, block_hash: B256::repeat_byte(1), ok: true };
-            found = if found.is_some() { None } else { Some(made_up) };
-        }
-        if self.lies_about_blocks() {
-            head = [0, head + 1_000, u64::MAX][self.below(3)];
-        }
-        if self.lies_about_blocks() {
-            settled = [0, settled + 5, u64::MAX][self.below(3)];
-        }
-        Input::Seen { id, asked: hashes.len(), found, known, head, settled }
-    }
-
-    /// The point of it all.
-    fn once(&self) {
-        for (value, hashes) in self.net.effects() {
-            let submission = self.values.get(&value);
-            assert!(
-                submission.is_none() || hashes.len() == 1,
-                "seed {}: {submission:?} took effect {} times",
-                self.seed,
-                hashes.len()
-            );
-        }
-    }
-
-    /// Where nobody lied about blocks, ends are what the chain says, and nothing waits behind a gap.
-    fn ends_are_true(&self) {
-        if self.lies == Lies::AboutAll {
-            return;
-        }
-        let effects = self.net.effects();
-        let mut seen = BTreeSet::new();
-        let values: BTreeMap<_, _> = self.values.iter().map(|(value, id)| (*id, *value)).collect();
-        for event in &self.journal {
-            let Event::Finished { id, outcome } = event else { continue };
-            assert!(seen.insert(*id), "{id} ended twice");
-            let Some(value) = values.get(id) else { continue };
-            let mined = effects.contains_key(value);
-            let says = matches!(outcome, Outcome::Succeeded { .. } | Outcome::Reverted { .. });
-            assert_eq!(says, mined, "seed {}: {id} ended {outcome:?}", self.seed);
-        }
-        let next = self.net.count();
-        for tx in self.net.ever.values() {
-            assert!(tx.nonce < next, "seed {}: nonce {} waits behind a gap", self.seed, tx.nonce);
-        }
-    }
-}
-
-fn sign(key: &SigningKey, digest: B256) -> Signature65 {
-    let (scalars, id) = key.sign_prehash_recoverable(digest.as_slice()).unwrap();
-    let (r, s) = scalars.split_bytes();
-    Signature65::new(B256::from_slice(&r), B256::from_slice(&s), id.to_byte()).unwrap()
 }

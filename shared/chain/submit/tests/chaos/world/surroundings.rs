@@ -1,0 +1,124 @@
+//! Nodes and signers: what they answer to what a desk wants done, truly or not.
+
+use alloy_primitives::{B256, Bytes};
+use bursar_submit::fees::FeeQuote;
+use bursar_submit::{Action, Fees, Found, Input, Quote, SendAnswer, SubmissionId};
+use bursar_x402::signature::Signature65;
+use k256::ecdsa::SigningKey;
+
+use super::World;
+use crate::net::Tx;
+
+impl World {
+    /// Performs an action, or loses it.
+    pub(super) fn act(&mut self) {
+        if self.queue.is_empty() {
+            return;
+        }
+        let at = if self.calm { 0 } else { self.below(self.queue.len()) };
+        let action = self.queue.remove(at);
+        if !self.calm && self.one_in(12) {
+            return;
+        }
+        let input = match action {
+            Action::Quote => Some(self.quote()),
+            Action::Sign { id, attempt, digest } => self.sign(id, attempt, digest),
+            Action::Send { id, raw } => self.send(id, &raw.bytes),
+            Action::Look { id, hashes } => Some(self.look(id, &hashes)),
+        };
+        if let Some(input) = input {
+            if !self.calm && self.one_in(6) {
+                self.late.push(input);
+                self.late.truncate(50);
+            } else {
+                self.input(input);
+            }
+        }
+    }
+
+    fn quote(&mut self) -> Input {
+        let mut base = self.base_fee;
+        let mut pending = self.net.pending();
+        if self.lies() {
+            base = [0, 1, 1_000_000_000_000][self.below(3)];
+        }
+        if self.lies() {
+            // Far jumps are refused, but for a desk that has never sent anything: that one is tested apart.
+            let near = pending.saturating_add(self.below(9) as u64);
+            let known = self.desk.floor > 0 || !self.desk.held().is_empty();
+            let far = [0, near, u64::MAX, 1 << 40][self.below(4)];
+            pending = if known { far } else { near };
+        }
+        let fees = Fees::Dynamic { max_fee: base * 2 + 3, tip: 3 };
+        let fee = FeeQuote { fees, needed: base + 3 };
+        let mined = self.net.count();
+        Input::Quoted(Quote { fee, plain_gas: 21_000, pending, mined })
+    }
+
+    fn sign(&mut self, id: SubmissionId, attempt: usize, digest: B256) -> Option<Input> {
+        let allowed = self.authorized.contains(&(id, digest));
+        assert!(allowed, "{id} is to be signed before it was authorized");
+        if self.calm {
+            return Some(Input::Signature { id, attempt, signature: sign(&self.key, digest) });
+        }
+        match self.below(12) {
+            0 => {
+                self.tally.count("declined");
+                Some(Input::Declined { id, attempt })
+            }
+            1 => {
+                let other = SigningKey::from_slice(&[9; 32]).unwrap();
+                Some(Input::Signature { id, attempt, signature: sign(&other, digest) })
+            }
+            2 => {
+                self.tally.count("late signature");
+                let signature = sign(&self.key, digest);
+                self.late.push(Input::Signature { id, attempt, signature });
+                None
+            }
+            _mostly => Some(Input::Signature { id, attempt, signature: sign(&self.key, digest) }),
+        }
+    }
+
+    fn send(&mut self, id: SubmissionId, raw: &Bytes) -> Option<Input> {
+        let kept = self.kept.contains(&(id, raw.clone()));
+        assert!(kept, "{id} is sent although it was not kept");
+        self.one_nonce_each(&Tx::read(raw));
+        if !self.calm && self.one_in(10) {
+            // Dropped on the way.
+            return Some(Input::Answered { id, answer: SendAnswer::Unclear });
+        }
+        let mut answer = self.net.take(raw);
+        if self.lies() {
+            answer = self.any_answer();
+        }
+        Some(Input::Answered { id, answer })
+    }
+
+    fn look(&mut self, id: SubmissionId, hashes: &[B256]) -> Input {
+        let mut found = hashes.iter().find_map(|hash| self.net.found(hash));
+        let mut known = hashes.last().is_some_and(|hash| self.net.knows(hash));
+        let (mut head, mut settled) = (self.net.head(), self.net.count_below(2));
+        if self.lies() {
+            known = !known;
+        }
+        if self.lies_about_blocks() {
+            let hash = hashes[self.below(hashes.len())];
+            let made_up = Found { hash, block: head, block_hash: B256::repeat_byte(1), ok: true };
+            found = if found.is_some() { None } else { Some(made_up) };
+        }
+        if self.lies_about_blocks() {
+            head = [0, head + 1_000, u64::MAX][self.below(3)];
+        }
+        if self.lies_about_blocks() {
+            settled = [0, settled + 5, u64::MAX][self.below(3)];
+        }
+        Input::Seen { id, asked: hashes.len(), found, known, head, settled }
+    }
+}
+
+pub(super) fn sign(key: &SigningKey, digest: B256) -> Signature65 {
+    let (scalars, id) = key.sign_prehash_recoverable(digest.as_slice()).unwrap();
+    let (r, s) = scalars.split_bytes();
+    Signature65::new(B256::from_slice(&r), B256::from_slice(&s), id.to_byte()).unwrap()
+}
