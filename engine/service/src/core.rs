@@ -46,7 +46,6 @@ pub struct Outcome {
 /// One thing to do for a desk.
 #[derive(Debug, Clone)]
 pub struct Work {
-    pub desk: DeskKey,
     pub action: bursar_submit::Action,
     /// The right to sign, where that is what is to be done.
     pub slip: Option<Slip>,
@@ -380,7 +379,7 @@ impl Core {
                 }),
                 _no_signature => None,
             };
-            Work { desk, action, slip }
+            Work { action, slip }
         };
         let outcome = |draft: Result<Draft, Refusal>| {
             let draft = draft?;
