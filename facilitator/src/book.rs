@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::payment::{Payment, PaymentKey};
 use crate::reason::Reason;
 
+/// How often a payment that was found good each time is sent.
+pub const ATTEMPTS_MAX: u8 = 3;
+
 /// A payment that was taken on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {

@@ -166,6 +166,35 @@ pub fn signature(payload: &Object) -> Result<Bytes, X402Error> {
     Fields::new(payload, "paymentPayload.payload.").bytes("signature")
 }
 
+/// Reads the member `authorization`, in which two methods write the same but for their nonces, and refuses what
+/// is not what was asked.
+pub(crate) fn read_authorization(
+    payload: &Object,
+    asked: &Asked,
+    nonce: impl Fn(&Fields<'_>) -> Result<B256, X402Error>,
+) -> Result<Terms, Unread> {
+    let fields = Fields::new(payload, "paymentPayload.payload.");
+    let inner = fields.required("authorization", fields.object("authorization")?)?;
+    let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
+    let number = |key| signed.required(key, signed.amount(key)?);
+    let terms = Terms {
+        // Not among what is sent; the token knows itself, and Prism has it among what is signed.
+        token: asked.asset,
+        payer: signed.address("from")?,
+        payee: signed.address("to")?,
+        amount: number("value")?,
+        nonce: nonce(&signed)?,
+        valid_after: number("validAfter")?,
+        valid_before: number("validBefore")?,
+    };
+    let of = |reason: Reason| Refused::from(reason).of(terms.payer);
+    if terms.payee != asked.pay_to {
+        return Err(of(Reason::Recipient).into());
+    }
+    compare(terms.amount, asked.amount, Reason::TooMuch).map_err(of)?;
+    Ok(terms)
+}
+
 /// What was to be signed (EIP-712).
 pub fn digest(separator: B256, struct_hash: B256) -> B256 {
     let mut bytes = [0; 66];

@@ -25,6 +25,7 @@ use crate::api::{self, Api, Catalogue};
 use crate::book::ledger::Ledger;
 use crate::book::redb_store::RedbPayments;
 use crate::book::store::{Open, Payments};
+use crate::book::{Batch, Record};
 use crate::config::{Config, NetworkConfig};
 use crate::keys::KeyRing;
 use crate::metrics::Metrics;
@@ -61,7 +62,6 @@ pub enum StartFault {
 pub struct Running {
     pub address: SocketAddr,
     pub metrics_address: Option<SocketAddr>,
-    api: Arc<Api>,
     settlers: Vec<Arc<Settler>>,
     servers: TaskTracker,
     /// No new payments are taken on.
@@ -123,7 +123,7 @@ impl Running {
             .map_err(|fault| unusable(fault.to_string()))?;
         let listener = listen(config.listen).await?;
         let metrics_listener = match config.metrics_listen {
-            Some(address) => Some(listen(address).await?),
+            Some(address) => Some((listen(address).await?, address)),
             None => None,
         };
         let (draining, stopping) = (CancellationToken::new(), CancellationToken::new());
@@ -171,13 +171,13 @@ impl Running {
         });
         let servers = TaskTracker::new();
         let address = local(&listener, config.listen)?;
-        let app = api::router(Arc::clone(&api)).into_make_service_with_connect_info::<SocketAddr>();
+        let app = api::router(api).into_make_service_with_connect_info::<SocketAddr>();
         let done = draining.clone().cancelled_owned();
         let server = axum::serve(listener, app).with_graceful_shutdown(done);
         servers.spawn(async move { server.await });
         let metrics_address = match metrics_listener {
-            Some(listener) => {
-                let address = local(&listener, config.listen)?;
+            Some((listener, asked)) => {
+                let address = local(&listener, asked)?;
                 let app = api::metrics_router(Arc::clone(&metrics)).into_make_service();
                 let done = draining.clone().cancelled_owned();
                 let server = axum::serve(listener, app).with_graceful_shutdown(done);
@@ -198,7 +198,6 @@ impl Running {
         Ok(Self {
             address,
             metrics_address,
-            api,
             settlers: all,
             servers,
             draining,
@@ -207,11 +206,6 @@ impl Running {
             drain_ms: config.drain_ms,
             clock,
         })
-    }
-
-    /// Everything that callers reach, for tests that need no socket.
-    pub fn router(&self) -> axum::Router {
-        api::router(Arc::clone(&self.api))
     }
 
     /// Takes nothing new on, waits for the answers that are due, and ends. What is still under way then is
@@ -249,7 +243,7 @@ fn local(listener: &TcpListener, asked: SocketAddr) -> Result<SocketAddr, StartF
         .map_err(|fault| StartFault::Listen { address: asked, why: fault.to_string() })
 }
 
-fn of_chain(open: &Open, chain: ChainId) -> (Vec<crate::book::Record>, Vec<crate::book::Batch>) {
+fn of_chain(open: &Open, chain: ChainId) -> (Vec<Record>, Vec<Batch>) {
     let records = open.records.iter().filter(|record| record.payment.chain == chain);
     let batches = open.batches.iter().filter(|batch| batch.chain == chain);
     (records.cloned().collect(), batches.cloned().collect())
@@ -271,7 +265,7 @@ impl Build<'_> {
     async fn settler(
         &self,
         ring: KeyRing,
-        open: (Vec<crate::book::Record>, Vec<crate::book::Batch>),
+        open: (Vec<Record>, Vec<Batch>),
     ) -> Result<Arc<Settler>, StartFault> {
         let chain: Arc<dyn Chain> = Arc::new(chain_of(self.network, self.clock)?);
         let signers: Vec<Address> = ring.addresses().collect();

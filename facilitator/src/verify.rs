@@ -2,12 +2,12 @@
 //! question to a node: the transfer, simulated between two looks at the payee's balance, and beside it what
 //! tells why it would fail.
 //!
-//! The order, which decides the reason where there are several: scheme, network, payee and token, method,
-//! recipient, amount, time, signature, and then the chain.
+//! The order, which decides the reason where there are several: scheme, network, method, recipient, amount, payee
+//! and token, time, signature, and then the chain.
 
 mod question;
 
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{B256, Bytes, U256};
 use bursar_chain::ports::ChainFault;
 use bursar_core::networks::{self, ChainId};
 use bursar_x402::error::X402Error;
@@ -359,9 +359,4 @@ fn claimed(chain: ChainId, asked: &bursar_x402::settlement::Asked) -> Option<B25
 /// A word as an answer gives it.
 fn word(bytes: &Bytes) -> Option<B256> {
     (bytes.len() == 32).then(|| B256::from_slice(bytes))
-}
-
-/// Whether an address is a payee that is served.
-pub fn serves_payee(allowed: &std::collections::BTreeSet<Address>, payee: Address) -> bool {
-    allowed.is_empty() || allowed.contains(&payee)
 }

@@ -6,14 +6,12 @@ use std::sync::Arc;
 use alloy_primitives::B256;
 use bursar_core::time::Utc;
 use bursar_desks::redb_store::RedbStore;
+use bursar_desks::rows::{decode, encode, existing, failed};
 use bursar_desks::store::{StoreFault, StoreReply};
 use bursar_submit::SubmissionId;
 use redb::{
-    Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition, TableError,
-    WriteTransaction,
+    Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition, WriteTransaction,
 };
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::book::store::{Change, Open, Payments};
 use crate::book::{Batch, Record, State};
@@ -274,27 +272,6 @@ fn record(
 ) -> Result<Option<Record>, StoreFault> {
     let value = table.get(key).map_err(failed)?;
     value.map(|value| decode(value.value())).transpose()
-}
-
-fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreFault> {
-    postcard::to_allocvec(value).map_err(failed)
-}
-
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreFault> {
-    postcard::from_bytes(bytes).map_err(failed)
-}
-
-fn failed(error: impl std::fmt::Display) -> StoreFault {
-    StoreFault::Failed(error.to_string())
-}
-
-/// A table that nobody has written to yet is an empty one.
-fn existing<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreFault> {
-    match table {
-        Ok(table) => Ok(Some(table)),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(failed(error)),
-    }
 }
 
 /// The id of a batch that was never used: chance.

@@ -9,9 +9,11 @@ use bursar_x402::settlement::Asked;
 use bursar_x402::typed_data::TransferWithAuthorization;
 
 use crate::exact::erc20::IErc20;
-use crate::exact::{ContractCall, Domain, Evidence, Method, Place, Trace, Unread, compare, moves};
+use crate::exact::{
+    ContractCall, Domain, Evidence, Method, Place, Trace, Unread, moves, read_authorization,
+};
 use crate::payment::{MethodId, Payment, Terms};
-use crate::reason::{Reason, Refused};
+use crate::reason::Reason;
 use crate::signature;
 
 alloy_sol_types::sol! {
@@ -63,25 +65,7 @@ impl Method for Eip3009 {
     }
 
     fn read(&self, _place: &Place, payload: &Object, asked: &Asked) -> Result<Terms, Unread> {
-        let fields = Fields::new(payload, "paymentPayload.payload.");
-        let inner = fields.required("authorization", fields.object("authorization")?)?;
-        let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
-        let number = |key| signed.required(key, signed.amount(key)?);
-        let terms = Terms {
-            token: asked.asset,
-            payer: signed.address("from")?,
-            payee: signed.address("to")?,
-            amount: number("value")?,
-            nonce: signed.required("nonce", signed.word("nonce")?)?,
-            valid_after: number("validAfter")?,
-            valid_before: number("validBefore")?,
-        };
-        let of = |reason: Reason| Refused::from(reason).of(terms.payer);
-        if terms.payee != asked.pay_to {
-            return Err(of(Reason::Recipient).into());
-        }
-        compare(terms.amount, asked.amount, Reason::TooMuch).map_err(of)?;
-        Ok(terms)
+        read_authorization(payload, asked, |signed| signed.required("nonce", signed.word("nonce")?))
     }
 
     fn domain(&self, _place: &Place) -> Domain {

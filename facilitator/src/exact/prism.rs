@@ -9,10 +9,11 @@ use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
 
 use crate::exact::{
-    ContractCall, Domain, Evidence, Method, Place, Trace, Unread, compare, erc20, moves_amount,
+    ContractCall, Domain, Evidence, Method, Place, Trace, Unread, erc20, moves_amount,
+    read_authorization,
 };
 use crate::payment::{MethodId, Payment, Terms};
-use crate::reason::{Reason, Refused};
+use crate::reason::Reason;
 use crate::signature;
 
 #[expect(
@@ -74,26 +75,9 @@ impl Method for Prism {
     }
 
     fn read(&self, _place: &Place, payload: &Object, asked: &Asked) -> Result<Terms, Unread> {
-        let fields = Fields::new(payload, "paymentPayload.payload.");
-        let inner = fields.required("authorization", fields.object("authorization")?)?;
-        let signed = Fields::new(inner, "paymentPayload.payload.authorization.");
-        let number = |key| signed.required(key, signed.amount(key)?);
-        let terms = Terms {
-            // Not among what older clients send; it is among what they sign.
-            token: asked.asset,
-            payer: signed.address("from")?,
-            payee: signed.address("to")?,
-            amount: number("value")?,
-            nonce: B256::new(number("nonce")?.to_be_bytes()),
-            valid_after: number("validAfter")?,
-            valid_before: number("validBefore")?,
-        };
-        let of = |reason: Reason| Refused::from(reason).of(terms.payer);
-        if terms.payee != asked.pay_to {
-            return Err(of(Reason::Recipient).into());
-        }
-        compare(terms.amount, asked.amount, Reason::TooMuch).map_err(of)?;
-        Ok(terms)
+        read_authorization(payload, asked, |signed| {
+            Ok(B256::new(signed.required("nonce", signed.amount("nonce")?)?.to_be_bytes()))
+        })
     }
 
     fn domain(&self, place: &Place) -> Domain {

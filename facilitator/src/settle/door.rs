@@ -1,6 +1,6 @@
 //! Where a request to settle comes in, and its answer goes out: found good, kept, waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
@@ -11,7 +11,7 @@ use bursar_x402::settlement::SettlementRequest;
 use tokio::sync::watch;
 
 use crate::book::ledger::{Known, Ledger, Progress, Taken};
-use crate::book::{Record, State};
+use crate::book::{ATTEMPTS_MAX, Record, State};
 use crate::network::Served;
 use crate::node::Hurry;
 use crate::payment::{Payment, PaymentKey};
@@ -25,8 +25,7 @@ const OPEN_MAX: usize = 20_000;
 /// The same of one payer.
 const OPEN_OF_PAYER_MAX: usize = 256;
 
-/// After how many transactions that came to nothing a payment rests, and how long.
-const ATTEMPTS_MAX: u8 = 3;
+/// How long a payment rests whose transactions came to nothing.
 const REST_MS: i64 = 10 * 60_000;
 
 /// What became of a request to settle.
@@ -81,7 +80,7 @@ pub struct Door {
     pub settlers: BTreeMap<ChainId, Arc<Settler>>,
     pub ledger: Ledger,
     /// Who may be paid; empty: anybody.
-    pub payees: std::collections::BTreeSet<Address>,
+    pub payees: BTreeSet<Address>,
     /// How long an answer waits for a block.
     pub wait_ms: u64,
 }
@@ -94,7 +93,7 @@ impl Door {
     }
 
     fn admit(&self, served: &Served, read: &Read) -> Result<(), Refused> {
-        if !verify::serves_payee(&self.payees, read.terms.payee) {
+        if !self.payees.is_empty() && !self.payees.contains(&read.terms.payee) {
             return Err(Refused::from(Reason::PayeeNotServed).of(read.terms.payer));
         }
         verify::admit(served, read)

@@ -64,13 +64,14 @@ impl Settler {
     async fn look_up_price(&self) -> Result<Price, ChainFault> {
         let gas = self.served.config.gas();
         let facts = self.served.chain.fee_facts().await?;
-        let unusable =
-            |fault: fees::FeeFault| ChainFault::Rejected { code: 0, message: fault.to_string() };
-        let quote = fees::quote(&gas, &facts).map_err(unusable)?;
+        let unusable = |message: String| ChainFault::Rejected { code: 0, message };
+        let quote = fees::quote(&gas, &facts).map_err(|fault| unusable(fault.to_string()))?;
+        // From there on it is looked for who was quicker: from nowhere on would be all of the chain.
+        let no_number = || unusable("the node did not say which block is the newest".to_owned());
         let price = Price {
             affordable: fees::within(&quote, gas.ceiling).is_some(),
             block_gas: facts.block_gas,
-            block: facts.block.unwrap_or(0),
+            block: facts.block.ok_or_else(no_number)?,
             at_ms: self.served.clock.mono_ms(),
         };
         *self.prices.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(price);

@@ -10,7 +10,7 @@ use bursar_desks::service::{ServiceDesk, SubmitFault};
 use bursar_desks::store::StoreFault;
 use bursar_submit::{Desk, Included, Outcome, Place, Refusal, Trouble};
 
-use crate::book::{Batch, Record, State};
+use crate::book::{ATTEMPTS_MAX, Batch, Record, State};
 use crate::exact;
 use crate::payment::PaymentKey;
 use crate::reason::Reason;
@@ -30,9 +30,6 @@ const REFUSED_MS: u64 = 20_000;
 
 /// How often the receipt of what counts as mined is asked for, before it counts as gone.
 const RECEIPT_TRIES: usize = 60;
-
-/// How often a payment that was found good each time is sent.
-const ATTEMPTS_MAX: u8 = 3;
 
 /// Sees a transaction through to its end, also one of the process before this.
 pub(super) async fn see_through(settler: Arc<Settler>, batch: Batch) {

@@ -8,5 +8,6 @@
 pub mod memory;
 pub mod points;
 pub mod redb_store;
+pub mod rows;
 pub mod service;
 pub mod store;

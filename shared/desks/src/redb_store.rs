@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use bursar_submit::{Desk, DeskKey, Event, Outcome, SubmissionId};
 use redb::{
-    Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition, TableError,
-    WriteTransaction,
+    Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition, WriteTransaction,
 };
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use crate::rows::{decode, encode, existing, failed};
 use crate::store::{Kept, Store, StoreFault, StoreReply, apply_all};
 
 /// By desk: version and state.
@@ -190,25 +188,4 @@ fn of_submission(key: DeskKey, id: SubmissionId) -> Vec<u8> {
     let mut row = of_desk(key);
     row.extend(id.0);
     row
-}
-
-fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreFault> {
-    postcard::to_allocvec(value).map_err(failed)
-}
-
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, StoreFault> {
-    postcard::from_bytes(bytes).map_err(failed)
-}
-
-fn failed(error: impl std::fmt::Display) -> StoreFault {
-    StoreFault::Failed(error.to_string())
-}
-
-/// A table that nobody has written to yet is an empty one.
-fn existing<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreFault> {
-    match table {
-        Ok(table) => Ok(Some(table)),
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        Err(error) => Err(failed(error)),
-    }
 }
