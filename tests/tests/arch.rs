@@ -37,7 +37,8 @@ fn arrows_between_crates_point_one_way() {
         ("bursar-core", &[][..]),
         ("bursar-x402", &["bursar-core"]),
         ("bursar-submit", &["bursar-core", "bursar-x402"]),
-        ("bursar-chain", &["bursar-core", "bursar-x402", "bursar-submit"]),
+        ("bursar-outbound", &[]),
+        ("bursar-chain", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-outbound"]),
         ("bursar-desks", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-chain"]),
         ("bursar-domain", &["bursar-core", "bursar-x402", "bursar-submit"]),
         (
@@ -115,6 +116,7 @@ fn wallet() -> Vec<PathBuf> {
     [
         "shared/core/src",
         "shared/x402/src",
+        "shared/outbound/src",
         "shared/chain/src",
         "shared/chain/submit/src",
         "engine/domain/src",
@@ -148,7 +150,7 @@ fn each_word_stands_in_its_room() {
     only_in("Slip::issue", &["engine/service/src/core.rs"]);
     only_in("Slip::for_attempt", &["engine/service/src/core.rs"]);
     only_in("&mut Desk", &["shared/chain/submit/src/apply.rs"]);
-    only_in("reqwest", &["shared/chain/src/outbound.rs"]);
+    only_in("reqwest", &["shared/outbound/src"]);
     only_in("SystemTime::now", &["shared/chain/src/clock.rs"]);
     only_in("axum::", &["engine/service/src/agent_api"]);
     only_in("&mut State", &["engine/domain/src/apply.rs"]);

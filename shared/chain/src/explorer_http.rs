@@ -6,8 +6,8 @@ use bursar_core::money::Atoms;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::outbound::{Client, Target, TargetFault};
 use crate::ports::{BoxFuture, EndpointLabel, Explorer, ExplorerFault, TokenHeld};
+use bursar_outbound::{Client, Plain, Target, TargetFault};
 
 /// Tokens of one answer that are read: strangers send worthless ones to every address that has been seen.
 pub const TOKENS_MAX: usize = 500;
@@ -77,7 +77,7 @@ impl ExplorerHttp {
     /// `base` is the URL up to and with `/api/v2`; its query, such as an `apikey`, is sent along. Opens no
     /// connection.
     pub fn new(base: &str, limits: ExplorerLimits) -> Result<Self, ExplorerConfigError> {
-        let base = Target::parse(base)?;
+        let base = Target::parse(base, Plain::Here)?;
         let client = Client::new(limits.timeout_ms).map_err(ExplorerConfigError::Client)?;
         Ok(Self { base, client, limits })
     }

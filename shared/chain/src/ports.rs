@@ -1,15 +1,15 @@
 //! The shapes of the outside world that the engine knows: [`Clock`], [`Chain`] and [`Explorer`]. Traits
 //! and plain values only; nothing here reads a clock or opens a connection.
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::pin::Pin;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::{Moment, Utc};
+pub use bursar_outbound::EndpointLabel;
 use bursar_submit::Call;
 use bursar_submit::fees::FeeFacts;
-use url::Url;
 
 /// A future behind a pointer, so that the ports can be used as trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -269,35 +269,6 @@ pub struct FoundLog {
     pub index: u64,
 }
 
-/// How an endpoint is named in errors and logs: scheme, host and port. Built from a URL so that path,
-/// query and user, which hold the API keys of most providers, cannot get in.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EndpointLabel(String);
-
-impl EndpointLabel {
-    pub fn of(url: &Url) -> Self {
-        let host = url.host_str().unwrap_or("?");
-        let port = url.port_or_known_default().map(|port| format!(":{port}")).unwrap_or_default();
-        Self(format!("{}://{host}{port}", url.scheme()))
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for EndpointLabel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Debug for EndpointLabel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EndpointLabel({})", self.0)
-    }
-}
-
 /// Why the chain gave no usable answer. Texts that a node wrote are bounded and free of control
 /// characters, but they are a stranger's words: private detail, never public text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -339,19 +310,6 @@ fn list(tried: &[(EndpointLabel, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_label_holds_no_path_query_or_user() {
-        for (url, label) in [
-            ("https://node.test/v2/KEY?apikey=KEY#KEY", "https://node.test:443"),
-            ("https://KEY:KEY@node.test:8443/KEY", "https://node.test:8443"),
-            ("http://[::1]:8545/KEY", "http://[::1]:8545"),
-        ] {
-            let made = EndpointLabel::of(&url.parse().unwrap());
-            assert_eq!(made.as_str(), label);
-            assert!(!format!("{made} {made:?}").contains("KEY"));
-        }
-    }
 
     #[test]
     fn the_ports_can_be_trait_objects() {

@@ -29,10 +29,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::outbound::Client;
 use crate::ports::{
     BlockTag, CallEnd, Chain, ChainFault, ChainReply, Clock, FoundLog, LogFilter, Question, Receipt,
 };
+use bursar_outbound::Client;
 use endpoint::Endpoint;
 use envelope::{Call, Kind};
 use quantity::{Unusable, bytes_of, hash_of, quantity, shape, u64_of, u256_of};

@@ -5,7 +5,7 @@ use std::fmt;
 
 use bursar_core::networks::ChainId;
 
-use crate::ports::EndpointLabel;
+use bursar_outbound::EndpointLabel;
 
 /// One request, from connecting to the last byte of the answer: a healthy node needs well under a second,
 /// and an agent that waits for a payment has patience for one slow endpoint, not for two.

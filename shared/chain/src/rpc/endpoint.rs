@@ -7,12 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bursar_core::networks::ChainId;
 use tracing::{error, info, warn};
 
-use crate::outbound::{Target, TargetFault};
-use crate::ports::EndpointLabel;
 use crate::rpc::breaker::{Breaker, Fall};
 use crate::rpc::config::{ConfigError, RpcLimits};
 use crate::rpc::identity::{Check, Identity};
 use crate::rpc::setback::Health;
+use bursar_outbound::EndpointLabel;
+use bursar_outbound::{Plain, Target, TargetFault};
 
 pub(super) struct Endpoint {
     target: Target,
@@ -38,7 +38,7 @@ pub(super) enum Admission<'a> {
 
 impl Endpoint {
     pub(super) fn new(place: usize, text: &str, limits: RpcLimits) -> Result<Self, ConfigError> {
-        let target = Target::parse(text).map_err(|fault| match fault {
+        let target = Target::parse(text, Plain::Here).map_err(|fault| match fault {
             TargetFault::NotAUrl => ConfigError::NotAUrl { place },
             TargetFault::Scheme(label) => ConfigError::Scheme(label),
             TargetFault::PlainHttp(label) => ConfigError::PlainHttp(label),

@@ -1,0 +1,131 @@
+//! Bounded exchanges, and answers that come piece by piece.
+
+use std::error::Error;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::redirect::Policy;
+use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode};
+
+use crate::target::Target;
+
+/// What came back, whatever its status; never a redirect.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: StatusCode,
+    pub body: Vec<u8>,
+}
+
+/// Goes where the settings say and nowhere else: no redirects, no proxy from the environment, and
+/// `localhost` is this machine whatever a name server thinks of it.
+#[derive(Debug, Clone)]
+pub struct Client(reqwest::Client);
+
+impl Client {
+    /// The timeout is for one exchange, from connecting to the last byte of the answer.
+    ///
+    /// # Errors
+    /// Why this machine cannot make connections.
+    pub fn new(timeout_ms: u64) -> Result<Self, String> {
+        let timeout = Duration::from_millis(timeout_ms);
+        Self::build(|builder| builder.connect_timeout(timeout).timeout(timeout))
+    }
+
+    /// Only connecting has a timeout: answers may take their time, and whoever waits for one ends the wait.
+    ///
+    /// # Errors
+    /// Why this machine cannot make connections.
+    pub fn lasting(connect_ms: u64) -> Result<Self, String> {
+        Self::build(|builder| builder.connect_timeout(Duration::from_millis(connect_ms)))
+    }
+
+    fn build(wait: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Result<Self, String> {
+        // Port 0: the port of the URL.
+        let here = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), (Ipv6Addr::LOCALHOST, 0).into()];
+        let builder = reqwest::Client::builder()
+            .redirect(Policy::none())
+            .no_proxy()
+            .resolve_to_addrs("localhost", &here)
+            .user_agent(concat!("bursar/", env!("CARGO_PKG_VERSION")));
+        wait(builder).build().map(Self).map_err(|error| root_cause(&error))
+    }
+
+    pub(crate) fn request(&self, method: Method, target: &Target) -> RequestBuilder {
+        self.0.request(method, target.url())
+    }
+
+    /// Sends JSON.
+    ///
+    /// # Errors
+    /// In our own words, why nothing usable came back.
+    pub async fn post(
+        &self,
+        target: &Target,
+        question: Vec<u8>,
+        bytes_max: usize,
+    ) -> Result<Reply, String> {
+        let request = self.request(Method::POST, target);
+        let request = request.header(CONTENT_TYPE, "application/json").body(question);
+        exchange(request, target, bytes_max).await
+    }
+
+    /// Asks for JSON.
+    ///
+    /// # Errors
+    /// In our own words, why nothing usable came back.
+    pub async fn get(&self, target: &Target, bytes_max: usize) -> Result<Reply, String> {
+        exchange(self.request(Method::GET, target), target, bytes_max).await
+    }
+}
+
+async fn exchange(
+    request: RequestBuilder,
+    target: &Target,
+    bytes_max: usize,
+) -> Result<Reply, String> {
+    let failed = |error: reqwest::Error| unreachable(target, &error);
+    let response = request.header(ACCEPT, "application/json").send().await.map_err(failed)?;
+    let status = response.status();
+    if status.is_redirection() {
+        return Err(format!("HTTP {status}: redirects are not followed"));
+    }
+    let body = read(response, bytes_max, failed).await?;
+    Ok(Reply { status, body })
+}
+
+async fn read(
+    mut response: Response,
+    bytes_max: usize,
+    failed: impl Fn(reqwest::Error) -> String,
+) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(&failed)? {
+        // The announced length is a claim, and optional: what arrives is counted.
+        if chunk.len() > bytes_max.saturating_sub(body.len()) {
+            return Err(format!("the answer is longer than {bytes_max} bytes"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// reqwest's own text quotes the URL; this one is ours.
+pub(crate) fn unreachable(target: &Target, error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        "no answer in time".to_owned()
+    } else if error.is_connect() {
+        format!("cannot connect: {}", target.scrub(&root_cause(error)))
+    } else {
+        "the connection broke off".to_owned()
+    }
+}
+
+/// The innermost error, which knows sockets and certificates but no URL.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: Option<&(dyn Error + 'static)> = error.source();
+    while let Some(inner) = cause.and_then(Error::source) {
+        cause = Some(inner);
+    }
+    cause.map_or_else(|| "unknown reason".to_owned(), ToString::to_string)
+}

@@ -1,0 +1,52 @@
+//! How a counterparty is named.
+
+use std::fmt::{self, Debug};
+
+use url::Url;
+
+/// How an endpoint is named in errors and logs: scheme, host and port. Built from a URL so that path,
+/// query and user, which hold the API keys of most providers, cannot get in.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndpointLabel(String);
+
+impl EndpointLabel {
+    pub fn of(url: &Url) -> Self {
+        let host = url.host_str().unwrap_or("?");
+        let port = url.port_or_known_default().map(|port| format!(":{port}")).unwrap_or_default();
+        Self(format!("{}://{host}{port}", url.scheme()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EndpointLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Debug for EndpointLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EndpointLabel({})", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_holds_no_path_query_or_user() {
+        for (url, label) in [
+            ("https://node.test/v2/KEY?apikey=KEY#KEY", "https://node.test:443"),
+            ("https://KEY:KEY@node.test:8443/KEY", "https://node.test:8443"),
+            ("http://[::1]:8545/KEY", "http://[::1]:8545"),
+        ] {
+            let made = EndpointLabel::of(&url.parse().unwrap());
+            assert_eq!(made.as_str(), label);
+            assert!(!format!("{made} {made:?}").contains("KEY"));
+        }
+    }
+}

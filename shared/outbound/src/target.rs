@@ -1,0 +1,133 @@
+//! Which URLs may be asked.
+
+use std::fmt;
+
+use url::{Host, Url};
+
+use crate::label::EndpointLabel;
+
+/// A URL of the settings that may be asked. It leaves this crate only towards the HTTP client.
+#[derive(Clone)]
+pub struct Target {
+    url: Url,
+    label: EndpointLabel,
+}
+
+/// Why a text of the settings may not be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetFault {
+    NotAUrl,
+    Scheme(EndpointLabel),
+    PlainHttp(EndpointLabel),
+    UserInfo(EndpointLabel),
+}
+
+/// Where HTTP without encryption may be spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plain {
+    /// With this machine alone.
+    Here,
+    /// With anybody: an operator said that the network between is his.
+    Anywhere,
+}
+
+impl Target {
+    /// # Errors
+    /// Why the text may not be asked.
+    pub fn parse(text: &str, plain: Plain) -> Result<Self, TargetFault> {
+        let url = Url::parse(text).map_err(|_shows_the_url| TargetFault::NotAUrl)?;
+        let label = EndpointLabel::of(&url);
+        match url.scheme() {
+            "https" => {}
+            "http" if plain == Plain::Anywhere || is_loopback(&url) => {}
+            "http" => return Err(TargetFault::PlainHttp(label)),
+            _other => return Err(TargetFault::Scheme(label)),
+        }
+        // https://mainnet.base.org@evil.test reads like the one and goes to the other.
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(TargetFault::UserInfo(label));
+        }
+        Ok(Self { url, label })
+    }
+
+    pub(crate) fn url(&self) -> Url {
+        self.url.clone()
+    }
+
+    pub fn label(&self) -> &EndpointLabel {
+        &self.label
+    }
+
+    /// The place below this one, with the same query: it may hold the key.
+    pub fn below(&self, segments: &[&str]) -> Self {
+        let mut url = self.url.clone();
+        // Only URLs without a host have no path to extend, and those are no targets.
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(segments);
+        }
+        Self { url, label: self.label.clone() }
+    }
+
+    /// A stranger's text, fit for errors and logs: without what may be our API key (providers like to
+    /// quote it), without control characters, and of bounded length.
+    pub fn scrub(&self, text: &str) -> String {
+        const CHARS_MAX: usize = 300;
+        let mut clean = text.to_owned();
+        for secret in secrets(&self.url) {
+            clean = clean.replace(&secret, "[key]");
+        }
+        clean.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(CHARS_MAX).collect()
+    }
+}
+
+/// Shows the label alone: the URL holds the API key.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target").field("label", &self.label).finish_non_exhaustive()
+    }
+}
+
+/// Addresses that cannot leave this machine. `localhost` is pinned to them by the HTTP client.
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
+/// The parts of a URL that may be a key: whatever is longer than the usual words of a path.
+fn secrets(url: &Url) -> Vec<String> {
+    const WORD_CHARS_MAX: usize = 7;
+    let segments = url.path_segments().into_iter().flatten().map(str::to_owned);
+    let values = url.query_pairs().map(|(_name, value)| value.into_owned());
+    segments.chain(values).filter(|part| part.len() > WORD_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_below_keeps_the_query_and_takes_no_other_host() {
+        for (base, below) in [
+            ("https://a.test/api/v2?apikey=K", "https://a.test/api/v2/x/y%2F..?apikey=K"),
+            ("https://a.test/api/v2/", "https://a.test/api/v2/x/y%2F.."),
+            ("https://a.test", "https://a.test/x/y%2F.."),
+        ] {
+            let made = Target::parse(base, Plain::Here).unwrap().below(&["x", "y/.."]);
+            assert_eq!(made.url.as_str(), below);
+            assert!(!format!("{made:?}").contains("api"), "{made:?}");
+        }
+    }
+
+    #[test]
+    fn a_strangers_text_loses_our_key_its_control_characters_and_its_length() {
+        let url = "https://node.test/v3/0123456789abcdef?token=fedcba9876543210";
+        let target = Target::parse(url, Plain::Here).unwrap();
+        let said = "bad key 0123456789abcdef, fedcba9876543210\u{1b}[2J\r\n in v3";
+        assert_eq!(target.scrub(said), "bad key [key], [key]\u{fffd}[2J\u{fffd}\u{fffd} in v3");
+        assert_eq!(target.scrub(&"ä".repeat(1000)).chars().count(), 300);
+    }
+}
