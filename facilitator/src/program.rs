@@ -10,7 +10,7 @@ use crate::config::{Config, LogFormat};
 use crate::keys::SigningKey;
 use crate::service::{self, Running};
 use anyhow::Context;
-use bursar_desks::points::Points;
+use bursar_chain::points::Points;
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 

@@ -52,7 +52,7 @@ fn arrows_between_crates_point_one_way() {
         ("bursar", &["bursar-core", "bursar-engine", "bursar-tui"]),
         (
             "bursar-demo",
-            &["bursar-core", "bursar-desks", "bursar-engine", "bursar-facilitator", "bursar-tui"],
+            &["bursar-core", "bursar-chain", "bursar-engine", "bursar-facilitator", "bursar-tui"],
         ),
         ("xtask", &[]),
     ]);

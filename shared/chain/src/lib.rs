@@ -11,6 +11,7 @@ pub mod explorer_http;
 pub mod follower;
 pub mod multicall;
 mod outbound;
+pub mod points;
 pub mod ports;
 pub mod revert;
 pub mod rpc;
