@@ -3,9 +3,8 @@
 use std::fmt;
 
 use alloy_primitives::hex;
+use bursar_serve::settings::{Given, parts};
 use toml::Value;
-
-use super::given::{Given, parts};
 
 /// A caller's key by its name, which logs may show, and its digest.
 #[derive(Clone, PartialEq, Eq)]

@@ -18,11 +18,7 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         variable: "FACILITATOR_METRICS_LISTEN",
         default: "127.0.0.1:4403",
         meaning: "Where metrics are read; `off` for nowhere.",
-        set: |config, given| {
-            let off = given.text()? == "off";
-            config.metrics_listen = if off { None } else { Some(given.socket()?) };
-            Ok(())
-        },
+        set: |config, given| put(&mut config.metrics_listen, given.socket_or_off()),
     },
     Key {
         name: "store",
@@ -129,11 +125,6 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         variable: "FACILITATOR_TRUSTED_PROXIES",
         default: "none",
         meaning: "IP addresses of proxies whose `X-Forwarded-For` is believed.",
-        set: |config, given| {
-            let addresses = given.list()?.into_iter().map(|text| {
-                text.parse().map_err(|_not_one| "each of them must be an IP address".to_owned())
-            });
-            put(&mut config.trusted_proxies, addresses.collect())
-        },
+        set: |config, given| put(&mut config.trusted_proxies, given.ips()),
     },
 ];
