@@ -5,7 +5,6 @@
 //! Files that hold secrets are named here and read by [`keys`](crate::keys); endpoints, whose URLs are
 //! secrets themselves, are [`Endpoint`]s. No error quotes what was given for a key that may be secret.
 
-mod access;
 mod endpoint;
 mod file;
 mod network;
@@ -17,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, by_chain};
-use bursar_serve::settings::{ConfigFault, Environment, filled_in, set_from_environment, text_of};
+use bursar_serve::access::{ApiKey, add_file};
+use bursar_serve::settings::{ConfigFault, Environment, filled_in, set_from_environment};
 
-pub use access::ApiKey;
 pub use endpoint::Endpoint;
 pub use network::{DEFAULT_FACTORIES, NetworkConfig, SERVED};
 pub use table::reference;
@@ -137,10 +136,10 @@ impl Config {
     }
 
     fn read_api_keys_file(&mut self) -> Result<(), ConfigFault> {
-        let Some(path) = &self.api_keys_file else { return Ok(()) };
-        let text = text_of(path)?;
-        access::add_lines(&mut self.api_keys, &text)
-            .map_err(|why| ConfigFault::ApiKeys { file: path.clone(), why })
+        match &self.api_keys_file {
+            Some(file) => add_file(&mut self.api_keys, file),
+            None => Ok(()),
+        }
     }
 }
 

@@ -15,12 +15,12 @@ use bursar_core::networks::ChainId;
 use bursar_desks::redb_store::RedbStore;
 use bursar_desks::service::{Means, ServiceDesk};
 use bursar_desks::store::Store;
+use bursar_serve::access::Access;
 use bursar_submit::DeskKey;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::access::Access;
 use crate::api::{self, Api, Catalogue};
 use crate::book::ledger::Ledger;
 use crate::book::redb_store::RedbPayments;

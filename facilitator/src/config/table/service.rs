@@ -1,8 +1,9 @@
 //! The rows of the service.
 
+use bursar_serve::access::api_keys;
+
 use super::{Config, Key, put};
 use crate::config::LogFormat;
-use crate::config::access::api_keys;
 
 /// Keys of the service.
 pub(in crate::config) const SERVICE: &[Key<Config>] = &[
