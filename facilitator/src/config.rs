@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_serve::access::{ApiKey, add_file};
+use bursar_serve::logs::LogFormat;
 use bursar_serve::settings::{ConfigFault, Environment, filled_in, set_from_environment};
 
 pub use endpoint::Endpoint;
@@ -57,13 +58,6 @@ pub struct Config {
     pub trusted_proxies: BTreeSet<IpAddr>,
     /// Every network of [`SERVED`], configured or not.
     pub networks: BTreeMap<ChainId, NetworkConfig>,
-}
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    Text,
-    Json,
 }
 
 impl Default for Config {

@@ -317,21 +317,3 @@ impl Build<'_> {
         Ok(Settler::start(means, open))
     }
 }
-
-/// Ends when the process is asked to: SIGTERM or SIGINT.
-pub async fn asked_to_stop() {
-    let interrupted = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-            // cancel-safe: signals only wait.
-            tokio::select! {
-                _either = interrupted => {}
-                _either = terminated.recv() => {}
-            }
-            return;
-        }
-    }
-    let _signalled = interrupted.await;
-}

@@ -1,9 +1,9 @@
 //! The rows of the service.
 
 use bursar_serve::access::api_keys;
+use bursar_serve::logs::LogFormat;
 
 use super::{Config, Key, put};
-use crate::config::LogFormat;
 
 /// Keys of the service.
 pub(in crate::config) const SERVICE: &[Key<Config>] = &[
@@ -82,14 +82,7 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         variable: "FACILITATOR_LOG_FORMAT",
         default: "text",
         meaning: "How log lines are written: `text` or `json`.",
-        set: |config, given| {
-            config.log_format = match given.text()? {
-                "text" => LogFormat::Text,
-                "json" => LogFormat::Json,
-                _other => return Err("it must be text or json".to_owned()),
-            };
-            Ok(())
-        },
+        set: |config, given| put(&mut config.log_format, LogFormat::of(given)),
     },
     Key {
         name: "api_keys",
