@@ -1,7 +1,7 @@
 //! The HTTP face. Verdicts travel with status 200 whatever they say; other statuses are for what is no request,
 //! for callers that are not let in, and for troubles of our own.
 
-pub mod access;
+mod access;
 mod answers;
 mod catalogue;
 
@@ -17,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bursar_chain::ports::Clock;
 use bursar_core::{json, text};
+use bursar_serve::access::Access;
 use bursar_x402::error::X402Error;
 use bursar_x402::settlement::{SettlementFault, SettlementRequest};
 use serde::Deserialize;
@@ -27,7 +28,6 @@ use crate::metrics::{Metrics, Route};
 use crate::reason::{Reason, Refused};
 use crate::settle::door::{Door, Trouble};
 use crate::verify::Fault;
-use access::Access;
 pub use catalogue::Catalogue;
 
 /// Longest body: a payment of a wallet with many owners takes some kilobytes.

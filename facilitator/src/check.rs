@@ -7,39 +7,21 @@ use alloy_sol_types::SolCall;
 use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::{BlockTag, Chain, Clock};
 use bursar_core::networks::MULTICALL3;
+use bursar_serve::findings::{Findings, Mark};
 
 use crate::config::{Config, NetworkConfig};
 use crate::exact::erc20::IErc20;
 use crate::exact::prism;
 use crate::service::{StartFault, chain_of, load_keys};
 
-/// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mark {
-    Good,
-    /// Something works less well, or not for everybody.
-    Mind,
-    /// Payments fail.
-    Bad,
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    pub mark: Mark,
-    /// What it is about: a network, or the facilitator.
-    pub about: String,
-    pub text: String,
-}
-
 /// Looks at everything that is configured.
 ///
 /// # Errors
 /// [`StartFault`]: it would not start.
-pub async fn check(config: &Config) -> Result<Vec<Finding>, StartFault> {
+pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
     let clock: Arc<dyn Clock> = Arc::new(clock);
-    let mut found = Findings::default();
+    let mut check = Check::default();
     let keys = load_keys(config)?;
     if keys.is_empty() {
         return Err(StartFault::NoNetwork);
@@ -47,23 +29,21 @@ pub async fn check(config: &Config) -> Result<Vec<Finding>, StartFault> {
     for network in config.networks.values() {
         let title = network.network.title;
         let Some(ring) = keys.get(&network.chain()) else {
-            found.add(Mark::Good, title, "not configured: answered with unsupported_network");
+            check.found.add(Mark::Good, title, "not configured: answered with unsupported_network");
             continue;
         };
         let signers: Vec<Address> = ring.addresses().collect();
-        found.network(network, &clock, &signers).await?;
+        check.network(network, &clock, &signers).await?;
     }
-    Ok(found.0)
+    Ok(check.found)
 }
 
 #[derive(Default)]
-struct Findings(Vec<Finding>);
+struct Check {
+    found: Findings,
+}
 
-impl Findings {
-    fn add(&mut self, mark: Mark, about: &str, text: impl Into<String>) {
-        self.0.push(Finding { mark, about: about.to_owned(), text: text.into() });
-    }
-
+impl Check {
     async fn network(
         &mut self,
         network: &NetworkConfig,
@@ -79,9 +59,9 @@ impl Findings {
             match chain.chain_id().await {
                 Ok(_ours) => {
                     alive = true;
-                    self.add(Mark::Good, title, format!("{} answers", endpoint.label()));
+                    self.found.add(Mark::Good, title, format!("{} answers", endpoint.label()));
                 }
-                Err(fault) => self.add(Mark::Bad, title, fault.to_string()),
+                Err(fault) => self.found.add(Mark::Bad, title, fault.to_string()),
             }
         }
         if !alive {
@@ -118,10 +98,10 @@ impl Findings {
         for (address, name, mark, else_what) in wanted {
             match chain.code_at(address, BlockTag::Latest).await {
                 Ok(code) if code.is_empty() => {
-                    self.add(mark, title, format!("{name} is not at {address}: {else_what}"));
+                    self.found.add(mark, title, format!("{name} is not at {address}: {else_what}"));
                 }
-                Ok(_code) => self.add(Mark::Good, title, format!("{name} is at {address}")),
-                Err(fault) => self.add(Mark::Bad, title, fault.to_string()),
+                Ok(_code) => self.found.add(Mark::Good, title, format!("{name} is at {address}")),
+                Err(fault) => self.found.add(Mark::Bad, title, fault.to_string()),
             }
         }
     }
@@ -131,7 +111,7 @@ impl Findings {
         let data = IErc20::DOMAIN_SEPARATORCall {}.abi_encode();
         match chain.call(coin.address, data.into(), BlockTag::Latest).await {
             Ok(word) if word.as_ref() == coin.domain_separator.as_slice() => {
-                self.add(
+                self.found.add(
                     Mark::Good,
                     title,
                     format!(
@@ -145,9 +125,9 @@ impl Findings {
                     "{} has another EIP-712 domain than it should: signatures of its payers are refused",
                     coin.symbol
                 );
-                self.add(Mark::Bad, title, text);
+                self.found.add(Mark::Bad, title, text);
             }
-            Err(fault) => self.add(Mark::Bad, title, fault.to_string()),
+            Err(fault) => self.found.add(Mark::Bad, title, fault.to_string()),
         }
     }
 
@@ -160,9 +140,9 @@ impl Findings {
                 let mark = if enough { Mark::Good } else { Mark::Bad };
                 let amount = alloy_primitives::utils::format_ether(wei);
                 let less = if enough { "" } else { ", less than min_signer_balance: fund it" };
-                self.add(mark, title, format!("{signer} has {amount} {coin}{less}"));
+                self.found.add(mark, title, format!("{signer} has {amount} {coin}{less}"));
             }
-            Err(fault) => self.add(Mark::Bad, title, fault.to_string()),
+            Err(fault) => self.found.add(Mark::Bad, title, fault.to_string()),
         }
         // Where there is no such contract, that was said already.
         let asked = prism::knows(network.prism, signer);
@@ -173,7 +153,7 @@ impl Findings {
             let text = format!(
                 "Prism does not know {signer} as a facilitator: prism payments are refused"
             );
-            self.add(Mark::Mind, title, text);
+            self.found.add(Mark::Mind, title, text);
         }
     }
 }

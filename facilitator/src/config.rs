@@ -1,14 +1,12 @@
 //! Settings: built-in default < TOML file < environment. Every key stands in one table
-//! (`table`), from which the file, the environment and the manual are read and written.
+//! (`table`), from which [`settings`](bursar_serve::settings) reads and writes the file, the environment and the
+//! manual.
 //!
 //! Files that hold secrets are named here and read by [`keys`](crate::keys); endpoints, whose URLs are
 //! secrets themselves, are [`Endpoint`]s. No error quotes what was given for a key that may be secret.
 
-mod access;
 mod endpoint;
-mod fault;
 mod file;
-mod given;
 mod network;
 mod table;
 
@@ -18,17 +16,13 @@ use std::path::{Path, PathBuf};
 
 use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, by_chain};
+use bursar_serve::access::{ApiKey, add_file};
+use bursar_serve::logs::LogFormat;
+use bursar_serve::settings::{ConfigFault, Environment, filled_in, set_from_environment};
 
-pub use access::ApiKey;
 pub use endpoint::Endpoint;
-pub use fault::ConfigFault;
 pub use network::{DEFAULT_FACTORIES, NetworkConfig, SERVED};
 pub use table::reference;
-
-use given::Given;
-
-/// Reads a variable of the environment.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Everything that can be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,13 +58,6 @@ pub struct Config {
     pub trusted_proxies: BTreeSet<IpAddr>,
     /// Every network of [`SERVED`], configured or not.
     pub networks: BTreeMap<ChainId, NetworkConfig>,
-}
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogFormat {
-    Text,
-    Json,
 }
 
 impl Default for Config {
@@ -118,28 +105,15 @@ impl Config {
     }
 
     fn apply_environment(&mut self, env: Environment<'_>) -> Result<(), ConfigFault> {
-        // An empty variable is one that nobody filled in. Were it an empty list instead, a forgotten
-        // value would switch off an allow-list of the file.
-        let read = |name: &str| env(name).filter(|text| !text.trim().is_empty());
-        let fault =
-            |variable: &str, why| ConfigFault::Variable { variable: variable.to_owned(), why };
-        if read("DATABASE_URL").is_some() {
+        let variable = "DATABASE_URL".to_owned();
+        if filled_in(env, &variable).is_some() {
             let why = "PostgreSQL is not built in yet, so unset it and name a file with \
                        FACILITATOR_STORE";
-            return Err(fault("DATABASE_URL", why.to_owned()));
+            return Err(ConfigFault::Variable { variable, why: why.to_owned() });
         }
-        for key in table::SERVICE {
-            if let Some(text) = read(key.variable) {
-                (key.set)(self, Given::Text(&text)).map_err(|why| fault(key.variable, why))?;
-            }
-        }
+        set_from_environment(table::SERVICE, self, "", env)?;
         for (chain, network) in &mut self.networks {
-            for key in table::NETWORK {
-                let variable = key.variable_of(*chain);
-                if let Some(text) = read(&variable) {
-                    (key.set)(network, Given::Text(&text)).map_err(|why| fault(&variable, why))?;
-                }
-            }
+            set_from_environment(table::NETWORK, network, &table::suffix(*chain), env)?;
         }
         Ok(())
     }
@@ -156,10 +130,10 @@ impl Config {
     }
 
     fn read_api_keys_file(&mut self) -> Result<(), ConfigFault> {
-        let Some(path) = &self.api_keys_file else { return Ok(()) };
-        let text = file::text_of(path)?;
-        access::add_lines(&mut self.api_keys, &text)
-            .map_err(|why| ConfigFault::ApiKeys { file: path.clone(), why })
+        match &self.api_keys_file {
+            Some(file) => add_file(&mut self.api_keys, file),
+            None => Ok(()),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bursar_desks::points::NoPoints;
+use bursar_chain::points::NoPoints;
 
 fn main() -> ExitCode {
     bursar_facilitator::program::main(Arc::new(NoPoints))

@@ -1,18 +1,18 @@
-//! The program: arguments, settings, logs, and signals.
+//! The program: arguments, and what each of them does.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use crate::check::{self, Mark};
-use crate::config::{Config, LogFormat};
+use crate::check;
+use crate::config::Config;
 use crate::keys::SigningKey;
 use crate::service::{self, Running};
 use anyhow::Context;
-use bursar_desks::points::Points;
+use bursar_chain::points::Points;
+use bursar_serve::{logs, signals};
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 /// Verifies signed x402 payments and settles them on-chain, each once, paying gas.
 #[derive(Debug, Parser)]
@@ -74,23 +74,14 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
     match arguments.command.unwrap_or(Command::Run) {
         Command::Run => {
             let config = load()?;
-            log(config.log_format);
+            logs::start(config.log_format);
             runtime()?.block_on(serve(config, points))?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Check => {
             let findings = runtime()?.block_on(check::check(&load()?))?;
-            let mut out = std::io::stdout();
-            for finding in &findings {
-                let mark = match finding.mark {
-                    Mark::Good => "ok  ",
-                    Mark::Mind => "mind",
-                    Mark::Bad => "BAD ",
-                };
-                writeln!(out, "{mark}  {}: {}", finding.about, finding.text)?;
-            }
-            let bad = findings.iter().any(|finding| finding.mark == Mark::Bad);
-            Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+            findings.write_to(&mut std::io::stdout())?;
+            Ok(if findings.any_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
         Command::Settings => {
             write!(std::io::stdout(), "{}", crate::config::reference())?;
@@ -111,15 +102,6 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("the process cannot have threads")
 }
 
-fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => lines.with_ansi(false).init(),
-        LogFormat::Json => lines.json().init(),
-    }
-}
-
 async fn serve(config: Config, points: Arc<dyn Points>) -> anyhow::Result<()> {
     let keys = service::load_keys(&config)?;
     let running = Running::start(config, keys, points).await?;
@@ -131,7 +113,7 @@ async fn serve(config: Config, points: Arc<dyn Points>) -> anyhow::Result<()> {
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");
     }
-    service::asked_to_stop().await;
+    signals::asked_to_stop().await;
     tracing::info!("stopping");
     running.stop().await;
     Ok(())

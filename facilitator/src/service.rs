@@ -8,19 +8,19 @@ use std::sync::atomic::AtomicBool;
 use alloy_primitives::Address;
 use bursar_chain::clock::SystemClock;
 use bursar_chain::follower::Follower;
+use bursar_chain::points::Points;
 use bursar_chain::ports::{Chain, Clock};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::networks::ChainId;
-use bursar_desks::points::Points;
 use bursar_desks::redb_store::RedbStore;
 use bursar_desks::service::{Means, ServiceDesk};
 use bursar_desks::store::Store;
+use bursar_serve::access::Access;
 use bursar_submit::DeskKey;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::access::Access;
 use crate::api::{self, Api, Catalogue};
 use crate::book::ledger::Ledger;
 use crate::book::redb_store::RedbPayments;
@@ -316,22 +316,4 @@ impl Build<'_> {
         };
         Ok(Settler::start(means, open))
     }
-}
-
-/// Ends when the process is asked to: SIGTERM or SIGINT.
-pub async fn asked_to_stop() {
-    let interrupted = tokio::signal::ctrl_c();
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-            // cancel-safe: signals only wait.
-            tokio::select! {
-                _either = interrupted => {}
-                _either = terminated.recv() => {}
-            }
-            return;
-        }
-    }
-    let _signalled = interrupted.await;
 }

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use alloy_primitives::Address;
+use bursar_chain::points::NoPoints;
 use bursar_core::networks::Network;
-use bursar_desks::points::NoPoints;
 use bursar_facilitator::config::Config;
 use bursar_facilitator::service::{Running, load_keys};
 use serde_json::Value;

@@ -5,6 +5,7 @@ mod values;
 use std::path::PathBuf;
 
 use bursar_core::networks::Gas;
+use bursar_serve::settings::Given;
 use tempfile::TempDir;
 
 use super::*;

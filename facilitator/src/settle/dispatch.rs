@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy_primitives::{Address, U256};
 use alloy_sol_types::{SolCall, sol};
+use bursar_chain::points::Points;
 use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_core::networks::FeeModel;
-use bursar_desks::points::Points;
 use bursar_desks::service::ServiceDesk;
 use bursar_desks::store::StoreFault;
 use tokio::sync::mpsc;

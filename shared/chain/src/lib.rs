@@ -11,6 +11,7 @@ pub mod errands;
 pub mod explorer_http;
 pub mod follower;
 pub mod multicall;
+pub mod points;
 pub mod ports;
 pub mod revert;
 pub mod rpc;

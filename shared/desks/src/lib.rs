@@ -6,7 +6,6 @@
 //! do then never happened, and what is done instead repeats the bytes that are kept.
 
 pub mod memory;
-pub mod points;
 pub mod redb_store;
 pub mod rows;
 pub mod service;

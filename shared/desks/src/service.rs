@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use alloy_primitives::B256;
 use bursar_chain::courier::{self, Host, SignEnd, Told, Way, Work};
 use bursar_chain::follower::Follower;
+use bursar_chain::points::Points;
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
 use bursar_core::networks::Gas;
 use bursar_submit::{
@@ -14,7 +15,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::points::Points;
 use crate::store::{Kept, Store, StoreFault};
 
 /// How often a commit is tried again after another process was quicker.

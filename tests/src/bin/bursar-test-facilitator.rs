@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bursar_desks::points::Points;
+use bursar_chain::points::Points;
 
 #[derive(Debug)]
 struct Kill {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::clock::SystemClock;
+use bursar_chain::points::NoPoints;
 use bursar_chain::ports::Clock;
 use bursar_chain::rpc::{RpcChain, RpcConfig, RpcLimits};
 use bursar_core::networks::{ChainId, Gas, by_chain};
-use bursar_desks::points::NoPoints;
 use bursar_desks::redb_store::RedbStore;
 use bursar_desks::service::{Means, ServiceDesk, SubmitFault};
 use bursar_desks::store::StoreFault;

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::clock::SystemClock;
+use bursar_chain::points::NoPoints;
 use bursar_chain::ports::Clock;
 use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::networks::{Gas, by_chain};
 use bursar_demo::devnet::Devnet;
 use bursar_desks::memory::MemoryStore;
-use bursar_desks::points::NoPoints;
 use bursar_desks::service::{Means, ServiceDesk};
 use bursar_submit::{Call, DeskKey, Outcome, SubmissionId};
 use bursar_tests::lying_rpc::{Lie, LyingRpc};

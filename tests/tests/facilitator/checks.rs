@@ -1,7 +1,8 @@
 //! `bursar-facilitator check`: what is missing is said before anybody depends on it.
 
 use bursar_demo::devnet::full::full_chain_or_skip;
-use bursar_facilitator::check::{Finding, Mark, check};
+use bursar_facilitator::check::check;
+use bursar_serve::findings::{Finding, Mark};
 use bursar_tests::facilitator::Home;
 use serde_json::json;
 

@@ -1,8 +1,9 @@
 //! The rows of the service.
 
+use bursar_serve::access::api_keys;
+use bursar_serve::logs::LogFormat;
+
 use super::{Config, Key, put};
-use crate::config::LogFormat;
-use crate::config::access::api_keys;
 
 /// Keys of the service.
 pub(in crate::config) const SERVICE: &[Key<Config>] = &[
@@ -18,11 +19,7 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         variable: "FACILITATOR_METRICS_LISTEN",
         default: "127.0.0.1:4403",
         meaning: "Where metrics are read; `off` for nowhere.",
-        set: |config, given| {
-            let off = given.text()? == "off";
-            config.metrics_listen = if off { None } else { Some(given.socket()?) };
-            Ok(())
-        },
+        set: |config, given| put(&mut config.metrics_listen, given.socket_or_off()),
     },
     Key {
         name: "store",
@@ -85,14 +82,7 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         variable: "FACILITATOR_LOG_FORMAT",
         default: "text",
         meaning: "How log lines are written: `text` or `json`.",
-        set: |config, given| {
-            config.log_format = match given.text()? {
-                "text" => LogFormat::Text,
-                "json" => LogFormat::Json,
-                _other => return Err("it must be text or json".to_owned()),
-            };
-            Ok(())
-        },
+        set: |config, given| put(&mut config.log_format, LogFormat::of(given)),
     },
     Key {
         name: "api_keys",
@@ -129,11 +119,6 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         variable: "FACILITATOR_TRUSTED_PROXIES",
         default: "none",
         meaning: "IP addresses of proxies whose `X-Forwarded-For` is believed.",
-        set: |config, given| {
-            let addresses = given.list()?.into_iter().map(|text| {
-                text.parse().map_err(|_not_one| "each of them must be an IP address".to_owned())
-            });
-            put(&mut config.trusted_proxies, addresses.collect())
-        },
+        set: |config, given| put(&mut config.trusted_proxies, given.ips()),
     },
 ];

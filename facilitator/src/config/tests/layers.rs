@@ -78,8 +78,9 @@ fn environment_wins_over_file_over_default_for_every_key_of_a_network() {
     assert_eq!(tested, table::NETWORK.iter().map(|key| key.name).collect::<Vec<_>>());
     for ((key, file, same, another), row) in NETWORK.iter().zip(table::NETWORK) {
         for chain in SERVED {
-            let table = format!("[networks.{chain}]\n");
-            each_source(key, &row.variable_of(chain), &table, (file, same, another));
+            let header = format!("[networks.{chain}]\n");
+            let variable = format!("{}{}", row.variable, table::suffix(chain));
+            each_source(key, &variable, &header, (file, same, another));
         }
     }
 }

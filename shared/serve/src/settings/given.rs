@@ -1,7 +1,8 @@
 //! What was given for a key: a text of the environment or a value of the file. Errors say what is wanted
 //! and never repeat what was given.
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -14,15 +15,24 @@ const NO_LIST: &str = "none";
 
 /// One value, still to be understood.
 #[derive(Clone, Copy)]
-pub(super) enum Given<'a> {
+pub enum Given<'a> {
     /// From the environment.
     Text(&'a str),
     /// From the file.
     Value(&'a Value),
 }
 
+/// It may be a secret.
+impl fmt::Debug for Given<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Given([redacted])")
+    }
+}
+
+/// Errors are sentences for [`Key::set`](super::Key): what is wanted, without an end.
 impl<'a> Given<'a> {
-    pub(super) fn text(self) -> Result<&'a str, String> {
+    /// A text that is not empty, without white space around it.
+    pub fn text(self) -> Result<&'a str, String> {
         let text = match self {
             Given::Text(text) => text,
             Given::Value(value) => value.as_str().ok_or("it must be a text in quotes")?,
@@ -34,7 +44,7 @@ impl<'a> Given<'a> {
     }
 
     /// The texts of a list; in the environment with commas between them.
-    pub(super) fn list(self) -> Result<Vec<&'a str>, String> {
+    pub fn list(self) -> Result<Vec<&'a str>, String> {
         match self {
             Given::Text(text) if text.trim() == NO_LIST => Ok(Vec::new()),
             Given::Text(text) => Ok(parts(text).collect()),
@@ -48,7 +58,7 @@ impl<'a> Given<'a> {
     }
 
     /// A whole number within bounds.
-    pub(super) fn whole<N: TryFrom<u64>>(self, bounds: RangeInclusive<u64>) -> Result<N, String> {
+    pub fn whole<N: TryFrom<u64>>(self, bounds: RangeInclusive<u64>) -> Result<N, String> {
         let number = match self {
             Given::Text(text) => text.trim().parse().ok(),
             Given::Value(value) => value.as_integer().and_then(|it| u64::try_from(it).ok()),
@@ -60,7 +70,7 @@ impl<'a> Given<'a> {
     }
 
     /// A decimal number in units of 10^-`scale`, exactly.
-    pub(super) fn decimal(self, scale: u8) -> Result<U256, String> {
+    pub fn decimal(self, scale: u8) -> Result<U256, String> {
         match self {
             Given::Value(Value::Float(_binary)) => {
                 Err("a number with a point must stand in quotes, like \"0.5\"".to_owned())
@@ -70,27 +80,41 @@ impl<'a> Given<'a> {
         }
     }
 
-    pub(super) fn path(self) -> Result<PathBuf, String> {
+    /// A file or folder, wherever it is.
+    pub fn path(self) -> Result<PathBuf, String> {
         self.text().map(PathBuf::from)
     }
 
-    pub(super) fn socket(self) -> Result<SocketAddr, String> {
+    /// Where to listen.
+    pub fn socket(self) -> Result<SocketAddr, String> {
         let wanted = "it must be an IP address and a port, like 127.0.0.1:4402";
         self.text()?.parse().map_err(|_not_one| wanted.to_owned())
     }
 
-    pub(super) fn address(self) -> Result<Address, String> {
+    /// Where to listen, or `off`.
+    pub fn socket_or_off(self) -> Result<Option<SocketAddr>, String> {
+        if self.text()? == "off" { Ok(None) } else { self.socket().map(Some) }
+    }
+
+    /// A set of IP addresses.
+    pub fn ips<C: FromIterator<IpAddr>>(self) -> Result<C, String> {
+        let wanted = |_not_one| "each of them must be an IP address".to_owned();
+        self.list()?.into_iter().map(|text| text.parse().map_err(wanted)).collect()
+    }
+
+    /// An address of a chain.
+    pub fn address(self) -> Result<Address, String> {
         address(self.text()?)
     }
 
     /// A set of addresses.
-    pub(super) fn addresses<C: FromIterator<Address>>(self) -> Result<C, String> {
+    pub fn addresses<C: FromIterator<Address>>(self) -> Result<C, String> {
         self.list()?.into_iter().map(address).collect()
     }
 }
 
 /// What stands between commas, without white space.
-pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
+pub fn parts(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty())
 }
 

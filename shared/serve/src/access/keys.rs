@@ -1,11 +1,12 @@
 //! Who may call. The keys themselves are never here: a caller's key is hashed and compared.
 
 use std::fmt;
+use std::path::Path;
 
 use alloy_primitives::hex;
 use toml::Value;
 
-use super::given::{Given, parts};
+use crate::settings::{ConfigFault, Given, parts, text_of};
 
 /// A caller's key by its name, which logs may show, and its digest.
 #[derive(Clone, PartialEq, Eq)]
@@ -55,7 +56,10 @@ impl fmt::Debug for ApiKey {
 }
 
 /// The keys of one source.
-pub(super) fn api_keys(given: Given<'_>) -> Result<Vec<ApiKey>, String> {
+///
+/// # Errors
+/// What is wanted instead, for [`Key::set`](crate::settings::Key).
+pub fn api_keys(given: Given<'_>) -> Result<Vec<ApiKey>, String> {
     let mut keys = Vec::new();
     match given {
         Given::Text(_) => {
@@ -72,7 +76,15 @@ pub(super) fn api_keys(given: Given<'_>) -> Result<Vec<ApiKey>, String> {
 }
 
 /// Adds those of a file: one `name:sha256` a line, and lines that begin with `#`.
-pub(super) fn add_lines(keys: &mut Vec<ApiKey>, text: &str) -> Result<(), String> {
+///
+/// # Errors
+/// The file cannot be read, a line is no key or repeats one, or there is none at all.
+pub fn add_file(keys: &mut Vec<ApiKey>, file: &Path) -> Result<(), ConfigFault> {
+    let text = text_of(file)?;
+    add_lines(keys, &text).map_err(|why| ConfigFault::ApiKeys { file: file.to_owned(), why })
+}
+
+fn add_lines(keys: &mut Vec<ApiKey>, text: &str) -> Result<(), String> {
     let before = keys.len();
     for (number, line) in (1..).zip(text.lines()) {
         if line.trim_start().starts_with('#') {

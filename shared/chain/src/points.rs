@@ -1,4 +1,5 @@
-//! Named points at which a test ends the process. Nothing happens there in production.
+//! Named points at which a test ends the process. Nothing happens there in production. The shape alone is here,
+//! because every service has such points, also one that sends no transactions.
 
 use std::fmt::Debug;
 

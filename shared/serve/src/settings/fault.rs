@@ -1,7 +1,7 @@
 //! Why the settings cannot be used. One sentence each, which says where to look and what to do.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which of the sources is wrong, and why. Values are not repeated where they may be secret.
 #[derive(Debug, thiserror::Error)]
@@ -18,4 +18,18 @@ pub enum ConfigFault {
     Variable { variable: String, why: String },
     #[error("{} holds no usable API keys: {why}.", file.display())]
     ApiKeys { file: PathBuf, why: String },
+}
+
+/// A key that is wrong, and why; the file is known to who read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// With the names of the tables before it.
+    pub key: String,
+    pub why: String,
+}
+
+impl Wrong {
+    pub fn within(self, file: &Path) -> ConfigFault {
+        ConfigFault::Key { file: file.to_owned(), key: self.key, why: self.why }
+    }
 }

@@ -1,0 +1,9 @@
+//! What every HTTP service of ours has around its edges, whatever it serves: how it is set, who
+//! may call it how often, what it finds amiss before it starts, where its log goes and when it is to stop. Which
+//! keys there are and what is answered over HTTP is each service's own.
+
+pub mod access;
+pub mod findings;
+pub mod logs;
+pub mod settings;
+pub mod signals;

@@ -1,0 +1,36 @@
+//! Log lines of a service, on stderr.
+
+use tracing_subscriber::EnvFilter;
+
+use crate::settings::Given;
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl LogFormat {
+    /// `text` or `json`.
+    ///
+    /// # Errors
+    /// What is wanted instead, for [`Key::set`](crate::settings::Key).
+    pub fn of(given: Given<'_>) -> Result<Self, String> {
+        match given.text()? {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _other => Err("it must be text or json".to_owned()),
+        }
+    }
+}
+
+/// Lines are written from here on: those that `RUST_LOG` asks for, else from `info` on. A program calls it once.
+pub fn start(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => lines.with_ansi(false).init(),
+        LogFormat::Json => lines.json().init(),
+    }
+}

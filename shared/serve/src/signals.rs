@@ -1,0 +1,19 @@
+//! What the system tells a service.
+
+/// Ends when the process is asked to: SIGTERM or SIGINT.
+pub async fn asked_to_stop() {
+    let interrupted = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            // cancel-safe: signals only wait.
+            tokio::select! {
+                _either = interrupted => {}
+                _either = terminated.recv() => {}
+            }
+            return;
+        }
+    }
+    let _signalled = interrupted.await;
+}
