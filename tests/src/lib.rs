@@ -7,12 +7,16 @@ pub mod doubles;
 pub mod engine;
 pub mod facilitator;
 pub mod files;
+pub mod kill;
 pub mod lying_rpc;
 pub mod offers;
 pub mod operator;
 pub mod payer;
 pub mod process;
+pub mod proxy;
 pub mod sdk;
 pub mod service_key;
+pub mod settling;
+pub mod upstream;
 
 pub use bursar_demo::agent;

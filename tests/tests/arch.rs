@@ -58,6 +58,10 @@ fn arrows_between_crates_point_one_way() {
                 "bursar-serve",
             ],
         ),
+        (
+            "bursar-proxy",
+            &["bursar-core", "bursar-x402", "bursar-outbound", "bursar-chain", "bursar-serve"],
+        ),
         ("bursar", &["bursar-core", "bursar-engine", "bursar-tui"]),
         (
             "bursar-demo",

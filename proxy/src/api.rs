@@ -1,0 +1,267 @@
+//! The HTTP face.
+
+mod answers;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bursar_chain::ports::Clock;
+use bursar_serve::access::Access;
+use bursar_x402::Version;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::fault::{Code, Fault};
+use crate::metrics::Metrics;
+use crate::offer::Challenge;
+use crate::payment::{Payment, Unfit, Unpaid};
+use crate::sell::{Order, Seller, Sold};
+use crate::shop::{Quote, Shop};
+
+/// Seconds that a payment must last beyond the longest answer: for settling, and for clocks that differ.
+const SPARE_SECONDS: u64 = 30;
+/// Lists of models that are asked for at a time.
+const MODELS_AT_ONCE: usize = 16;
+
+/// What all requests share.
+#[derive(Debug)]
+pub struct Api {
+    pub shop: Shop,
+    pub seller: Seller,
+    pub metrics: Arc<Metrics>,
+    pub access: Access,
+    pub clock: Arc<dyn Clock>,
+    pub places: Arc<Semaphore>,
+    pub models: Semaphore,
+    pub stopping: CancellationToken,
+}
+
+impl Api {
+    pub fn new(shop: Shop, seller: Seller, access: Access, stopping: CancellationToken) -> Self {
+        let parts = seller.parts();
+        let (metrics, clock) = (Arc::clone(&parts.metrics), Arc::clone(&parts.clock));
+        let places = Arc::new(Semaphore::new(shop.config().in_flight));
+        let models = Semaphore::new(MODELS_AT_ONCE);
+        Self { shop, seller, metrics, access, clock, places, models, stopping }
+    }
+}
+
+/// Everything that customers reach.
+pub fn router(api: Arc<Api>) -> Router {
+    let limit = api.shop.config().body_bytes;
+    let guarded = Router::new()
+        .route("/v1/chat/completions", post(chat))
+        .route("/v1/models", get(models))
+        .layer(DefaultBodyLimit::max(limit))
+        .layer(middleware::from_fn_with_state(Arc::clone(&api), guard));
+    Router::new()
+        .merge(guarded)
+        .route("/health", get(health))
+        .route("/openapi.json", get(openapi))
+        .fallback(|| async { answers::fault(&Fault::of(Code::NotFound)) })
+        .method_not_allowed_fallback(|| async {
+            answers::fault(&Fault::of(Code::MethodNotAllowed))
+        })
+        .with_state(api)
+}
+
+/// What Prometheus reads, on a listener of its own: it tells what is earned.
+pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
+    let text = move || async move {
+        let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        ([(header::CONTENT_TYPE, kind)], metrics.text())
+    };
+    Router::new().route("/metrics", get(text))
+}
+
+/// Lets a request in, or answers it.
+async fn guard(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    let peer = peer.map(|ConnectInfo(peer)| peer.ip());
+    match api.access.admit(request.headers(), peer) {
+        Ok(_caller) => next.run(request).await,
+        Err(_too_many) => answers::fault(&Fault::of(Code::TooManyRequests)),
+    }
+}
+
+async fn chat(
+    State(api): State<Arc<Api>>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    match answer(&api, &headers, body).await {
+        Ok(response) => response,
+        Err(fault) => {
+            api.metrics.chat(fault.code.text());
+            answers::fault(&fault)
+        }
+    }
+}
+
+async fn answer(
+    api: &Arc<Api>,
+    headers: &HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Fault> {
+    let body = body.map_err(|fault| unread(&fault, api.shop.config().body_bytes))?;
+    let quote = api.shop.quote(&body, &resource(api, headers))?;
+    let Some((text, version)) = payment_header(headers)? else {
+        api.metrics.chat("quoted");
+        return Ok(challenge(&quote, None));
+    };
+    let now = u64::try_from(api.clock.now().utc.0).unwrap_or(0) / 1_000;
+    let longest = api.shop.config().upstream_ms.div_ceil(1_000);
+    let until = now.saturating_add(longest).saturating_add(SPARE_SECONDS);
+    let payment = match Payment::read(text, version, &quote.offers, until) {
+        Ok(payment) => payment,
+        Err(Unpaid::Unreadable(fault)) => return Err(fault),
+        Err(Unpaid::Unfit(unfit)) => return Ok(unpaid(api, &quote, &unfit)),
+    };
+    if api.stopping.is_cancelled() {
+        return Err(Fault::of(Code::Stopping));
+    }
+    let place = Arc::clone(&api.places).try_acquire_owned();
+    let place = Arc::new(place.map_err(|_none| Fault::of(Code::Busy))?);
+    let order = Order { quote, payment, place };
+    let quote = order.quote.clone();
+    // It goes on although this request ends: the payment may be under way.
+    let seller = api.seller.clone();
+    let sale = seller.parts().tasks.clone().spawn(async move { seller.sell(order).await });
+    let sold = sale.await.map_err(|_ended| Fault::of(Code::Stopping))?;
+    Ok(match sold {
+        Sold::Whole { answer, receipt, request_id } => {
+            answers::whole(answer, version, &receipt, request_id, &quote.estimate.usd)
+        }
+        Sold::Stream(streamed) => answers::stream(streamed, version, &quote.estimate.usd),
+        Sold::Refusal(side) => answers::side(side),
+        Sold::Unpaid(unfit) => unpaid(api, &quote, &unfit),
+        Sold::Refused(refused) => {
+            api.metrics.chat(refused.fault.code.text());
+            answers::refused(&refused, version)
+        }
+    })
+}
+
+fn challenge(quote: &Quote, unfit: Option<&Unfit>) -> Response {
+    let (status, error) = match unfit {
+        None => (
+            StatusCode::PAYMENT_REQUIRED,
+            "payment required: sign one of accepts, and send it \
+                 with the same body"
+                .to_owned(),
+        ),
+        // Official clients then set the allowance, and pay again.
+        Some(unfit) if unfit.reason == "permit2_allowance_required" => {
+            (StatusCode::PRECONDITION_FAILED, format!("{}: {}", unfit.reason, unfit.message))
+        }
+        Some(unfit) => {
+            (StatusCode::PAYMENT_REQUIRED, format!("{}: {}", unfit.reason, unfit.message))
+        }
+    };
+    answers::challenge(
+        status,
+        Challenge::new(&quote.offers, &quote.estimate, &error),
+        &quote.estimate.usd,
+    )
+}
+
+fn unpaid(api: &Api, quote: &Quote, unfit: &Unfit) -> Response {
+    api.metrics.chat("payment_refused");
+    challenge(quote, Some(unfit))
+}
+
+/// The payment that came with a request. Two of one kind could be read in two ways.
+fn payment_header(headers: &HeaderMap) -> Result<Option<(&str, Version)>, Fault> {
+    for (name, version) in [("payment-signature", Version::V2), ("x-payment", Version::V1)] {
+        let mut lines = headers.get_all(name).iter();
+        let Some(first) = lines.next() else { continue };
+        if lines.next().is_some() {
+            let why = format!("{name} is sent twice");
+            return Err(Fault::of(Code::InvalidPaymentHeader).because(why));
+        }
+        let text = first.to_str().map_err(|_not_ascii| {
+            Fault::of(Code::InvalidPaymentHeader).because(format!("{name} is not ASCII"))
+        })?;
+        return Ok(Some((text, version)));
+    }
+    Ok(None)
+}
+
+fn unread(fault: &BytesRejection, most: usize) -> Fault {
+    if fault.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        Fault::of(Code::TooLarge).because(format!("a body has {most} bytes at most"))
+    } else {
+        Fault::of(Code::InvalidJson).because("it broke off")
+    }
+}
+
+/// What is sold, by the name under which the customer asked.
+fn resource(api: &Api, headers: &HeaderMap) -> Arc<str> {
+    const PATH: &str = "/v1/chat/completions";
+    let config = api.shop.config();
+    if let Some(url) = &config.public_url {
+        return format!("{url}{PATH}").into();
+    }
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    let host = host.filter(|host| !host.is_empty() && host.len() <= 255 && host.bytes().all(plain));
+    match host {
+        Some(host) => format!("http://{host}{PATH}").into(),
+        None => format!("http://{}{PATH}", config.listen).into(),
+    }
+}
+
+async fn models(State(api): State<Arc<Api>>) -> Response {
+    let Ok(_place) = api.models.try_acquire() else {
+        return answers::fault(&Fault::of(Code::Busy));
+    };
+    match api.seller.parts().upstream.models().await {
+        Ok(side) => answers::side(side),
+        Err(fault) => answers::fault(&fault),
+    }
+}
+
+async fn health(State(api): State<Arc<Api>>) -> Response {
+    let networks: Vec<_> = api.shop.config().networks.iter().map(|row| row.caip2()).collect();
+    let body = json!({
+        "status": "healthy", "version": env!("CARGO_PKG_VERSION"), "networks": networks,
+    });
+    answers::json(StatusCode::OK, body.to_string())
+}
+
+async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], include_str!("../openapi.json")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::collections::BTreeSet;
+
+    /// The routes as they are written above, and every code, are in the document that describes them.
+    #[test]
+    fn the_document_names_every_route_and_every_code() {
+        let document: Value = serde_json::from_str(include_str!("../openapi.json")).unwrap();
+        let told: BTreeSet<String> =
+            document["paths"].as_object().unwrap().keys().cloned().collect();
+        let source = include_str!("api.rs").split("mod tests").next().unwrap();
+        let routes = source.split(".route(\"").skip(1);
+        let routed: BTreeSet<String> =
+            routes.map(|rest| rest.split('"').next().unwrap().to_owned()).collect();
+        assert_eq!(told, routed);
+        let codes = document["components"]["schemas"]["Code"]["enum"].as_array().unwrap();
+        let codes: Vec<&str> = codes.iter().map(|code| code.as_str().unwrap()).collect();
+        assert_eq!(codes, Code::all().map(Code::text).collect::<Vec<_>>());
+        assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    }
+}

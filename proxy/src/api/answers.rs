@@ -1,0 +1,159 @@
+//! How things are said over HTTP.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bursar_x402::{Version, header as x402};
+use futures::stream;
+use serde_json::{Map, Value, json};
+
+use crate::book::Answer;
+use crate::fault::{Code, Fault};
+use crate::offer::Challenge;
+use crate::sell::{Refused, Streamed};
+use crate::upstream::Side;
+
+const REQUIRED: HeaderName = HeaderName::from_static("payment-required");
+const RECEIPT: HeaderName = HeaderName::from_static("payment-response");
+/// Where clients of version 1 look for it.
+const OLD_RECEIPT: HeaderName = HeaderName::from_static("x-payment-response");
+const PRICE: HeaderName = HeaderName::from_static("x-price-usd");
+/// OpenAI clients obey it.
+const RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+const REQUEST: HeaderName = HeaderName::from_static("x-request-id");
+
+pub(super) fn json(status: StatusCode, body: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+pub(super) fn challenge(status: StatusCode, challenge: Challenge, usd: &str) -> Response {
+    let mut response = json(status, challenge.body);
+    let headers = response.headers_mut();
+    put(headers, REQUIRED, &challenge.header);
+    put(headers, PRICE, usd);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// A refusal before any payment was looked at.
+pub(super) fn fault(fault: &Fault) -> Response {
+    envelope(fault, None)
+}
+
+/// A refusal of a payment.
+pub(super) fn refused(refused: &Refused, version: Version) -> Response {
+    let mut x402 = Map::new();
+    x402.insert("charged".to_owned(), json!(refused.charged.text()));
+    let receipt = refused.receipt.as_deref();
+    if let Some(receipt) = receipt.and_then(|text| serde_json::from_str::<Value>(text).ok()) {
+        x402.insert("receipt".to_owned(), receipt);
+    }
+    let mut response = envelope(&refused.fault, Some(Value::Object(x402)));
+    if let Some(receipt) = receipt {
+        put_receipt(response.headers_mut(), version, receipt);
+    }
+    response
+}
+
+/// As OpenAI clients read errors: the object under `error`, and what is ours beside it.
+fn envelope(fault: &Fault, x402: Option<Value>) -> Response {
+    let code = fault.code;
+    let mut body = json!({
+        "error": {
+            "message": fault.to_string(), "type": code.kind(), "param": fault.param,
+            "code": code.text(),
+        },
+    });
+    if let Some(x402) = x402 {
+        body["x402"] = x402;
+    }
+    let mut response = json(code.status(), body.to_string());
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(retry) = code.retry() {
+        let text = if retry { "true" } else { "false" };
+        headers.insert(RETRY, HeaderValue::from_static(text));
+    }
+    if matches!(code, Code::TooManyRequests | Code::Busy | Code::Stopping) {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+    }
+    response
+}
+
+/// A paid answer in one piece.
+pub(super) fn whole(
+    answer: Answer,
+    version: Version,
+    receipt: &str,
+    request_id: Option<String>,
+    usd: &str,
+) -> Response {
+    let mut response = Response::new(Body::from(answer.body));
+    *response.status_mut() = status(answer.status);
+    let headers = response.headers_mut();
+    paid(headers, version, receipt, usd);
+    said(headers, answer.content_type, request_id);
+    response
+}
+
+/// A paid answer piece by piece.
+pub(super) fn stream(streamed: Streamed, version: Version, usd: &str) -> Response {
+    let Streamed { status: code, content_type, request_id, receipt, mut chunks } = streamed;
+    let pieces = stream::poll_fn(move |context| {
+        chunks.poll_recv(context).map(|piece| piece.map(Ok::<_, Infallible>))
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    *response.status_mut() = status(code);
+    let headers = response.headers_mut();
+    paid(headers, version, &receipt, usd);
+    said(headers, content_type, request_id);
+    // Reverse proxies that collect an answer would hold it back.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// What the upstream said that nobody pays for.
+pub(super) fn side(side: Side) -> Response {
+    let mut response = Response::new(Body::from(side.body));
+    *response.status_mut() = status(side.status);
+    let headers = response.headers_mut();
+    said(headers, side.content_type, None);
+    if let Some(after) = side.retry_after {
+        put(headers, header::RETRY_AFTER, &after);
+    }
+    response
+}
+
+fn paid(headers: &mut HeaderMap, version: Version, receipt: &str, usd: &str) {
+    put_receipt(headers, version, receipt);
+    put(headers, PRICE, usd);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private"));
+}
+
+fn put_receipt(headers: &mut HeaderMap, version: Version, receipt: &str) {
+    let text = x402::encode(receipt);
+    put(headers, RECEIPT, &text);
+    if version == Version::V1 {
+        put(headers, OLD_RECEIPT, &text);
+    }
+}
+
+fn said(headers: &mut HeaderMap, content_type: Option<String>, request_id: Option<String>) {
+    put(headers, header::CONTENT_TYPE, content_type.as_deref().unwrap_or("application/json"));
+    if let Some(id) = request_id {
+        put(headers, REQUEST, &id);
+    }
+}
+
+/// What no header can carry is left out.
+fn put(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}
+
+fn status(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY)
+}

@@ -1,0 +1,222 @@
+//! What is remembered of payments: each is used for one request, whatever crashes meanwhile.
+//!
+//! ```text
+//!            upstream >= 400, or broken: forgotten
+//!          +---------------------------------------+
+//!          |                                       |
+//!   (new) -> Taken -- a whole answer, kept --> Answered -- settled --> Paid
+//!              |                                   |  ^
+//!              |                                   +--+ not settled, or not known: asked again
+//!              |
+//!              +-- a stream begins --> Owed -- settled --> Paid, and it streams --> Paid, with the answer
+//!                                       ^                        |
+//!                                       +---- the process ends --+
+//! ```
+//!
+//! Nothing is charged before `Answered` or `Owed`, and both are on disk before the facilitator is told to
+//! settle: a crash leaves either no charge or an answer that is ready, or owed.
+
+pub mod keeper;
+pub mod redb_store;
+pub mod store;
+
+use alloy_primitives::Address;
+use serde::{Deserialize, Serialize};
+
+/// Names a payment: a digest of the network, the token and the payer's nonce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PaymentId(pub [u8; 32]);
+
+/// SHA-256 of something.
+pub type Digest = [u8; 32];
+
+/// How far a payment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// The upstream may have been asked; nothing is charged.
+    Taken,
+    /// The whole answer is kept, and is to be paid.
+    Answered,
+    /// A stream that has not begun: it is charged, or about to be.
+    Owed,
+    /// It is paid, and being streamed.
+    Streaming,
+    /// It is paid, and was answered.
+    Paid,
+    /// It is paid, and its stream broke after the first chunk.
+    Broken,
+}
+
+/// How the settlement of a payment stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Settlement {
+    /// The facilitator was not told to, or what it said is not known.
+    Open,
+    /// It said so. The receipt is its answer, as JSON.
+    Settled { receipt: String },
+    /// The money is on its way.
+    Pending { receipt: String },
+    /// It said that it cannot.
+    Failed { receipt: String },
+}
+
+impl Settlement {
+    pub fn receipt(&self) -> Option<&str> {
+        match self {
+            Self::Open => None,
+            Self::Settled { receipt } | Self::Pending { receipt } | Self::Failed { receipt } => {
+                Some(receipt)
+            }
+        }
+    }
+
+    /// Whether an answer may go out for it.
+    pub fn is_good(&self) -> bool {
+        matches!(self, Self::Settled { .. } | Self::Pending { .. })
+    }
+}
+
+/// Tokens that an upstream says it used, or that were counted here where it does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub prompt: u64,
+    pub completion: u64,
+    /// The upstream said so.
+    pub told: bool,
+}
+
+/// A payment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub id: PaymentId,
+    /// Of the body that it first came with.
+    pub body: Digest,
+    /// Of the payment as it was signed: a stranger knows the nonce, but not what was signed.
+    pub payment: Digest,
+    /// When it was taken, in milliseconds of Unix time.
+    pub taken_at: i64,
+    /// When it can no more be settled, in Unix seconds.
+    pub ends: u64,
+    pub stage: Stage,
+    pub settlement: Settlement,
+    /// What the facilitator is asked, as JSON: the same text again after a restart.
+    pub question: String,
+    pub model: Option<String>,
+    /// In the smallest unit, decimal.
+    pub amount: String,
+    /// EIP-155 chain id.
+    pub network: u64,
+    pub asset: Address,
+    pub payer: Address,
+    pub usage: Option<Usage>,
+    /// Whether the answer is kept.
+    pub kept: bool,
+}
+
+/// An answer as it was sent, but for the receipt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    pub status: u16,
+    pub content_type: Option<String>,
+    pub body: Vec<u8>,
+}
+
+/// What is done for a request whose payment is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// The upstream is asked, then it is settled.
+    Serve,
+    /// The kept answer is settled first, then sent.
+    Settle,
+    /// It is settled, where it is not yet, then streamed.
+    Stream,
+    /// The kept answer is sent.
+    Replay,
+    /// It was for another request.
+    Spent,
+    /// It was answered, and there is nothing more to send.
+    Gone,
+    /// Its stream broke.
+    Broken,
+}
+
+impl Record {
+    /// What the same payment gets when it comes again.
+    pub fn next(&self, body: &Digest, payment: &Digest) -> Next {
+        if self.body != *body || self.payment != *payment {
+            return Next::Spent;
+        }
+        match self.stage {
+            Stage::Taken => Next::Serve,
+            Stage::Answered => Next::Settle,
+            // The process that streamed it is gone, so nobody streams it.
+            Stage::Owed | Stage::Streaming => Next::Stream,
+            Stage::Paid if self.kept => Next::Replay,
+            Stage::Paid => Next::Gone,
+            Stage::Broken => Next::Broken,
+        }
+    }
+
+    /// Whether nothing of it matters any more: answers are kept for a day, and a payment as long as it could
+    /// be used again.
+    pub fn is_over(&self, now_ms: i64, kept_ms: i64) -> bool {
+        let ends_ms = i64::try_from(self.ends).unwrap_or(i64::MAX).saturating_mul(1_000);
+        let waits = matches!(self.settlement, Settlement::Pending { .. });
+        !waits && now_ms >= self.taken_at.saturating_add(kept_ms).max(ends_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(stage: Stage, kept: bool) -> Record {
+        Record {
+            id: PaymentId([1; 32]),
+            body: [2; 32],
+            payment: [3; 32],
+            taken_at: 1_000,
+            ends: 5,
+            stage,
+            settlement: Settlement::Open,
+            question: String::new(),
+            model: None,
+            amount: "1".to_owned(),
+            network: 1,
+            asset: Address::ZERO,
+            payer: Address::ZERO,
+            usage: None,
+            kept,
+        }
+    }
+
+    #[test]
+    fn a_payment_serves_the_request_that_it_first_came_with_and_no_other() {
+        use Stage::{Answered, Broken, Owed, Paid, Streaming, Taken};
+        for (stage, kept, next) in [
+            (Taken, false, Next::Serve),
+            (Answered, true, Next::Settle),
+            (Owed, false, Next::Stream),
+            (Streaming, false, Next::Stream),
+            (Paid, true, Next::Replay),
+            (Paid, false, Next::Gone),
+            (Broken, false, Next::Broken),
+        ] {
+            let record = record(stage, kept);
+            assert_eq!(record.next(&[2; 32], &[3; 32]), next);
+            // Another body, or another signature over the same nonce.
+            assert_eq!(record.next(&[9; 32], &[3; 32]), Next::Spent);
+            assert_eq!(record.next(&[2; 32], &[9; 32]), Next::Spent);
+        }
+    }
+
+    #[test]
+    fn it_is_forgotten_when_its_answer_is_old_and_it_cannot_be_used_again() {
+        let mut record = record(Stage::Paid, true);
+        assert!(!record.is_over(2_999, 1_000) && !record.is_over(4_999, 1_000));
+        assert!(record.is_over(5_000, 1_000));
+        assert!(!record.is_over(5_000, 4_001) && record.is_over(5_001, 4_001));
+        record.settlement = Settlement::Pending { receipt: "{}".to_owned() };
+        assert!(!record.is_over(i64::MAX, 0));
+    }
+}

@@ -1,0 +1,208 @@
+//! A chat completion as it is asked for. What it may cost is read from the body alone, so whatever could cost
+//! more than is read here is refused: members nobody knows, two spellings of one member, contents that are no
+//! text.
+
+mod count;
+
+use bursar_core::json::{self, Number, Object, Value};
+
+use crate::fault::{Code, Fault};
+
+pub use count::Counted;
+
+/// Deepest nesting: schemas of tools are deep.
+const DEPTH_MAX: usize = 64;
+/// Values in a body.
+const VALUES_MAX: usize = 131_072;
+/// Messages in a body.
+const MESSAGES_MAX: usize = 8_192;
+/// Choices that may be asked for.
+const CHOICES_MAX: u64 = 16;
+
+/// Bounds on what is answered. An upstream obeys either.
+const BOUNDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
+
+/// Members that are passed on, and cost nothing or are counted.
+const KNOWN: [&str; 36] = [
+    "messages",
+    "model",
+    "max_completion_tokens",
+    "max_tokens",
+    "n",
+    "stream",
+    "stream_options",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "functions",
+    "function_call",
+    "response_format",
+    "prediction",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "seed",
+    "stop",
+    "user",
+    "metadata",
+    "store",
+    "reasoning_effort",
+    "verbosity",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "modalities",
+    "chat_template_kwargs",
+];
+
+/// What was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chat {
+    object: Object,
+    pub model: Option<String>,
+    pub stream: bool,
+    /// How many answers.
+    pub choices: u64,
+    /// The most tokens of one answer, where it is said.
+    pub bound: Option<u64>,
+}
+
+impl Chat {
+    /// Reads a body. `extra` are members that the operator lets pass besides.
+    ///
+    /// # Errors
+    /// [`Fault`] with the member that is wrong.
+    pub fn parse(body: &[u8], extra: &[String]) -> Result<Self, Fault> {
+        let value = json::parse_few(body, DEPTH_MAX, VALUES_MAX)
+            .map_err(|fault| Fault::of(Code::InvalidJson).because(fault))?;
+        let Value::Object(object) = value else {
+            return Err(Fault::of(Code::InvalidJson).because("it is not an object"));
+        };
+        for (key, value) in object.iter() {
+            known(key, extra)?;
+            // As clients write what they leave out.
+            if *value != Value::Null {
+                costs_nothing_more(key, value)?;
+            }
+        }
+        let messages = member(&object, "messages");
+        let messages = messages.ok_or_else(|| wrong("messages", "is missing"))?;
+        let messages = messages.as_array().ok_or_else(|| wrong("messages", "is not an array"))?;
+        if messages.is_empty() {
+            return Err(wrong("messages", "is empty"));
+        }
+        if messages.len() > MESSAGES_MAX {
+            return Err(wrong("messages", "has more than 8192 members"));
+        }
+        Ok(Self {
+            model: text(&object, "model")?,
+            stream: flag(&object, "stream")?,
+            choices: choices(&object)?,
+            bound: bound(&object)?,
+            object,
+        })
+    }
+
+    /// The body that goes upstream: with a bound, where none was said, and with a model.
+    /// `None` is the body as it came.
+    pub fn completed(&self, bound: (&str, u64), model: Option<&str>) -> Option<String> {
+        let missing_model = model.filter(|_none| self.model.is_none());
+        if self.bound.is_some() && missing_model.is_none() {
+            return None;
+        }
+        let mut object = self.object.clone();
+        if self.bound.is_none() {
+            object.insert(bound.0, bound.1);
+        }
+        if let Some(model) = missing_model {
+            object.insert("model", model);
+        }
+        Some(object.to_compact())
+    }
+}
+
+/// A member that is there and not `null`.
+fn member<'a>(object: &'a Object, key: &str) -> Option<&'a Value> {
+    object.get(key).filter(|value| **value != Value::Null)
+}
+
+fn wrong(key: &str, why: &str) -> Fault {
+    Fault::of(Code::InvalidRequest).because(format!("{key} {why}")).about(key)
+}
+
+/// Some servers read keys whatever their case (Go's, which also takes the long s and the Kelvin sign for
+/// letters): a second spelling of a member could say something else than the one that was priced.
+fn known(key: &str, extra: &[String]) -> Result<(), Fault> {
+    if KNOWN.contains(&key) || extra.iter().any(|other| other == key) {
+        return Ok(());
+    }
+    let shown = bursar_core::text::quoted(key, 64);
+    let param: String = key.chars().take(64).collect();
+    let fault = Fault::of(Code::UnsupportedParameter);
+    Err(fault.because(format!("{shown} is not sold here")).about(&param))
+}
+
+/// Members that may raise the upstream's bill beyond its tokens.
+fn costs_nothing_more(key: &str, value: &Value) -> Result<(), Fault> {
+    let dear = match key {
+        "service_tier" => !matches!(value.as_str(), Some("auto" | "default" | "flex")),
+        "modalities" => {
+            let texts = value.as_array();
+            texts.is_none_or(|all| all.iter().any(|one| one.as_str() != Some("text")))
+        }
+        _other => false,
+    };
+    if dear {
+        let why = format!("{key} asks for more than is sold here");
+        return Err(Fault::of(Code::UnsupportedParameter).because(why).about(key));
+    }
+    Ok(())
+}
+
+fn text(object: &Object, key: &str) -> Result<Option<String>, Fault> {
+    let Some(value) = member(object, key) else { return Ok(None) };
+    let text = value.as_str().filter(|text| !text.is_empty() && text.len() <= 256);
+    text.map(|text| Some(text.to_owned()))
+        .ok_or_else(|| wrong(key, "is not a text of 1 to 256 bytes"))
+}
+
+fn flag(object: &Object, key: &str) -> Result<bool, Fault> {
+    match member(object, key) {
+        None => Ok(false),
+        Some(value) => value.as_bool().ok_or_else(|| wrong(key, "is neither true nor false")),
+    }
+}
+
+/// A number of plain digits, at least 1: what `1e3` or `-0` would be to another reader is not guessed.
+fn count(object: &Object, key: &str) -> Result<Option<u64>, Fault> {
+    let Some(value) = member(object, key) else { return Ok(None) };
+    let number = value.as_number().and_then(Number::as_u64).filter(|number| *number > 0);
+    number.map(Some).ok_or_else(|| wrong(key, "is not a whole number of 1 or more"))
+}
+
+fn choices(object: &Object) -> Result<u64, Fault> {
+    let choices = count(object, "n")?.unwrap_or(1);
+    if choices > CHOICES_MAX {
+        return Err(wrong("n", "is more than 16"));
+    }
+    Ok(choices)
+}
+
+/// Where both are said the larger is priced: which of them an upstream obeys is its business.
+fn bound(object: &Object) -> Result<Option<u64>, Fault> {
+    let mut largest = None;
+    for key in BOUNDS {
+        largest = largest.max(count(object, key)?);
+    }
+    Ok(largest)
+}
+
+#[cfg(test)]
+mod tests;

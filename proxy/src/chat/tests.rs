@@ -1,0 +1,176 @@
+use super::*;
+use crate::tokens::Vocabulary;
+use proptest::prelude::*;
+
+fn parse(body: &str) -> Result<Chat, Fault> {
+    Chat::parse(body.as_bytes(), &["mirostat".to_owned()])
+}
+
+fn with(members: &str) -> String {
+    format!("{{\"messages\":[{{\"role\":\"user\",\"content\":\"hello world\"}}]{members}}}")
+}
+
+fn count(body: &str, image: Option<u64>) -> Result<Counted, Fault> {
+    parse(body)?.count(Vocabulary::O200k, image)
+}
+
+fn code(result: Result<impl std::fmt::Debug, Fault>) -> Code {
+    result.unwrap_err().code
+}
+
+#[test]
+fn the_least_that_the_specification_shows_is_a_chat() {
+    let chat = parse(&with("")).unwrap();
+    assert_eq!(
+        (chat.model.as_deref(), chat.stream, chat.choices, chat.bound),
+        (None, false, 1, None)
+    );
+    let whole = with(
+        ",\"model\":\"m\",\"stream\":true,\"n\":3,\"max_tokens\":5,\"max_completion_tokens\":9,\
+         \"temperature\":0.2,\"mirostat\":1,\"stop\":null,\"service_tier\":null",
+    );
+    let chat = parse(&whole).unwrap();
+    // Of two bounds the larger is priced.
+    assert_eq!((chat.choices, chat.bound, chat.stream), (3, Some(9), true));
+    assert_eq!(chat.completed(("max_tokens", 1), Some("other")), None, "nothing is missing");
+}
+
+#[test]
+fn an_answer_without_a_bound_is_bounded_before_it_goes_upstream() {
+    let chat = parse(&with(",\"max_tokens\":null,\"seed\":1e2")).unwrap();
+    let body = chat.completed(("max_tokens", 77), Some("m")).unwrap();
+    assert_eq!(body, with(",\"max_tokens\":77,\"seed\":1e2,\"model\":\"m\""));
+    let body = chat.completed(("max_completion_tokens", 77), None).unwrap();
+    assert_eq!(body, with(",\"max_tokens\":null,\"seed\":1e2,\"max_completion_tokens\":77"));
+}
+
+#[test]
+fn what_could_cost_more_than_is_read_is_refused() {
+    use Code::{InvalidJson, InvalidRequest, UnsupportedParameter};
+    for (members, expected) in [
+        // Another spelling of a member, which servers written in Go take for it.
+        (",\"Max_Tokens\":9", UnsupportedParameter),
+        (",\"max_to\u{212a}ens\":9", UnsupportedParameter),
+        (",\"me\u{17f}sages\":[]", UnsupportedParameter),
+        (",\"web_search_options\":{}", UnsupportedParameter),
+        (",\"models\":[\"dear\"]", UnsupportedParameter),
+        (",\"best_of\":9", UnsupportedParameter),
+        (",\"audio\":{}", UnsupportedParameter),
+        (",\"modalities\":[\"text\",\"audio\"]", UnsupportedParameter),
+        (",\"service_tier\":\"priority\"", UnsupportedParameter),
+        // Twice, of which two readers take different ones.
+        (",\"max_tokens\":1,\"max_tokens\":9", InvalidJson),
+        (",\"max_tokens\":1e3", InvalidRequest),
+        (",\"max_tokens\":10.0", InvalidRequest),
+        (",\"max_tokens\":\"9\"", InvalidRequest),
+        (",\"max_tokens\":-1", InvalidRequest),
+        (",\"max_tokens\":0", InvalidRequest),
+        (",\"max_tokens\":99999999999999999999", InvalidRequest),
+        (",\"n\":17", InvalidRequest),
+        (",\"n\":0", InvalidRequest),
+        (",\"stream\":\"true\"", InvalidRequest),
+        (",\"stream\":1", InvalidRequest),
+        (",\"model\":\"\"", InvalidRequest),
+        (",\"model\":7", InvalidRequest),
+    ] {
+        assert_eq!(code(parse(&with(members))), expected, "{members}");
+    }
+    for body in ["", "[]", "null", "{", "{\"messages\":[{}]", "\u{feff}{}"] {
+        assert_eq!(code(parse(body)), InvalidJson, "{body}");
+    }
+    for body in [
+        "{}",
+        "{\"messages\":null}",
+        "{\"messages\":[]}",
+        "{\"messages\":{}}",
+        "{\"messages\":\"hi\"}",
+    ] {
+        assert_eq!(code(parse(body)), InvalidRequest, "{body}");
+    }
+    let deep = format!("{{\"messages\":{}{}}}", "[".repeat(70), "]".repeat(70));
+    assert_eq!(code(parse(&deep)), InvalidJson);
+    let many = format!("{{\"messages\":[{}1]}}", "1,".repeat(VALUES_MAX));
+    assert_eq!(code(parse(&many)), InvalidJson);
+    let many = format!("{{\"messages\":[{}1]}}", "1,".repeat(MESSAGES_MAX));
+    assert_eq!(code(parse(&many)), InvalidRequest);
+}
+
+#[test]
+fn messages_count_as_openai_describes_it() {
+    // 3 for the message, 1 for the role, 2 for the text, 3 for the answer.
+    assert_eq!(count(&with(""), None).unwrap(), Counted { prompt: 9, predicted: 0 });
+    let parts = "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"hello\"},\
+                 {\"type\":\"text\",\"text\":\" world\"}]}]}";
+    assert_eq!(count(parts, None).unwrap().prompt, 9);
+    let named =
+        "{\"messages\":[{\"role\":\"user\",\"name\":\"hello\",\"content\":\"hello world\"}]}";
+    assert_eq!(count(named, None).unwrap().prompt, 11);
+    let empty = "{\"messages\":[{\"role\":\"assistant\",\"content\":null}]}";
+    assert_eq!(count(empty, None).unwrap().prompt, 7);
+}
+
+#[test]
+fn everything_that_may_reach_the_prompt_counts() {
+    let least = count(&with(""), None).unwrap();
+    for members in [
+        ",\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}]",
+        ",\"functions\":[{\"name\":\"f\"}]",
+        ",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"s\"}}",
+    ] {
+        assert!(count(&with(members), None).unwrap().prompt > least.prompt + 5, "{members}");
+    }
+    for message in [
+        "\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]",
+        "\"reasoning_content\":\"a long thought\"",
+        "\"Content\":\"what Go takes for the content\"",
+        "\"images\":[\"aGVsbG8gd29ybGQhIGhlbGxvIHdvcmxkIQ==\"]",
+    ] {
+        let body = format!(
+            "{{\"messages\":[{{\"role\":\"user\",\"content\":\"hello world\",{message}}}]}}"
+        );
+        assert!(count(&body, None).unwrap().prompt > least.prompt + 2, "{message}");
+    }
+    let predicted =
+        count(&with(",\"prediction\":{\"type\":\"content\",\"content\":\"a b c\"}"), None);
+    assert!(predicted.unwrap().predicted > 3);
+}
+
+#[test]
+fn contents_that_are_no_text_are_refused_or_priced() {
+    let of =
+        |content: &str| format!("{{\"messages\":[{{\"role\":\"user\",\"content\":{content}}}]}}");
+    let image = of("[{\"type\":\"image_url\",\"image_url\":{\"url\":\"https://a.test/b.png\"}}]");
+    assert_eq!(code(count(&image, None)), Code::UnsupportedContent);
+    assert_eq!(count(&image, Some(765)).unwrap().prompt, 7 + 765);
+    for content in ["[{\"type\":\"input_audio\"}]", "[{\"type\":\"file\"}]", "[{\"type\":\"x\"}]"] {
+        assert_eq!(code(count(&of(content), Some(1))), Code::UnsupportedContent, "{content}");
+    }
+    for content in ["7", "{}", "true", "[\"hi\"]", "[{}]", "[{\"type\":\"text\"}]"] {
+        assert_eq!(code(count(&of(content), None)), Code::InvalidRequest, "{content}");
+    }
+    for message in ["7", "\"hi\"", "{\"content\":\"hi\"}", "{\"role\":7}"] {
+        let body = format!("{{\"messages\":[{message}]}}");
+        assert_eq!(code(count(&body, None)), Code::InvalidRequest, "{message}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    /// Whatever comes, an answer or a refusal: never an end of the process.
+    #[test]
+    fn any_bytes_are_answered(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+        if let Ok(chat) = Chat::parse(&body, &[]) {
+            let _counted = chat.count(Vocabulary::O200k, None);
+        }
+    }
+
+    /// More text never costs less, wherever it stands.
+    #[test]
+    fn more_text_counts_more(text in "\\PC{0,60}") {
+        let short = bursar_core::json::Value::from(text.as_str()).to_compact();
+        let long = bursar_core::json::Value::from(format!("{text} and more")).to_compact();
+        let of = |text: &str| format!("{{\"messages\":[{{\"role\":\"user\",\"content\":{text}}}]}}");
+        let (short, long) = (count(&of(&short), None).unwrap(), count(&of(&long), None).unwrap());
+        prop_assert!(long.prompt > short.prompt);
+    }
+}

@@ -1,0 +1,136 @@
+//! `bursar-proxy check`: what is wrong, before the first customer finds out.
+
+use std::collections::BTreeSet;
+
+use bursar_core::json::{self, Number, Value};
+use bursar_core::networks::by_text;
+use bursar_serve::findings::{Findings, Mark};
+
+use crate::book::redb_store::RedbStore;
+use crate::config::Config;
+use crate::fault::Code;
+use crate::price::Rate;
+use crate::service::{StartFault, clock, facilitator_of, upstream_of};
+
+/// Looks at everything that is configured.
+///
+/// # Errors
+/// [`StartFault`]: it would not start.
+pub async fn check(config: &Config) -> Result<Findings, StartFault> {
+    let mut found = Findings::default();
+    prices(config, &mut found);
+    store(config, &mut found);
+    let clock = clock()?;
+    let facilitator = facilitator_of(config, &clock)?;
+    match facilitator.supported().await {
+        Ok(supported) => settles(config, &supported, facilitator.label(), &mut found),
+        Err(why) => {
+            let text =
+                format!("{} does not answer ({why}): no payment is taken", facilitator.label());
+            found.add(Mark::Bad, "facilitator", text);
+        }
+    }
+    let upstream = upstream_of(config, &clock)?;
+    match upstream.models().await {
+        Ok(side) if side.status < 400 => models(config, &side.body, upstream.label(), &mut found),
+        Ok(side) => {
+            let text = format!("{} answers {} to GET /models", upstream.label(), side.status);
+            found.add(Mark::Mind, "upstream", text);
+        }
+        Err(fault) if fault.code == Code::UpstreamKey => {
+            let text = format!("{} refuses UPSTREAM_API_KEY: no answer is sold", upstream.label());
+            found.add(Mark::Bad, "upstream", text);
+        }
+        Err(fault) => {
+            let text = format!("{}: {}", upstream.label(), fault.code.text());
+            found.add(Mark::Bad, "upstream", text);
+        }
+    }
+    if config.upstream_key.is_none() {
+        found.add(Mark::Mind, "upstream", "it is asked without a key: UPSTREAM_API_KEY is not set");
+    }
+    Ok(found)
+}
+
+fn prices(config: &Config, found: &mut Findings) {
+    let free = |rate: Rate| rate.0 == 0;
+    if config.model(None).is_some() && free(config.price) {
+        let text = "PRICE_PER_1K_TOKENS is 0: every answer costs the smallest unit";
+        found.add(Mark::Mind, "prices", text);
+    }
+    for (name, model) in &config.models {
+        if free(model.rates.input) && free(model.rates.output) {
+            found.add(Mark::Mind, "prices", format!("{name} is sold for nothing"));
+        }
+    }
+    if config.public_url.is_none() && !config.listen.ip().is_loopback() {
+        let text = "customers are told http and the host they asked: set PROXY_PUBLIC_URL";
+        found.add(Mark::Mind, "proxy", text);
+    }
+    if let Some(pay_to) = config.wallet_address {
+        found.add(Mark::Good, "prices", format!("{pay_to} is paid"));
+    }
+}
+
+fn store(config: &Config, found: &mut Findings) {
+    let path = config.store.display();
+    // Not made here: whoever checks may be another user than the service.
+    if !config.store.exists() {
+        found.add(Mark::Good, "store", format!("{path} will be made at the first start"));
+        return;
+    }
+    match RedbStore::open_file(&config.store) {
+        Ok(_store) => found.add(Mark::Good, "store", format!("{path} can be used")),
+        Err(fault) => {
+            let text = format!(
+                "{path} cannot be used now ({fault}): a running proxy holds it, or it is damaged"
+            );
+            found.add(Mark::Mind, "store", text);
+        }
+    }
+}
+
+fn settles(config: &Config, supported: &Value, label: &str, found: &mut Findings) {
+    let kinds = supported.get("kinds").and_then(Value::as_array).unwrap_or_default();
+    for network in &config.networks {
+        for version in [1, 2] {
+            let fits = |kind: &Value| {
+                let text = |key| kind.get(key).and_then(Value::as_str);
+                let told =
+                    kind.get("x402Version").and_then(Value::as_number).and_then(Number::as_u64);
+                text("scheme") == Some("exact")
+                    && text("network").and_then(by_text) == Some(network)
+                    && told == Some(version)
+            };
+            if kinds.iter().any(fits) {
+                let text =
+                    format!("{label} settles exact on {} in version {version}", network.title);
+                found.add(Mark::Good, "facilitator", text);
+            } else {
+                let mark = if version == 2 { Mark::Bad } else { Mark::Mind };
+                let text = format!(
+                    "{label} does not settle exact on {} in version {version}: such payments are refused",
+                    network.title
+                );
+                found.add(mark, "facilitator", text);
+            }
+        }
+    }
+}
+
+fn models(config: &Config, body: &[u8], label: &str, found: &mut Findings) {
+    let list = json::parse_few(body, 16, 1 << 16).ok();
+    let rows = list.as_ref().and_then(|list| list.get("data")).and_then(Value::as_array);
+    let Some(rows) = rows else {
+        found.add(Mark::Mind, "upstream", format!("{label} answers, but with no list of models"));
+        return;
+    };
+    found.add(Mark::Good, "upstream", format!("{label} answers, with {} models", rows.len()));
+    let there: BTreeSet<&str> =
+        rows.iter().filter_map(|row| row.get("id").and_then(Value::as_str)).collect();
+    let priced = config.models.keys().chain(&config.default_model);
+    for name in priced.filter(|name| !there.contains(name.as_str())) {
+        let text = format!("{name} is sold here, and not in the list of {label}");
+        found.add(Mark::Mind, "upstream", text);
+    }
+}

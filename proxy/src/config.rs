@@ -1,0 +1,368 @@
+//! Settings: built-in default < TOML file < environment. Every key stands in one table (`table`), from which
+//! file, environment and manual are made. The upstream's key is read from the environment or from a file of its
+//! own, never from the settings.
+
+mod models;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use bursar_core::networks::{ChainId, Network, by_chain};
+use bursar_outbound::{HeaderValue, Plain, Target, TargetFault};
+use bursar_serve::logs::LogFormat;
+use bursar_serve::settings::{
+    ConfigFault, Environment, Wrong, filled_in, read_file, set_from_environment, set_from_table,
+    text_of,
+};
+use secrecy::SecretString;
+use toml::Value;
+
+use crate::offer::{Method, Terms};
+use crate::price::{Rate, Rates};
+use crate::tokens::Vocabulary;
+
+pub use models::Model;
+pub use table::reference;
+
+/// Where the model's server is asked until somebody says otherwise.
+pub const DEFAULT_UPSTREAM: &str = "https://api.openai.com/v1";
+/// The operator's own facilitator.
+pub const DEFAULT_FACILITATOR: &str = "http://127.0.0.1:4402";
+/// What a thousand tokens cost, in units of 10^-18 dollars: a tenth of a cent.
+const DEFAULT_RATE: Rate = Rate(1_000_000_000_000_000);
+/// Longest password or key in a file.
+const SECRET_BYTES_MAX: usize = 4_096;
+
+/// Everything that can be set.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub listen: SocketAddr,
+    pub metrics_listen: Option<SocketAddr>,
+    /// The URL under which customers know the service, if they should be told another than they asked.
+    pub public_url: Option<String>,
+    pub store: PathBuf,
+    pub upstream_url: String,
+    pub upstream_key: Option<SecretString>,
+    pub upstream_key_file: Option<PathBuf>,
+    pub facilitator_url: String,
+    pub facilitator_key: Option<SecretString>,
+    pub facilitator_key_file: Option<PathBuf>,
+    pub allow_plain_http: bool,
+    pub wallet_address: Option<Address>,
+    pub networks: Vec<&'static Network>,
+    pub asset: Option<Address>,
+    pub asset_decimals: Option<u8>,
+    pub asset_name: Option<String>,
+    pub asset_version: Option<String>,
+    pub asset_method: Method,
+    /// What a model that is not in the table costs.
+    pub price: Rate,
+    pub models: BTreeMap<String, Model>,
+    /// Whether models that are not in the table are sold; `None` is: only where there is no table.
+    pub other_models: Option<bool>,
+    pub default_model: Option<String>,
+    pub completion_tokens: u64,
+    pub max_completion_tokens: u64,
+    pub max_prompt_tokens: u64,
+    /// The member by which the upstream is told a bound.
+    pub bound_field: &'static str,
+    pub extra_fields: Vec<String>,
+    pub body_bytes: usize,
+    pub upstream_ms: u64,
+    pub upstream_idle_ms: u64,
+    pub max_timeout_seconds: u64,
+    pub in_flight: usize,
+    pub rate_per_minute: u32,
+    pub trusted_proxies: BTreeSet<IpAddr>,
+    pub drain_ms: u64,
+    pub log_format: LogFormat,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        Self {
+            listen: here(4021),
+            metrics_listen: Some(here(4022)),
+            public_url: None,
+            store: PathBuf::from("proxy.redb"),
+            upstream_url: DEFAULT_UPSTREAM.to_owned(),
+            upstream_key: None,
+            upstream_key_file: None,
+            facilitator_url: DEFAULT_FACILITATOR.to_owned(),
+            facilitator_key: None,
+            facilitator_key_file: None,
+            allow_plain_http: false,
+            wallet_address: None,
+            networks: by_chain(ChainId(8453)).into_iter().collect(),
+            asset: None,
+            asset_decimals: None,
+            asset_name: None,
+            asset_version: None,
+            asset_method: Method::Eip3009,
+            price: DEFAULT_RATE,
+            models: BTreeMap::new(),
+            other_models: None,
+            default_model: None,
+            completion_tokens: 1_024,
+            max_completion_tokens: 32_768,
+            max_prompt_tokens: 131_072,
+            bound_field: "max_completion_tokens",
+            extra_fields: Vec::new(),
+            body_bytes: 1 << 20,
+            upstream_ms: 300_000,
+            upstream_idle_ms: 60_000,
+            max_timeout_seconds: 600,
+            in_flight: 1_024,
+            rate_per_minute: 0,
+            trusted_proxies: BTreeSet::new(),
+            drain_ms: 30_000,
+            log_format: LogFormat::Text,
+        }
+    }
+}
+
+/// Why settings do not fit together.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    #[error(transparent)]
+    Config(#[from] ConfigFault),
+    #[error("{key}: {why}.")]
+    Key { key: &'static str, why: String },
+}
+
+impl Config {
+    /// Reads the file, if one is named, and the environment. Relative paths are relative to the folder of
+    /// the file, or to the working folder where there is none.
+    ///
+    /// # Errors
+    /// The first key that cannot be meant, and where it stands.
+    pub fn load(file: Option<&Path>, env: Environment<'_>) -> Result<Self, Unusable> {
+        let mut config = Self::default();
+        if let Some(file) = file {
+            config.apply_file(file)?;
+        }
+        set_from_environment(table::SERVICE, &mut config, "", env)?;
+        if let Some(folder) = file.and_then(Path::parent) {
+            config.place_paths(folder);
+        }
+        config.read_secrets(env)?;
+        config.fits()?;
+        Ok(config)
+    }
+
+    fn apply_file(&mut self, file: &Path) -> Result<(), ConfigFault> {
+        let mut keys = read_file(file)?;
+        let models = keys.remove("models");
+        set_from_table(table::SERVICE, self, "", &keys).map_err(|wrong| wrong.within(file))?;
+        match models {
+            None => Ok(()),
+            Some(Value::Table(models)) => {
+                self.models = models::read(&models).map_err(|wrong| wrong.within(file))?;
+                Ok(())
+            }
+            Some(_other) => {
+                let why = "write a table for each model, like [models.\"gpt-4o-mini\"]".to_owned();
+                Err(Wrong { key: "models".to_owned(), why }.within(file))
+            }
+        }
+    }
+
+    fn place_paths(&mut self, folder: &Path) {
+        // An absolute path stays itself when it is joined.
+        let place = |path: &mut PathBuf| *path = folder.join(&*path);
+        place(&mut self.store);
+        self.upstream_key_file.iter_mut().for_each(place);
+        self.facilitator_key_file.iter_mut().for_each(place);
+    }
+
+    fn read_secrets(&mut self, env: Environment<'_>) -> Result<(), Unusable> {
+        self.upstream_key = secret(env, "UPSTREAM_API_KEY", self.upstream_key_file.as_deref())?;
+        self.facilitator_key =
+            secret(env, "FACILITATOR_API_KEY", self.facilitator_key_file.as_deref())?;
+        Ok(())
+    }
+
+    /// What one key alone cannot say.
+    fn fits(&self) -> Result<(), Unusable> {
+        let wrong = |key, why: &str| Err(Unusable::Key { key, why: why.to_owned() });
+        let Some(pay_to) = self.wallet_address else {
+            return wrong("WALLET_ADDRESS", "set it to the address that receives the payments");
+        };
+        self.upstream()?;
+        self.facilitator()?;
+        let one = self.networks.len() == 1;
+        if self.asset.is_some() && !one {
+            return wrong("ASSET", "an asset is on one network, so name one in NETWORK");
+        }
+        for terms in self.terms()? {
+            if pay_to == terms.asset {
+                return wrong("WALLET_ADDRESS", "it is the token, which keeps what it is sent");
+            }
+        }
+        let seconds = self.upstream_ms.div_ceil(1_000).saturating_add(SETTLING_SECONDS);
+        if self.max_timeout_seconds < seconds {
+            let why = format!(
+                "payments would end before their answers: set it to {seconds} or more, or upstream_ms lower"
+            );
+            return Err(Unusable::Key { key: "max_timeout_seconds", why });
+        }
+        if self.completion_tokens > self.max_completion_tokens {
+            return wrong("completion_tokens", "it is more than max_completion_tokens");
+        }
+        if let Some(model) = &self.default_model
+            && self.model(Some(model)).is_none()
+        {
+            return wrong("default_model", "it is not sold: add it to the table of models");
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// The URL may not be asked.
+    pub fn upstream(&self) -> Result<Target, Unusable> {
+        target("UPSTREAM_URL", &self.upstream_url, self.plain())
+    }
+
+    /// # Errors
+    /// The URL may not be asked.
+    pub fn facilitator(&self) -> Result<Target, Unusable> {
+        target("FACILITATOR_URL", &self.facilitator_url, self.plain())
+    }
+
+    fn plain(&self) -> Plain {
+        if self.allow_plain_http { Plain::Anywhere } else { Plain::Here }
+    }
+
+    /// What all offers share, a row for each network.
+    ///
+    /// # Errors
+    /// An asset that is not known, and not described.
+    pub fn terms(&self) -> Result<Vec<Arc<Terms>>, Unusable> {
+        let all = self.networks.iter().map(|network| self.terms_on(network));
+        all.collect()
+    }
+
+    fn terms_on(&self, network: &'static Network) -> Result<Arc<Terms>, Unusable> {
+        let coin = &network.stablecoin;
+        let asset = self.asset.unwrap_or(coin.address);
+        let known = asset == coin.address;
+        let missing = |key, what: &str| {
+            let why = format!("the asset is not the network's dollar token, so say its {what}");
+            Unusable::Key { key, why }
+        };
+        let decimals = self.asset_decimals.or(known.then_some(coin.decimals));
+        let text = |set: &Option<String>, usual: &str| {
+            set.clone().or_else(|| known.then(|| usual.to_owned()))
+        };
+        let (name, version) = match self.asset_method {
+            // Permit2 signs in a domain of its own.
+            Method::Permit2 => (String::new(), String::new()),
+            Method::Eip3009 => (
+                text(&self.asset_name, coin.domain_name)
+                    .ok_or_else(|| missing("asset_name", "EIP-712 name"))?,
+                text(&self.asset_version, coin.domain_version)
+                    .ok_or_else(|| missing("asset_version", "EIP-712 version"))?,
+            ),
+        };
+        Ok(Arc::new(Terms {
+            network,
+            asset,
+            decimals: decimals.ok_or_else(|| missing("asset_decimals", "decimals"))?,
+            pay_to: self.wallet_address.unwrap_or_default(),
+            method: self.asset_method,
+            name,
+            version,
+            max_timeout_seconds: self.max_timeout_seconds,
+        }))
+    }
+
+    /// What is known of a model, if it is sold. `None` is a request that names none.
+    pub fn model(&self, name: Option<&str>) -> Option<Model> {
+        if let Some(model) = name.and_then(|name| self.models.get(name)) {
+            return Some(model.clone());
+        }
+        // A model that is not named is the upstream's to choose.
+        let others = self.other_models.unwrap_or(self.models.is_empty());
+        others.then(|| Model::of(Rates::flat(self.price)))
+    }
+
+    /// Every vocabulary that tokens are counted in.
+    pub fn vocabularies(&self) -> Vec<Vocabulary> {
+        let used = |vocabulary: &Vocabulary| {
+            self.models.values().any(|model| model.vocabulary == *vocabulary)
+                || (*vocabulary == Vocabulary::default() && self.model(None).is_some())
+        };
+        Vocabulary::ALL.into_iter().filter(used).collect()
+    }
+
+    /// The key of the facilitator as it is sent.
+    ///
+    /// # Errors
+    /// It cannot be sent.
+    pub fn facilitator_header(&self) -> Result<Option<HeaderValue>, Unusable> {
+        bearer("FACILITATOR_API_KEY", self.facilitator_key.as_ref())
+    }
+}
+
+/// What a settlement may take after an answer is there, and a clock may be off.
+pub const SETTLING_SECONDS: u64 = 90;
+
+/// A key as a header.
+pub(crate) fn bearer(
+    key: &'static str,
+    secret: Option<&SecretString>,
+) -> Result<Option<HeaderValue>, Unusable> {
+    use secrecy::ExposeSecret;
+    let Some(secret) = secret else { return Ok(None) };
+    let value = HeaderValue::from_str(&format!("Bearer {}", secret.expose_secret()));
+    let mut value = value.map_err(|_shows_it| {
+        let why = "it holds characters that no header can carry, so copy it again".to_owned();
+        Unusable::Key { key, why }
+    })?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+fn target(key: &'static str, url: &str, plain: Plain) -> Result<Target, Unusable> {
+    Target::parse(url, plain).map_err(|fault| {
+        let why = match fault {
+            TargetFault::NotAUrl => "it is no URL, so write it in full".to_owned(),
+            TargetFault::Scheme(_) => "it must begin with https:// or http://".to_owned(),
+            TargetFault::UserInfo(_) => "leave out what stands before the @".to_owned(),
+            TargetFault::PlainHttp(label) => format!(
+                "{label} would be asked without encryption: use https, or set allow_plain_http if the \
+                 network between is yours"
+            ),
+        };
+        Unusable::Key { key, why }
+    })
+}
+
+/// From the environment, else from the file.
+fn secret(
+    env: Environment<'_>,
+    variable: &'static str,
+    file: Option<&Path>,
+) -> Result<Option<SecretString>, Unusable> {
+    let text = match (filled_in(env, variable), file) {
+        (Some(text), _) => text,
+        (None, Some(file)) => text_of(file)?,
+        (None, None) => return Ok(None),
+    };
+    let text = text.trim();
+    if text.is_empty() || text.len() > SECRET_BYTES_MAX {
+        let why = "it is empty or too long for a key".to_owned();
+        return Err(Unusable::Key { key: variable, why });
+    }
+    let secret = SecretString::from(text.to_owned());
+    bearer(variable, Some(&secret))?;
+    Ok(Some(secret))
+}
+
+#[cfg(test)]
+mod tests;

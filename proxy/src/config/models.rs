@@ -1,0 +1,124 @@
+//! The table of models: what each costs, and its bounds.
+
+use std::collections::BTreeMap;
+
+use bursar_serve::settings::{Given, Key, Wrong, put, set_from_table};
+use toml::{Table, Value};
+
+use crate::price::{Rate, Rates, SCALE};
+use crate::tokens::Vocabulary;
+
+/// What is known of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    pub rates: Rates,
+    /// The bound on an answer where a request says none; `None` is the service's.
+    pub completion_tokens: Option<u64>,
+    pub max_completion_tokens: Option<u64>,
+    pub vocabulary: Vocabulary,
+    /// What an image counts as; `None`: images are not sold.
+    pub image_tokens: Option<u64>,
+}
+
+impl Model {
+    pub(super) fn of(rates: Rates) -> Self {
+        Self {
+            rates,
+            completion_tokens: None,
+            max_completion_tokens: None,
+            vocabulary: Vocabulary::default(),
+            image_tokens: None,
+        }
+    }
+}
+
+/// A model that is being read: both prices must be said.
+#[derive(Debug)]
+pub(super) struct Draft {
+    input: Option<Rate>,
+    output: Option<Rate>,
+    model: Model,
+}
+
+/// Dollars for a thousand tokens.
+pub(super) fn rate(given: Given<'_>) -> Result<Rate, String> {
+    let units = given.decimal(SCALE)?;
+    let rate = u128::try_from(units).ok().filter(|units| *units <= 1_000_000 * 10u128.pow(18));
+    rate.map(Rate).ok_or_else(|| "it is more than a million dollars".to_owned())
+}
+
+/// Keys of a model, within its table.
+pub(super) const MODEL: &[Key<Draft>] = &[
+    Key {
+        name: "input_per_1k",
+        variable: "",
+        default: "required",
+        meaning: "Dollars for 1000 tokens of the prompt.",
+        set: |draft, given| put(&mut draft.input, rate(given).map(Some)),
+    },
+    Key {
+        name: "output_per_1k",
+        variable: "",
+        default: "required",
+        meaning: "Dollars for 1000 tokens of the bound on the answer.",
+        set: |draft, given| put(&mut draft.output, rate(given).map(Some)),
+    },
+    Key {
+        name: "completion_tokens",
+        variable: "",
+        default: "the service's",
+        meaning: "The bound on an answer where a request says none.",
+        set: |draft, given| {
+            put(&mut draft.model.completion_tokens, given.whole(1..=10_000_000).map(Some))
+        },
+    },
+    Key {
+        name: "max_completion_tokens",
+        variable: "",
+        default: "the service's",
+        meaning: "The highest bound that may be asked for.",
+        set: |draft, given| {
+            put(&mut draft.model.max_completion_tokens, given.whole(1..=10_000_000).map(Some))
+        },
+    },
+    Key {
+        name: "tokenizer",
+        variable: "",
+        default: "o200k_base",
+        meaning: "What tokens are counted by: `o200k_base` or `cl100k_base`.",
+        set: |draft, given| {
+            let known = Vocabulary::by_name(given.text()?);
+            let known = known.ok_or_else(|| "it must be o200k_base or cl100k_base".to_owned());
+            put(&mut draft.model.vocabulary, known)
+        },
+    },
+    Key {
+        name: "image_tokens",
+        variable: "",
+        default: "none",
+        meaning: "What each image counts as; without it images are refused.",
+        set: |draft, given| {
+            put(&mut draft.model.image_tokens, given.whole(1..=10_000_000).map(Some))
+        },
+    },
+];
+
+/// Reads the table.
+pub(super) fn read(models: &Table) -> Result<BTreeMap<String, Model>, Wrong> {
+    let mut all = BTreeMap::new();
+    for (name, value) in models {
+        let key = format!("models.{name:?}");
+        let wrong = |why: &str| Wrong { key: key.clone(), why: why.to_owned() };
+        let Value::Table(keys) = value else {
+            return Err(wrong("it must be a table of keys, like [models.\"gpt-4o-mini\"]"));
+        };
+        let mut draft = Draft { input: None, output: None, model: Model::of(Rates::flat(Rate(0))) };
+        set_from_table(MODEL, &mut draft, &format!("{key}."), keys)?;
+        let (Some(input), Some(output)) = (draft.input, draft.output) else {
+            return Err(wrong("say input_per_1k and output_per_1k"));
+        };
+        draft.model.rates = Rates { input, output };
+        all.insert(name.clone(), draft.model);
+    }
+    Ok(all)
+}

@@ -1,0 +1,308 @@
+//! The one table of keys.
+
+use bursar_core::networks::by_text;
+use bursar_serve::logs::LogFormat;
+use bursar_serve::settings::{Given, HEAD, Key, put, rows};
+use toml::Value;
+
+use super::Config;
+use super::models::{MODEL, rate};
+use crate::offer::Method;
+
+/// The manual: every key with its variable, its default and its meaning.
+pub fn reference() -> String {
+    let models = rows(MODEL, "models.\"<name>\".", "").replace("| `` |", "| in the file alone |");
+    format!("{HEAD}{}{models}", rows(SERVICE, "", ""))
+}
+
+fn flag(given: Given<'_>) -> Result<bool, String> {
+    match given {
+        Given::Value(Value::Boolean(flag)) => Ok(*flag),
+        other => match other.text() {
+            Ok("true") => Ok(true),
+            Ok("false") => Ok(false),
+            _neither => Err("it must be true or false".to_owned()),
+        },
+    }
+}
+
+fn owned(given: Given<'_>) -> Result<String, String> {
+    given.text().map(str::to_owned)
+}
+
+/// Keys of the service.
+pub(super) const SERVICE: &[Key<Config>] = &[
+    Key {
+        name: "wallet_address",
+        variable: "WALLET_ADDRESS",
+        default: "required",
+        meaning: "The address that receives the payments.",
+        set: |config, given| put(&mut config.wallet_address, given.address().map(Some)),
+    },
+    Key {
+        name: "price_per_1k_tokens",
+        variable: "PRICE_PER_1K_TOKENS",
+        default: "0.001",
+        meaning: "Dollars for 1000 tokens, of models that are not in the table.",
+        set: |config, given| put(&mut config.price, rate(given)),
+    },
+    Key {
+        name: "facilitator_url",
+        variable: "FACILITATOR_URL",
+        default: "http://127.0.0.1:4402",
+        meaning: "The facilitator that verifies and settles payments.",
+        set: |config, given| put(&mut config.facilitator_url, owned(given)),
+    },
+    Key {
+        name: "facilitator_api_key_file",
+        variable: "FACILITATOR_API_KEY_FILE",
+        default: "none",
+        meaning: "A file with the facilitator's API key, where it wants one; or `FACILITATOR_API_KEY` in the \
+                  environment.",
+        set: |config, given| put(&mut config.facilitator_key_file, given.path().map(Some)),
+    },
+    Key {
+        name: "upstream_url",
+        variable: "UPSTREAM_URL",
+        default: "https://api.openai.com/v1",
+        meaning: "The OpenAI-compatible API that is sold, up to and with `/v1`.",
+        set: |config, given| put(&mut config.upstream_url, owned(given)),
+    },
+    Key {
+        name: "upstream_api_key_file",
+        variable: "UPSTREAM_API_KEY_FILE",
+        default: "none",
+        meaning: "A file with the key of that API; or `UPSTREAM_API_KEY` in the environment.",
+        set: |config, given| put(&mut config.upstream_key_file, given.path().map(Some)),
+    },
+    Key {
+        name: "allow_plain_http",
+        variable: "PROXY_ALLOW_PLAIN_HTTP",
+        default: "false",
+        meaning: "Whether upstream and facilitator may be asked over http on other machines.",
+        set: |config, given| put(&mut config.allow_plain_http, flag(given)),
+    },
+    Key {
+        name: "listen",
+        variable: "PROXY_LISTEN",
+        default: "127.0.0.1:4021",
+        meaning: "Where customers are served.",
+        set: |config, given| put(&mut config.listen, given.socket()),
+    },
+    Key {
+        name: "metrics_listen",
+        variable: "PROXY_METRICS_LISTEN",
+        default: "127.0.0.1:4022",
+        meaning: "Where metrics are read; `off` for nowhere.",
+        set: |config, given| put(&mut config.metrics_listen, given.socket_or_off()),
+    },
+    Key {
+        name: "public_url",
+        variable: "PROXY_PUBLIC_URL",
+        default: "as asked, over http",
+        meaning: "The URL under which customers know the service, without a path: set it behind a proxy that \
+                  speaks https.",
+        set: |config, given| {
+            let text = owned(given)?;
+            let url = url::Url::parse(&text).ok().filter(|url| url.has_host() && url.path() == "/");
+            let url = url.ok_or_else(|| "it must be like https://llm.example".to_owned())?;
+            let plain = url.as_str().trim_end_matches('/').to_owned();
+            put(&mut config.public_url, Ok(Some(plain)))
+        },
+    },
+    Key {
+        name: "network",
+        variable: "NETWORK",
+        default: "eip155:8453",
+        meaning: "Where payments are taken: one network or several.",
+        set: |config, given| {
+            let names = match given {
+                Given::Value(Value::String(_)) => vec![given.text()?],
+                other => other.list()?,
+            };
+            let known = |name: &str| {
+                by_text(name)
+                    .ok_or_else(|| "each must be a known network, like eip155:8453".to_owned())
+            };
+            let mut networks: Vec<_> = names.into_iter().map(known).collect::<Result<_, _>>()?;
+            networks.dedup();
+            if networks.is_empty() {
+                return Err("name one network at least".to_owned());
+            }
+            put(&mut config.networks, Ok(networks))
+        },
+    },
+    Key {
+        name: "asset",
+        variable: "ASSET",
+        default: "the network's dollar token",
+        meaning: "The token that is taken; it counts as a dollar.",
+        set: |config, given| put(&mut config.asset, given.address().map(Some)),
+    },
+    Key {
+        name: "asset_decimals",
+        variable: "ASSET_DECIMALS",
+        default: "the dollar token's",
+        meaning: "Decimals of another asset.",
+        set: |config, given| put(&mut config.asset_decimals, given.whole(0..=36).map(Some)),
+    },
+    Key {
+        name: "asset_name",
+        variable: "ASSET_NAME",
+        default: "the dollar token's",
+        meaning: "EIP-712 name of another asset.",
+        set: |config, given| put(&mut config.asset_name, owned(given).map(Some)),
+    },
+    Key {
+        name: "asset_version",
+        variable: "ASSET_VERSION",
+        default: "the dollar token's",
+        meaning: "EIP-712 version of another asset.",
+        set: |config, given| put(&mut config.asset_version, owned(given).map(Some)),
+    },
+    Key {
+        name: "asset_transfer",
+        variable: "ASSET_TRANSFER",
+        default: "eip3009",
+        meaning: "How the asset is moved: `eip3009` or `permit2`.",
+        set: |config, given| {
+            let method = match given.text()? {
+                "eip3009" => Ok(Method::Eip3009),
+                "permit2" => Ok(Method::Permit2),
+                _other => Err("it must be eip3009 or permit2".to_owned()),
+            };
+            put(&mut config.asset_method, method)
+        },
+    },
+    Key {
+        name: "other_models",
+        variable: "PROXY_OTHER_MODELS",
+        default: "only without a table",
+        meaning: "Whether models that are not in the table are sold, at `price_per_1k_tokens`.",
+        set: |config, given| put(&mut config.other_models, flag(given).map(Some)),
+    },
+    Key {
+        name: "default_model",
+        variable: "PROXY_DEFAULT_MODEL",
+        default: "none",
+        meaning: "The model of requests that name none; without it the upstream chooses.",
+        set: |config, given| put(&mut config.default_model, owned(given).map(Some)),
+    },
+    Key {
+        name: "completion_tokens",
+        variable: "PROXY_COMPLETION_TOKENS",
+        default: "1024",
+        meaning: "The bound on an answer where a request says none. It is priced, and sent upstream.",
+        set: |config, given| put(&mut config.completion_tokens, given.whole(1..=10_000_000)),
+    },
+    Key {
+        name: "max_completion_tokens",
+        variable: "PROXY_MAX_COMPLETION_TOKENS",
+        default: "32768",
+        meaning: "The highest bound that may be asked for.",
+        set: |config, given| put(&mut config.max_completion_tokens, given.whole(1..=10_000_000)),
+    },
+    Key {
+        name: "max_prompt_tokens",
+        variable: "PROXY_MAX_PROMPT_TOKENS",
+        default: "131072",
+        meaning: "The longest prompt that is sold.",
+        set: |config, given| put(&mut config.max_prompt_tokens, given.whole(1..=10_000_000)),
+    },
+    Key {
+        name: "bound_field",
+        variable: "PROXY_BOUND_FIELD",
+        default: "max_completion_tokens",
+        meaning: "The member by which the upstream is told the bound: `max_completion_tokens`, or \
+                  `max_tokens` for older servers.",
+        set: |config, given| {
+            let field = match given.text()? {
+                "max_completion_tokens" => Ok("max_completion_tokens"),
+                "max_tokens" => Ok("max_tokens"),
+                _other => Err("it must be max_completion_tokens or max_tokens".to_owned()),
+            };
+            put(&mut config.bound_field, field)
+        },
+    },
+    Key {
+        name: "extra_fields",
+        variable: "PROXY_EXTRA_FIELDS",
+        default: "none",
+        meaning: "Further members of a body that are passed on. Whether they cost is for you to know.",
+        set: |config, given| {
+            let fields = given.list()?.into_iter().map(str::to_owned).collect();
+            put(&mut config.extra_fields, Ok(fields))
+        },
+    },
+    Key {
+        name: "body_bytes",
+        variable: "PROXY_BODY_BYTES",
+        default: "1048576",
+        meaning: "The longest body.",
+        set: |config, given| put(&mut config.body_bytes, given.whole(1_024..=16_777_216)),
+    },
+    Key {
+        name: "upstream_ms",
+        variable: "PROXY_UPSTREAM_MS",
+        default: "300000",
+        meaning: "How long the upstream may take until its answer, or the first chunk of a stream.",
+        set: |config, given| put(&mut config.upstream_ms, given.whole(100..=3_600_000)),
+    },
+    Key {
+        name: "upstream_idle_ms",
+        variable: "PROXY_UPSTREAM_IDLE_MS",
+        default: "60000",
+        meaning: "How long it may be silent within an answer.",
+        set: |config, given| put(&mut config.upstream_idle_ms, given.whole(100..=3_600_000)),
+    },
+    Key {
+        name: "max_timeout_seconds",
+        variable: "PROXY_MAX_TIMEOUT_SECONDS",
+        default: "600",
+        meaning: "How long payments are to be valid: longer than an answer takes. Wallets may refuse more than \
+                  3600.",
+        set: |config, given| put(&mut config.max_timeout_seconds, given.whole(60..=86_400)),
+    },
+    Key {
+        name: "in_flight",
+        variable: "PROXY_IN_FLIGHT",
+        default: "1024",
+        meaning: "How many paid requests are served at a time.",
+        set: |config, given| put(&mut config.in_flight, given.whole(1..=65_536)),
+    },
+    Key {
+        name: "rate_per_minute",
+        variable: "PROXY_RATE_PER_MINUTE",
+        default: "0",
+        meaning: "Requests a minute of one client's address; 0 sets no limit.",
+        set: |config, given| put(&mut config.rate_per_minute, given.whole(0..=1_000_000)),
+    },
+    Key {
+        name: "trusted_proxies",
+        variable: "PROXY_TRUSTED_PROXIES",
+        default: "none",
+        meaning: "IP addresses of proxies whose `X-Forwarded-For` is believed.",
+        set: |config, given| put(&mut config.trusted_proxies, given.ips()),
+    },
+    Key {
+        name: "store",
+        variable: "PROXY_STORE",
+        default: "proxy.redb",
+        meaning: "The file that remembers payments and their answers.",
+        set: |config, given| put(&mut config.store, given.path()),
+    },
+    Key {
+        name: "drain_ms",
+        variable: "PROXY_DRAIN_MS",
+        default: "30000",
+        meaning: "How long a stopping proxy waits for answers that are under way, at most 600000.",
+        set: |config, given| put(&mut config.drain_ms, given.whole(0..=600_000)),
+    },
+    Key {
+        name: "log_format",
+        variable: "PROXY_LOG_FORMAT",
+        default: "text",
+        meaning: "How log lines are written: `text` or `json`.",
+        set: |config, given| put(&mut config.log_format, LogFormat::of(given)),
+    },
+];

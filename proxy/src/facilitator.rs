@@ -1,0 +1,301 @@
+//! Asks the facilitator. What it says is believed about money, and about nothing else; an answer that
+//! contradicts its question is none.
+
+use std::sync::Arc;
+
+use alloy_primitives::Address;
+use bursar_chain::ports::Clock;
+use bursar_core::json::{self, Object, Value};
+use bursar_core::networks::{Network, by_text};
+use bursar_outbound::{Asked, Bytes, Client, HeaderMap, HeaderValue, Method, Target, Unanswered};
+
+use crate::wait::within;
+
+/// A verdict has some hundred bytes, and extensions of strangers beside them.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+const DEPTH_MAX: usize = 32;
+const VERIFY_MS: u64 = 10_000;
+/// Longer than facilitators wait for a block before they say that a settlement is pending.
+const SETTLE_MS: u64 = 60_000;
+/// How long a text of the facilitator may be that is passed on.
+const TEXT_CHARS: usize = 300;
+
+/// Where payments are verified and settled.
+#[derive(Debug)]
+pub struct Facilitator {
+    client: Client,
+    base: Target,
+    headers: HeaderMap,
+    clock: Arc<dyn Clock>,
+}
+
+/// What is said of a payment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Good,
+    Bad {
+        reason: String,
+        message: String,
+    },
+    /// There is no verdict, and why.
+    None(String),
+}
+
+/// What became of a settlement. Receipts are what the client gets, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Settled {
+        receipt: String,
+    },
+    /// It is on its way; `sent` says whether there is a transaction.
+    Pending {
+        receipt: String,
+        sent: bool,
+    },
+    Failed {
+        receipt: String,
+        reason: String,
+    },
+    /// It was not asked: nothing was settled.
+    Unasked(String),
+    /// It may have been settled.
+    Unknown(String),
+}
+
+/// About which payment it is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct About {
+    pub network: &'static Network,
+    pub payer: Address,
+}
+
+impl Facilitator {
+    pub fn new(
+        client: Client,
+        base: Target,
+        key: Option<HeaderValue>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        headers.insert("accept", HeaderValue::from_static("application/json"));
+        if let Some(key) = key {
+            headers.insert("authorization", key);
+        }
+        Self { client, base, headers, clock }
+    }
+
+    pub async fn verify(&self, question: &str, about: About) -> Verdict {
+        match self.ask(Method::POST, "verify", question, VERIFY_MS).await {
+            Ok((status, answer)) => verdict(status, &answer, about),
+            Err(Unanswered::Unreached(why) | Unanswered::Lost(why)) => Verdict::None(why),
+        }
+    }
+
+    pub async fn settle(&self, question: &str, about: About) -> Outcome {
+        match self.ask(Method::POST, "settle", question, SETTLE_MS).await {
+            Ok((429, _answer)) => Outcome::Unasked("it answers 429: too many requests".to_owned()),
+            Ok((status, answer)) => outcome(status, &answer, about),
+            Err(Unanswered::Unreached(why)) => Outcome::Unasked(why),
+            Err(Unanswered::Lost(why)) => Outcome::Unknown(why),
+        }
+    }
+
+    /// What it says it settles.
+    ///
+    /// # Errors
+    /// Why there is no such list.
+    pub async fn supported(&self) -> Result<Value, String> {
+        match self.ask(Method::GET, "supported", "", VERIFY_MS).await {
+            Ok((200, answer)) => Ok(answer),
+            Ok((status, _answer)) => Err(format!("it answers HTTP {status}")),
+            Err(fault) => Err(fault.to_string()),
+        }
+    }
+
+    pub fn label(&self) -> &str {
+        self.base.label().as_str()
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        question: &str,
+        wait_ms: u64,
+    ) -> Result<(u16, Value), Unanswered> {
+        let target = self.base.below(&[path]);
+        let body = Bytes::copy_from_slice(question.as_bytes());
+        let asked = Asked { method, target: &target, headers: self.headers.clone(), body };
+        let exchange = async {
+            let answered = self.client.open(asked).await?;
+            let status = answered.status.as_u16();
+            let body = answered.whole(ANSWER_BYTES_MAX).await.map_err(Unanswered::Lost)?;
+            let value = json::parse_few(&body, DEPTH_MAX, 4_096);
+            let value = value.map_err(|fault| {
+                Unanswered::Lost(format!("HTTP {status} with what is no answer: {fault}"))
+            })?;
+            Ok((status, value))
+        };
+        match within(&*self.clock, wait_ms, exchange).await {
+            Some(answer) => answer,
+            None => Err(Unanswered::Lost("no answer in time".to_owned())),
+        }
+    }
+}
+
+fn verdict(status: u16, answer: &Value, about: About) -> Verdict {
+    match answer.get("isValid").and_then(Value::as_bool) {
+        Some(true) if status == 200 && is_of(answer, about) => Verdict::Good,
+        Some(true) => Verdict::None("its answer contradicts what it was asked".to_owned()),
+        // With another status it is a trouble of its own, whatever the form.
+        Some(false) if status < 500 => Verdict::Bad {
+            reason: said(answer, "invalidReason").unwrap_or_else(|| "invalid_payment".to_owned()),
+            message: said(answer, "invalidMessage").unwrap_or_default(),
+        },
+        Some(false) | None => Verdict::None(format!("it answers HTTP {status} without a verdict")),
+    }
+}
+
+fn outcome(status: u16, answer: &Value, about: About) -> Outcome {
+    let receipt = || receipt(answer, about.network).to_compact();
+    let hash = answer.get("transaction").and_then(Value::as_str).is_some_and(is_hash);
+    match answer.get("success").and_then(Value::as_bool) {
+        Some(true) if status == 200 && hash && is_of(answer, about) && is_on(answer, about) => {
+            Outcome::Settled { receipt: receipt() }
+        }
+        Some(true) => Outcome::Unknown("its answer contradicts what it was asked".to_owned()),
+        Some(false) => {
+            let reason = said(answer, "errorReason").unwrap_or_default();
+            if reason == "settlement_pending" {
+                Outcome::Pending { receipt: receipt(), sent: hash }
+            } else if status < 500 {
+                Outcome::Failed { receipt: receipt(), reason }
+            } else {
+                Outcome::Unknown(format!("it answers HTTP {status}: {reason}"))
+            }
+        }
+        None => Outcome::Unknown(format!("it answers HTTP {status} without an outcome")),
+    }
+}
+
+/// The payer may be left out, but not be another one.
+fn is_of(answer: &Value, about: About) -> bool {
+    match answer.get("payer") {
+        None | Some(Value::Null) => true,
+        Some(payer) => {
+            let payer = payer.as_str().and_then(|text| text.parse::<Address>().ok());
+            payer == Some(about.payer)
+        }
+    }
+}
+
+fn is_on(answer: &Value, about: About) -> bool {
+    let network = answer.get("network").and_then(Value::as_str);
+    network.and_then(by_text) == Some(about.network)
+}
+
+fn is_hash(text: &str) -> bool {
+    let digits = text.strip_prefix("0x").unwrap_or_default();
+    digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What the facilitator said, in the words of the protocol and within bounds.
+fn receipt(answer: &Value, network: &Network) -> Object {
+    let mut receipt = Object::new();
+    receipt.insert("success", answer.get("success").and_then(Value::as_bool).unwrap_or(false));
+    receipt.insert("transaction", said(answer, "transaction").unwrap_or_default());
+    receipt.insert("network", said(answer, "network").unwrap_or_else(|| network.caip2()));
+    for key in ["payer", "amount", "errorReason", "errorMessage"] {
+        if let Some(text) = said(answer, key) {
+            receipt.insert(key, text);
+        }
+    }
+    receipt
+}
+
+fn said(answer: &Value, key: &str) -> Option<String> {
+    let text = answer.get(key)?.as_str()?;
+    // It is shown to customers, and in terminals.
+    let plain = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
+    Some(text.chars().map(plain).take(TEXT_CHARS).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::networks::{ChainId, by_chain};
+
+    const PAYER: &str = "0x1111111111111111111111111111111111111111";
+
+    fn about() -> About {
+        let network = by_chain(ChainId(8453)).unwrap();
+        About { network, payer: PAYER.parse().unwrap() }
+    }
+
+    fn value(text: &str) -> Value {
+        json::parse(text.as_bytes(), 8).unwrap()
+    }
+
+    #[test]
+    fn a_verdict_counts_only_where_it_fits_its_question() {
+        let judge = |status, text: &str| verdict(status, &value(text), about());
+        assert_eq!(judge(200, "{\"isValid\":true}"), Verdict::Good);
+        assert_eq!(
+            judge(200, &format!("{{\"isValid\":true,\"payer\":\"{PAYER}\"}}")),
+            Verdict::Good
+        );
+        for (status, text) in [
+            (500, "{\"isValid\":true}"),
+            (200, "{\"isValid\":true,\"payer\":\"0x2222222222222222222222222222222222222222\"}"),
+            (200, "{\"isValid\":true,\"payer\":7}"),
+            (200, "{\"isValid\":\"true\"}"),
+            (200, "{}"),
+            (200, "[]"),
+            (503, "{\"isValid\":false,\"invalidReason\":\"unexpected_verify_error\"}"),
+        ] {
+            assert!(matches!(judge(status, text), Verdict::None(_)), "{status} {text}");
+        }
+        let bad = judge(200, "{\"isValid\":false,\"invalidReason\":\"insufficient_balance\"}");
+        assert!(matches!(bad, Verdict::Bad { reason, .. } if reason == "insufficient_balance"));
+        let bad = judge(400, "{\"isValid\":false}");
+        assert!(matches!(bad, Verdict::Bad { reason, .. } if reason == "invalid_payment"));
+    }
+
+    #[test]
+    fn a_settlement_is_settled_failed_pending_or_not_known() {
+        let hash = format!("0x{}", "ab".repeat(32));
+        let judge =
+            |status, text: &str| outcome(status, &value(&text.replace("HASH", &hash)), about());
+        let good = "{\"success\":true,\"transaction\":\"HASH\",\"network\":\"eip155:8453\"}";
+        assert!(matches!(judge(200, good), Outcome::Settled { .. }));
+        assert!(matches!(
+            judge(200, &good.replace("eip155:8453", "base")),
+            Outcome::Settled { .. }
+        ));
+        for (status, text) in [
+            (200, good.replace("8453", "4663")),
+            (200, good.replace("HASH", "")),
+            (200, good.replace("HASH", "0x12")),
+            (200, good.replace("\"network\":\"eip155:8453\"", "\"a\":1")),
+            (200, good.replace("true", "1")),
+            (201, good.to_owned()),
+            (503, "{\"success\":false,\"errorReason\":\"unexpected_settle_error\"}".to_owned()),
+            (200, "{}".to_owned()),
+        ] {
+            assert!(matches!(judge(status, &text), Outcome::Unknown(_)), "{status} {text}");
+        }
+        let pending =
+            "{\"success\":false,\"errorReason\":\"settlement_pending\",\"transaction\":\"HASH\"}";
+        assert!(matches!(judge(200, pending), Outcome::Pending { sent: true, .. }));
+        assert!(matches!(
+            judge(500, &pending.replace("HASH", "")),
+            Outcome::Pending { sent: false, .. }
+        ));
+        let failed = "{\"success\":false,\"errorReason\":\"insufficient_balance\",\"transaction\":\"\",\
+                      \"network\":\"base\",\"errorMessage\":\"a\\u001bb\",\"extra\":{\"a\":1}}";
+        let Outcome::Failed { receipt, reason } = judge(200, failed) else { panic!() };
+        assert_eq!(reason, "insufficient_balance");
+        assert!(!receipt.contains("extra") && !receipt.contains('\u{1b}'), "{receipt}");
+    }
+}

@@ -1,0 +1,383 @@
+//! Why there is no answer: a stable code, a status, whether it is worth trying again, and a sentence that says
+//! what to do. Callers are OpenAI clients, so the form is theirs.
+
+use std::fmt;
+
+use axum::http::StatusCode;
+
+/// Every refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Code {
+    InvalidJson,
+    InvalidRequest,
+    UnsupportedParameter,
+    UnsupportedContent,
+    ModelNotFound,
+    TooManyTokens,
+    TooLarge,
+    InvalidPaymentHeader,
+    PaymentInUse,
+    PaymentSpent,
+    AnswerNotKept,
+    StreamBroken,
+    SettlementFailed,
+    SettlementUnknown,
+    AnswerOwed,
+    FacilitatorUnavailable,
+    UpstreamUnavailable,
+    UpstreamBroken,
+    UpstreamTimeout,
+    UpstreamKey,
+    TooManyRequests,
+    Busy,
+    Stopping,
+    StoreFailed,
+    NotFound,
+    MethodNotAllowed,
+}
+
+/// Whose fault it is, as OpenAI clients name kinds of errors.
+const CALLER: &str = "invalid_request_error";
+const PAYMENT: &str = "payment_error";
+const SERVER: &str = "api_error";
+
+/// What is said of a code.
+struct Row {
+    code: Code,
+    text: &'static str,
+    status: u16,
+    kind: &'static str,
+    /// Whether a client may repeat the request by itself; `None` leaves it to the client's own rules.
+    retry: Option<bool>,
+    /// What happened and what to do, one sentence each way.
+    says: &'static str,
+}
+
+const ROWS: &[Row] = &[
+    row(
+        Code::InvalidJson,
+        "invalid_json",
+        400,
+        CALLER,
+        None,
+        "The body is not the JSON of a request: correct it.",
+    ),
+    row(
+        Code::InvalidRequest,
+        "invalid_request",
+        400,
+        CALLER,
+        None,
+        "The request cannot be meant: correct it.",
+    ),
+    row(
+        Code::UnsupportedParameter,
+        "unsupported_parameter",
+        400,
+        CALLER,
+        None,
+        "Leave this parameter out: its price is not known.",
+    ),
+    row(
+        Code::UnsupportedContent,
+        "unsupported_content",
+        400,
+        CALLER,
+        None,
+        "Send text: only its price is known.",
+    ),
+    row(
+        Code::ModelNotFound,
+        "model_not_found",
+        404,
+        CALLER,
+        None,
+        "Choose a model of GET /v1/models that is sold here.",
+    ),
+    row(
+        Code::TooManyTokens,
+        "context_length_exceeded",
+        400,
+        CALLER,
+        None,
+        "Ask for less: send a shorter prompt, or a lower bound on the answer.",
+    ),
+    row(Code::TooLarge, "body_too_large", 413, CALLER, None, "Send a shorter body."),
+    row(
+        Code::InvalidPaymentHeader,
+        "invalid_payment_header",
+        400,
+        PAYMENT,
+        Some(false),
+        "The payment cannot be read: send one payment header, base64 of the JSON that x402 describes.",
+    ),
+    row(
+        Code::PaymentInUse,
+        "payment_in_use",
+        409,
+        PAYMENT,
+        Some(false),
+        "This payment is at work for a request that has no answer yet: send the same request again, later.",
+    ),
+    row(
+        Code::PaymentSpent,
+        "payment_spent",
+        409,
+        PAYMENT,
+        Some(false),
+        "This payment belongs to another request: sign a new one for this.",
+    ),
+    row(
+        Code::AnswerNotKept,
+        "answer_not_kept",
+        409,
+        PAYMENT,
+        Some(false),
+        "This payment was answered, and the answer was too long to be kept or is too old: sign a new payment to ask again.",
+    ),
+    row(
+        Code::StreamBroken,
+        "stream_broken",
+        409,
+        PAYMENT,
+        Some(false),
+        "This payment bought a stream that broke after its first chunk, and stays paid: sign a new payment to ask again.",
+    ),
+    row(
+        Code::SettlementFailed,
+        "settlement_failed",
+        402,
+        PAYMENT,
+        Some(false),
+        "The payment could not be settled, and nothing was charged: see the receipt, then send the same request again or sign a new payment.",
+    ),
+    row(
+        Code::SettlementUnknown,
+        "settlement_unknown",
+        503,
+        PAYMENT,
+        Some(false),
+        "Whether the payment was settled is not known yet: send the same request with the same payment again, which is charged once and answered.",
+    ),
+    row(
+        Code::AnswerOwed,
+        "answer_owed",
+        503,
+        PAYMENT,
+        Some(false),
+        "This payment is settled and the model's server gave no answer: send the same request with the same payment again, which is not charged twice.",
+    ),
+    row(
+        Code::FacilitatorUnavailable,
+        "facilitator_unavailable",
+        503,
+        SERVER,
+        None,
+        "Payments cannot be verified at the moment, and nothing was charged: send the same request again.",
+    ),
+    row(
+        Code::UpstreamUnavailable,
+        "upstream_unavailable",
+        502,
+        SERVER,
+        None,
+        "The model's server cannot be reached, and nothing was charged: send the same request again.",
+    ),
+    row(
+        Code::UpstreamBroken,
+        "upstream_broken",
+        502,
+        SERVER,
+        None,
+        "The model's server gave no whole answer, and nothing was charged: send the same request again.",
+    ),
+    row(
+        Code::UpstreamTimeout,
+        "upstream_timeout",
+        504,
+        SERVER,
+        None,
+        "The model's server took too long, and nothing was charged: send the same request again, or a smaller one.",
+    ),
+    row(
+        Code::UpstreamKey,
+        "upstream_key_refused",
+        502,
+        SERVER,
+        Some(false),
+        "The model's server refuses this service, and nothing was charged: tell its operator.",
+    ),
+    row(
+        Code::TooManyRequests,
+        "too_many_requests",
+        429,
+        SERVER,
+        None,
+        "Too many requests: wait for Retry-After seconds.",
+    ),
+    row(
+        Code::Busy,
+        "busy",
+        503,
+        SERVER,
+        None,
+        "Too much is under way, and nothing was charged: wait for Retry-After seconds.",
+    ),
+    row(
+        Code::Stopping,
+        "stopping",
+        503,
+        SERVER,
+        None,
+        "This service is stopping, and nothing was charged: try again, here or elsewhere.",
+    ),
+    row(
+        Code::StoreFailed,
+        "store_failed",
+        503,
+        SERVER,
+        Some(false),
+        "The payment could not be recorded: send the same request with the same payment again.",
+    ),
+    row(
+        Code::NotFound,
+        "not_found",
+        404,
+        CALLER,
+        None,
+        "There is nothing here: see /openapi.json.",
+    ),
+    row(
+        Code::MethodNotAllowed,
+        "method_not_allowed",
+        405,
+        CALLER,
+        None,
+        "Not by this method: see /openapi.json.",
+    ),
+];
+
+const fn row(
+    code: Code,
+    text: &'static str,
+    status: u16,
+    kind: &'static str,
+    retry: Option<bool>,
+    says: &'static str,
+) -> Row {
+    Row { code, text, status, kind, retry, says }
+}
+
+impl Code {
+    /// Every code, in the order of the manual.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ROWS.iter().map(|row| row.code)
+    }
+
+    fn row(self) -> &'static Row {
+        // Every code has its row; a test looks.
+        ROWS.iter().find(|row| row.code == self).unwrap_or(&ROWS[0])
+    }
+
+    pub fn text(self) -> &'static str {
+        self.row().text
+    }
+
+    pub fn status(self) -> StatusCode {
+        StatusCode::from_u16(self.row().status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    pub fn kind(self) -> &'static str {
+        self.row().kind
+    }
+
+    pub fn retry(self) -> Option<bool> {
+        self.row().retry
+    }
+
+    pub fn says(self) -> &'static str {
+        self.row().says
+    }
+}
+
+/// A refusal of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    pub code: Code,
+    /// What is wrong with this one, without what a stranger said.
+    pub because: Option<String>,
+    /// The member of the request.
+    pub param: Option<String>,
+}
+
+impl Fault {
+    pub fn of(code: Code) -> Self {
+        Self { code, because: None, param: None }
+    }
+
+    #[must_use]
+    pub fn because(mut self, why: impl fmt::Display) -> Self {
+        self.because = Some(why.to_string());
+        self
+    }
+
+    #[must_use]
+    pub fn about(mut self, param: &str) -> Self {
+        self.param = Some(param.to_owned());
+        self
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code.says())?;
+        match &self.because {
+            Some(why) => write!(f, " ({why})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The rows of the manual: code, status, what it says.
+pub fn reference() -> String {
+    let mut page =
+        String::from("| Code | Status | Tried again | What it says |\n|---|---|---|---|\n");
+    for row in ROWS {
+        let retry = match row.retry {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "as the client likes",
+        };
+        page.push_str(&format!("| `{}` | {} | {retry} | {} |\n", row.text, row.status, row.says));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_code_has_its_row_and_its_own_text() {
+        let texts: BTreeSet<_> = Code::all().map(Code::text).collect();
+        assert_eq!(texts.len(), ROWS.len());
+        for row in ROWS {
+            assert_eq!(row.code.row().text, row.text);
+            assert!(row.says.ends_with('.'), "{}", row.text);
+            assert!(StatusCode::from_u16(row.status).is_ok());
+        }
+        let last = Code::MethodNotAllowed as usize;
+        assert_eq!(last + 1, ROWS.len(), "a code without a row");
+    }
+
+    /// An OpenAI client repeats 409 and 5xx by itself, and with a new payment if it signs one each time.
+    #[test]
+    fn where_money_may_have_moved_no_client_repeats_by_itself() {
+        for row in ROWS {
+            let harmless = row.says.contains("nothing was charged") || row.kind == CALLER;
+            let limits = matches!(row.code, Code::TooManyRequests);
+            assert!(harmless || limits || row.retry == Some(false), "{}", row.text);
+        }
+    }
+}

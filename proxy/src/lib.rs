@@ -1,0 +1,22 @@
+//! The proxy: puts an x402 price in front of an OpenAI-compatible API, and sells each answer once.
+
+pub mod api;
+pub mod book;
+pub mod chat;
+pub mod check;
+pub mod config;
+pub mod facilitator;
+pub mod fault;
+pub mod metrics;
+pub mod offer;
+pub mod payment;
+pub mod price;
+pub mod program;
+pub mod sell;
+pub mod service;
+pub mod shop;
+pub mod tokens;
+mod upkeep;
+pub mod upstream;
+pub mod usage;
+mod wait;

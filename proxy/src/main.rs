@@ -1,0 +1,10 @@
+//! `bursar-proxy`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bursar_chain::points::NoPoints;
+
+fn main() -> ExitCode {
+    bursar_proxy::program::main(Arc::new(NoPoints))
+}

@@ -1,0 +1,143 @@
+//! What an operator watches, as Prometheus reads it. Times are in seconds.
+
+use std::sync::atomic::AtomicI64;
+
+use alloy_primitives::Address;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::book::Usage;
+
+/// From a short answer to a long one.
+const BUCKETS: [f64; 12] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Result {
+    /// `quoted`, `whole`, `streamed`, `replayed`, `refused_upstream`, or a code.
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Money {
+    /// CAIP-2.
+    network: String,
+    asset: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Used {
+    /// As in the table of models; `other` for the rest.
+    model: String,
+    kind: &'static str,
+}
+
+/// All metrics.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    chats: Family<Result, Counter>,
+    upstream_calls: Family<Result, Counter>,
+    upstream_seconds: Histogram,
+    settlements: Family<Result, Counter>,
+    revenue: Family<Money, Counter>,
+    tokens: Family<Used, Counter>,
+    /// Streams that broke after their first chunk: they stay paid.
+    pub streams_broken: Counter,
+    /// Customers who left a stream before its end.
+    pub streams_left: Counter,
+    /// Answers that were delivered while their money was on its way, and never came.
+    pub unpaid_answers: Counter,
+    /// Payments that are worked on.
+    pub busy: Gauge<i64, AtomicI64>,
+    /// Delivered answers whose money is on its way.
+    pub pending: Gauge<i64, AtomicI64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("bursar_proxy");
+        let this = Self {
+            chats: Family::default(),
+            upstream_calls: Family::default(),
+            upstream_seconds: Histogram::new(BUCKETS),
+            settlements: Family::default(),
+            revenue: Family::default(),
+            tokens: Family::default(),
+            streams_broken: Counter::default(),
+            streams_left: Counter::default(),
+            unpaid_answers: Counter::default(),
+            busy: Gauge::default(),
+            pending: Gauge::default(),
+            registry: Registry::default(),
+        };
+        registry.register("chats", "Chat completions by result", this.chats.clone());
+        let help = "Requests to the upstream by result";
+        registry.register("upstream_calls", help, this.upstream_calls.clone());
+        let help = "Seconds until an answer of the upstream, or the first chunk of a stream";
+        registry.register("upstream_seconds", help, this.upstream_seconds.clone());
+        let help = "Questions to the facilitator to settle, by outcome";
+        registry.register("settlements", help, this.settlements.clone());
+        let help = "Settled payments, in the smallest unit of the asset";
+        registry.register("revenue_atoms", help, this.revenue.clone());
+        let help = "Tokens that were used, by model and kind";
+        registry.register("tokens", help, this.tokens.clone());
+        let help = "Streams that broke after their first chunk, and stay paid";
+        registry.register("streams_broken", help, this.streams_broken.clone());
+        let help = "Streams whose customer left before the end";
+        registry.register("streams_left", help, this.streams_left.clone());
+        let help = "Answers delivered for a settlement that was pending and failed";
+        registry.register("unpaid_answers", help, this.unpaid_answers.clone());
+        registry.register("busy_payments", "Payments that are worked on", this.busy.clone());
+        let help = "Delivered answers whose settlement is pending";
+        registry.register("pending_settlements", help, this.pending.clone());
+        Self { registry, ..this }
+    }
+}
+
+impl Metrics {
+    pub fn chat(&self, result: &'static str) {
+        self.chats.get_or_create(&Result { result }).inc();
+    }
+
+    pub fn upstream(&self, result: &'static str, took_ms: u64) {
+        self.upstream_calls.get_or_create(&Result { result }).inc();
+        self.upstream_seconds.observe(seconds(took_ms));
+    }
+
+    pub fn settlement(&self, result: &'static str) {
+        self.settlements.get_or_create(&Result { result }).inc();
+    }
+
+    /// What does not fit into 64 bits is not counted: no dollar token has that many units.
+    pub fn earned(&self, chain: u64, asset: Address, atoms: &str) {
+        if let Ok(atoms) = atoms.parse() {
+            let money = Money { network: format!("eip155:{chain}"), asset: asset.to_string() };
+            self.revenue.get_or_create(&money).inc_by(atoms);
+        }
+    }
+
+    pub fn used(&self, model: Option<&str>, usage: Usage) {
+        for (kind, count) in [("prompt", usage.prompt), ("completion", usage.completion)] {
+            let model = model.unwrap_or("other").to_owned();
+            self.tokens.get_or_create(&Used { model, kind }).inc_by(count);
+        }
+    }
+
+    /// OpenMetrics text.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _written = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+#[expect(clippy::float_arithmetic, reason = "seconds for looking at, no money")]
+fn seconds(ms: u64) -> f64 {
+    f64::from(u32::try_from(ms).unwrap_or(u32::MAX)) / 1_000.0
+}

@@ -1,0 +1,205 @@
+//! What is asked for an answer, in both versions of x402.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, U256};
+use bursar_core::json::{Object, Value};
+use bursar_core::money::{Atoms, TokenAmount};
+use bursar_core::networks::Network;
+use bursar_x402::{Version, header};
+
+/// How a token is moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    Eip3009,
+    Permit2,
+}
+
+/// What all offers of a network share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terms {
+    pub network: &'static Network,
+    pub asset: Address,
+    pub decimals: u8,
+    pub pay_to: Address,
+    pub method: Method,
+    /// Of the token's EIP-712 domain.
+    pub name: String,
+    pub version: String,
+    pub max_timeout_seconds: u64,
+}
+
+/// What one answer costs on one network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    pub terms: Arc<Terms>,
+    /// In the smallest unit of the asset.
+    pub amount: U256,
+    /// The URL of what is sold.
+    pub resource: Arc<str>,
+}
+
+/// What the estimate was, as it is told beside the offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Estimate {
+    pub model: Option<String>,
+    pub prompt_tokens: u64,
+    pub completion_tokens_max: u64,
+    /// Dollars, in plain digits.
+    pub usd: String,
+}
+
+const DESCRIPTION: &str = "One chat completion, priced by its tokens";
+const MIME: &str = "application/json";
+
+impl Offer {
+    /// `PaymentRequirements` in a version.
+    pub fn requirements(&self, version: Version) -> Object {
+        let terms = &self.terms;
+        let network = match version {
+            Version::V1 => terms.network.v1_names.first().copied().unwrap_or_default().to_owned(),
+            Version::V2 => terms.network.caip2(),
+        };
+        let amount = match version {
+            Version::V1 => "maxAmountRequired",
+            Version::V2 => "amount",
+        };
+        let mut extra = Object::new();
+        match terms.method {
+            Method::Eip3009 => {
+                extra.insert("name", terms.name.as_str());
+                extra.insert("version", terms.version.as_str());
+            }
+            Method::Permit2 => {
+                extra.insert("assetTransferMethod", "permit2");
+            }
+        }
+        let object = Object::new()
+            .with("scheme", "exact")
+            .with("network", network)
+            .with(amount, self.amount.to_string())
+            .with("asset", terms.asset.to_checksum(None))
+            .with("payTo", terms.pay_to.to_checksum(None))
+            .with("maxTimeoutSeconds", terms.max_timeout_seconds);
+        let object = match version {
+            Version::V1 => object
+                .with("resource", &*self.resource)
+                .with("description", DESCRIPTION)
+                .with("mimeType", MIME),
+            Version::V2 => object,
+        };
+        object.with("extra", extra)
+    }
+
+    /// The body of `/verify` and `/settle` for a payment, as JSON.
+    pub fn question(&self, version: Version, payment: &Value) -> String {
+        let question = Object::new()
+            .with("x402Version", version.number())
+            .with("paymentPayload", payment.clone())
+            .with("paymentRequirements", self.requirements(version));
+        question.to_compact()
+    }
+
+    /// The amount in dollars, in plain digits: the token is one dollar a unit.
+    pub fn usd(&self) -> String {
+        TokenAmount { atoms: Atoms(self.amount), decimals: self.terms.decimals }.plain()
+    }
+}
+
+/// A 402 answer: the value of `PAYMENT-REQUIRED` for clients of version 2, the body for those of version 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Challenge {
+    pub header: String,
+    pub body: String,
+}
+
+impl Challenge {
+    /// Asks for one of the offers. `error` is a string in both versions, as their readers demand.
+    pub fn new(offers: &[Offer], estimate: &Estimate, error: &str) -> Self {
+        let accepts = |version| {
+            let all = offers.iter().map(|offer| Value::from(offer.requirements(version)));
+            all.collect::<Vec<_>>()
+        };
+        let resource = offers.first().map(|offer| &*offer.resource).unwrap_or_default();
+        let second = Object::new()
+            .with("x402Version", 2u64)
+            .with("error", error)
+            .with(
+                "resource",
+                Object::new()
+                    .with("url", resource)
+                    .with("description", DESCRIPTION)
+                    .with("mimeType", MIME),
+            )
+            .with("accepts", accepts(Version::V2));
+        let model = match &estimate.model {
+            Some(model) => Value::from(model.as_str()),
+            None => Value::Null,
+        };
+        let first = Object::new()
+            .with("x402Version", 1u64)
+            .with("error", error)
+            .with("accepts", accepts(Version::V1))
+            .with(
+                "price",
+                Object::new()
+                    .with("usd", estimate.usd.as_str())
+                    .with("prompt_tokens", estimate.prompt_tokens)
+                    .with("completion_tokens_max", estimate.completion_tokens_max)
+                    .with("model", model),
+            );
+        Self { header: header::encode(&second.to_compact()), body: first.to_compact() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::json::parse;
+    use bursar_core::networks::{ChainId, by_chain};
+    use bursar_x402::required::PaymentRequired;
+
+    fn offer(chain: u64) -> Offer {
+        let network = by_chain(ChainId(chain)).unwrap();
+        let coin = network.stablecoin;
+        let terms = Terms {
+            network,
+            asset: coin.address,
+            decimals: coin.decimals,
+            pay_to: Address::repeat_byte(0x11),
+            method: Method::Eip3009,
+            name: coin.domain_name.to_owned(),
+            version: coin.domain_version.to_owned(),
+            max_timeout_seconds: 600,
+        };
+        let resource = "https://llm.example/v1/chat/completions".into();
+        Offer { terms: Arc::new(terms), amount: U256::from(1_044), resource }
+    }
+
+    #[test]
+    fn both_versions_ask_for_the_same() {
+        let offers = [offer(8453), offer(4663)];
+        let estimate = Estimate {
+            model: Some("gpt-\"x\"".to_owned()),
+            prompt_tokens: 20,
+            completion_tokens_max: 1_024,
+            usd: offers[0].usd(),
+        };
+        assert_eq!(estimate.usd, "0.001044");
+        let challenge = Challenge::new(&offers, &estimate, "payment required");
+        let second = PaymentRequired::parse(&header::decode(&challenge.header).unwrap()).unwrap();
+        let body = parse(challenge.body.as_bytes(), 32).unwrap();
+        let first = PaymentRequired::parse(&body).unwrap();
+        assert_eq!((first.version, second.version), (Version::V1, Version::V2));
+        for (one, two) in first.offers.iter().zip(&second.offers) {
+            assert_eq!(one.amount, two.amount);
+            assert_eq!(one.network, two.network);
+            assert_eq!(one.pay_to, two.pay_to);
+            assert_eq!(one.max_timeout_seconds, two.max_timeout_seconds);
+        }
+        assert_eq!((first.offers.len(), second.offers.len()), (2, 2));
+        let price = body.get("price").unwrap();
+        assert_eq!(price.get("model").and_then(Value::as_str), Some("gpt-\"x\""));
+        assert_eq!(price.get("prompt_tokens").unwrap().to_compact(), "20");
+    }
+}

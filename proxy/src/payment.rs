@@ -1,0 +1,240 @@
+//! Reads a payment header, and says whether it is for what is sold. Whether it is good says the facilitator;
+//! what can be seen without it is seen here, so that a mistaken or lying facilitator cannot sell for less.
+
+use alloy_primitives::{Address, U256};
+use bursar_core::json::Object;
+use bursar_core::networks::by_text;
+use bursar_x402::Version;
+use bursar_x402::error::X402Error;
+use bursar_x402::fields::Fields;
+use bursar_x402::header;
+use sha2::{Digest as _, Sha256};
+
+use crate::book::{Digest, PaymentId};
+use crate::fault::{Code, Fault};
+use crate::offer::{Method, Offer};
+
+/// A payment that is for what is sold; whether it is good is not said yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Payment {
+    pub id: PaymentId,
+    /// Of the payload as it was signed.
+    pub digest: Digest,
+    pub version: Version,
+    pub payer: Address,
+    /// When it can no more be settled, in Unix seconds.
+    pub ends: u64,
+    /// What the facilitator is asked, as JSON.
+    pub question: String,
+    /// Which of the offers it takes.
+    pub offer: Offer,
+    /// Why it buys nothing now. It may have bought something before: an answer that is asked for again is
+    /// given whatever the price is by then.
+    pub unfit: Option<Unfit>,
+}
+
+/// Why a payment buys nothing: the client is asked again, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfit {
+    /// The code that facilitators have for it, where there is one.
+    pub reason: String,
+    pub message: String,
+}
+
+impl Unfit {
+    pub fn new(reason: &str, message: &str) -> Self {
+        Self { reason: reason.to_owned(), message: message.to_owned() }
+    }
+}
+
+/// What a header is not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unpaid {
+    /// No payment at all: the request is wrong.
+    Unreadable(Fault),
+    Unfit(Unfit),
+}
+
+impl From<Unfit> for Unpaid {
+    fn from(unfit: Unfit) -> Self {
+        Self::Unfit(unfit)
+    }
+}
+
+impl From<X402Error> for Unpaid {
+    fn from(fault: X402Error) -> Self {
+        Self::Unreadable(Fault::of(Code::InvalidPaymentHeader).because(told(&fault)))
+    }
+}
+
+/// The reason alone: that it is about a challenge is not true here.
+fn told(fault: &X402Error) -> String {
+    match fault {
+        X402Error::InvalidHeader(why)
+        | X402Error::InvalidFormat(why)
+        | X402Error::InvalidPayment(why) => why.to_string(),
+        X402Error::NoOffer => fault.to_string(),
+    }
+}
+
+impl Payment {
+    /// Reads a header of that version. `until` is when an answer may be ready at the latest, in Unix seconds:
+    /// a payment that ends before would be worth nothing by then.
+    ///
+    /// # Errors
+    /// [`Unpaid`]: it cannot be known.
+    pub fn read(
+        text: &str,
+        version: Version,
+        offers: &[Offer],
+        until: u64,
+    ) -> Result<Self, Unpaid> {
+        let value = header::decode(text)?;
+        let object = value
+            .as_object()
+            .ok_or_else(|| X402Error::InvalidHeader("it is not an object".into()))?;
+        let top = Fields::new(object, "");
+        let told = top.required("x402Version", top.count("x402Version")?)?;
+        if told != version.number() {
+            let message = "the header and x402Version are of two versions of x402";
+            return Err(Unfit::new("invalid_x402_version", message).into());
+        }
+        let accepted = match version {
+            Version::V1 => None,
+            Version::V2 => Some(top.required("accepted", top.object("accepted")?)?),
+        };
+        let named = accepted.map_or(top, |object| Fields::new(object, "accepted."));
+        let offer = chosen(&named, offers)?;
+        let payload = top.required("payload", top.object("payload")?)?;
+        let signed = Signed::read(payload, offer.terms.method)?;
+        let named_otherwise = accepted.is_some() && !is_named(&named, offer)?;
+        let unfit =
+            if named_otherwise { Some(priced_otherwise()) } else { signed.unfit(offer, until) };
+        Ok(Self {
+            id: signed.id(offer),
+            digest: Sha256::digest(payload.to_compact()).into(),
+            version,
+            payer: signed.from,
+            ends: signed.before,
+            question: offer.question(version, &value),
+            offer: offer.clone(),
+            unfit,
+        })
+    }
+}
+
+/// The offer of the network that a payment names.
+fn chosen<'a>(named: &Fields<'_>, offers: &'a [Offer]) -> Result<&'a Offer, Unpaid> {
+    let scheme = named.required("scheme", named.text("scheme")?)?;
+    if scheme != "exact" {
+        return Err(Unfit::new("unsupported_scheme", "only scheme exact is offered").into());
+    }
+    let network = by_text(named.required("network", named.digits("network")?)?);
+    let offer = offers.iter().find(|offer| Some(offer.terms.network) == network);
+    offer.ok_or_else(|| {
+        let message = "the payment is on a network that was not offered";
+        Unfit::new("unsupported_network", message).into()
+    })
+}
+
+/// Whether what a payment says that it accepts is the offer. `extra` may have more than was offered.
+fn is_named(named: &Fields<'_>, offer: &Offer) -> Result<bool, X402Error> {
+    Ok(named.address("asset")? == offer.terms.asset
+        && named.address("payTo")? == offer.terms.pay_to
+        && named.required("amount", named.amount("amount")?)? == offer.amount)
+}
+
+fn priced_otherwise() -> Unfit {
+    let message =
+        "the payment is for another price: it follows from the body, so sign for this one";
+    Unfit::new("invalid_exact_evm_payload_authorization_value", message)
+}
+
+/// What of a signed payment can be read without knowing whether it is good.
+struct Signed {
+    from: Address,
+    to: Address,
+    value: U256,
+    before: u64,
+    nonce: U256,
+    asset: Option<Address>,
+}
+
+impl Signed {
+    fn read(payload: &Object, method: Method) -> Result<Self, Unpaid> {
+        let payload = Fields::new(payload, "payload.");
+        Ok(match method {
+            Method::Eip3009 => {
+                let key = "authorization";
+                let signed = payload.required(key, payload.object(key)?)?;
+                let signed = Fields::new(signed, "payload.authorization.");
+                let nonce = signed.required("nonce", signed.word("nonce")?)?;
+                Self {
+                    from: signed.address("from")?,
+                    to: signed.address("to")?,
+                    value: signed.required("value", signed.amount("value")?)?,
+                    before: seconds(&signed, "validBefore")?,
+                    nonce: U256::from_be_bytes(nonce.0),
+                    asset: None,
+                }
+            }
+            Method::Permit2 => {
+                let key = "permit2Authorization";
+                let signed = payload.required(key, payload.object(key)?)?;
+                let signed = Fields::new(signed, "payload.permit2Authorization.");
+                let permitted = signed.required("permitted", signed.object("permitted")?)?;
+                let permitted = Fields::new(permitted, "payload.permit2Authorization.permitted.");
+                let witness = signed.required("witness", signed.object("witness")?)?;
+                let witness = Fields::new(witness, "payload.permit2Authorization.witness.");
+                Self {
+                    from: signed.address("from")?,
+                    to: witness.address("to")?,
+                    value: permitted.required("amount", permitted.amount("amount")?)?,
+                    before: seconds(&signed, "deadline")?,
+                    nonce: signed.required("nonce", signed.amount("nonce")?)?,
+                    asset: Some(permitted.address("token")?),
+                }
+            }
+        })
+    }
+
+    fn unfit(&self, offer: &Offer, until: u64) -> Option<Unfit> {
+        if self.to != offer.terms.pay_to {
+            let message = "the payment would go to another payee";
+            return Some(Unfit::new("invalid_exact_evm_recipient_mismatch", message));
+        }
+        if self.asset.is_some_and(|asset| asset != offer.terms.asset) {
+            return Some(Unfit::new("permit2_token_mismatch", "the payment is in another token"));
+        }
+        if self.value != offer.amount {
+            return Some(priced_otherwise());
+        }
+        if self.before < until {
+            let message =
+                "the payment ends before an answer may be ready: sign for maxTimeoutSeconds";
+            let reason = "invalid_exact_evm_payload_authorization_valid_before";
+            return Some(Unfit::new(reason, message));
+        }
+        None
+    }
+
+    /// One payment however it is written: numbers and addresses, not their texts.
+    fn id(&self, offer: &Offer) -> PaymentId {
+        let mut hash = Sha256::new();
+        hash.update(offer.terms.network.chain.0.to_be_bytes());
+        // Permit2 counts nonces for a payer, a token of EIP-3009 counts its own.
+        match offer.terms.method {
+            Method::Eip3009 => hash.update(offer.terms.asset),
+            Method::Permit2 => hash.update([0; 20]),
+        }
+        hash.update(self.from);
+        hash.update(self.nonce.to_be_bytes::<32>());
+        PaymentId(hash.finalize().into())
+    }
+}
+
+/// A time; one that is beyond what fits is as good as never.
+fn seconds(fields: &Fields<'_>, key: &str) -> Result<u64, X402Error> {
+    let at = fields.required(key, fields.amount(key)?)?;
+    Ok(u64::try_from(at).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,111 @@
+//! What an answer costs: integers from the price list to the amount, rounded up once, at the end.
+
+use alloy_primitives::U256;
+
+/// Digits after the point that a price may have.
+pub const SCALE: u8 = 18;
+/// What prices are for.
+const TOKENS: u64 = 1_000;
+
+/// Dollars for a thousand tokens, in units of 10^-18.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(pub u128);
+
+/// Prices of one model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rates {
+    /// Of what is asked.
+    pub input: Rate,
+    /// Of what is answered.
+    pub output: Rate,
+}
+
+/// How much is bought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tokens {
+    pub prompt: u64,
+    /// The most that is answered, all choices together.
+    pub completion: u64,
+}
+
+impl Rates {
+    pub fn flat(rate: Rate) -> Self {
+        Self { input: rate, output: rate }
+    }
+
+    /// The amount in the smallest unit of a dollar token of so many decimals, rounded up; at least one unit.
+    /// `None` is more than any token has.
+    pub fn amount(&self, tokens: Tokens, decimals: u8) -> Option<U256> {
+        let part = |rate: Rate, count: u64| U256::from(rate.0).checked_mul(U256::from(count));
+        let sum =
+            part(self.input, tokens.prompt)?.checked_add(part(self.output, tokens.completion)?)?;
+        let scaled = sum.checked_mul(power_of_ten(decimals)?)?;
+        let unit = power_of_ten(SCALE)?.checked_mul(U256::from(TOKENS))?;
+        Some(scaled.div_ceil(unit).max(U256::ONE))
+    }
+}
+
+fn power_of_ten(exponent: u8) -> Option<U256> {
+    U256::from(10).checked_pow(U256::from(exponent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rate(text: &str) -> Rate {
+        let units = bursar_core::money::parse_decimal(text, SCALE).unwrap();
+        Rate(units.to::<u128>())
+    }
+
+    fn flat(text: &str, prompt: u64, completion: u64) -> u64 {
+        let amount = Rates::flat(rate(text)).amount(Tokens { prompt, completion }, 6);
+        amount.unwrap().to::<u64>()
+    }
+
+    #[test]
+    fn prices_are_rounded_up_once_and_never_nothing() {
+        // The default: a tenth of a cent for a thousand tokens is one unit of USDC a token.
+        assert_eq!(flat("0.001", 20, 1_024), 1_044);
+        assert_eq!(flat("0.001", 0, 0), 1);
+        assert_eq!(flat("0", 1_000, 1_000), 1);
+        // 0.1 unit a token: 10 are one unit, 11 are two.
+        assert_eq!(flat("0.0001", 4, 6), 1);
+        assert_eq!(flat("0.0001", 5, 6), 2);
+        // Two halves of a unit are one, not two: the sum is rounded, not its parts.
+        assert_eq!(flat("0.0005", 1, 1), 1);
+        let apart = Rates { input: rate("0.00015"), output: rate("0.0006") };
+        let tokens = Tokens { prompt: 1_000, completion: 1_000 };
+        assert_eq!(apart.amount(tokens, 6), Some(U256::from(750)));
+        assert_eq!(apart.amount(tokens, 18), Some(U256::from(750_000_000_000_000u64)));
+    }
+
+    #[test]
+    fn what_no_token_could_pay_is_no_amount() {
+        let rates = Rates::flat(Rate(u128::MAX));
+        let tokens = Tokens { prompt: u64::MAX, completion: u64::MAX };
+        assert!(rates.amount(tokens, 6).is_some());
+        assert_eq!(rates.amount(tokens, 77), None);
+        assert_eq!(rates.amount(tokens, 78), None);
+    }
+
+    proptest! {
+        /// The same sum in another order of steps, and never less for more tokens.
+        #[test]
+        fn an_amount_covers_its_price_and_grows(
+            input in 0u128..10u128.pow(21), output in 0u128..10u128.pow(21),
+            prompt in 0u64..1_000_000, completion in 0u64..1_000_000, decimals in 0u8..19,
+        ) {
+            let rates = Rates { input: Rate(input), output: Rate(output) };
+            let at = |prompt, completion| rates.amount(Tokens { prompt, completion }, decimals).unwrap();
+            let amount = at(prompt, completion);
+            let exact = U256::from(input) * U256::from(prompt) + U256::from(output) * U256::from(completion);
+            let exact = exact * U256::from(10).pow(U256::from(decimals));
+            let unit = U256::from(10).pow(U256::from(21));
+            prop_assert!(amount * unit >= exact && amount >= U256::ONE);
+            prop_assert!(amount == U256::ONE || (amount - U256::ONE) * unit < exact);
+            prop_assert!(at(prompt + 1, completion) >= amount && at(prompt, completion + 1) >= amount);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The program: arguments, and what each of them does.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use bursar_chain::points::Points;
+use bursar_serve::{logs, signals};
+use clap::{Parser, Subcommand};
+
+use crate::check;
+use crate::config::Config;
+use crate::service::Running;
+
+/// Sells an OpenAI-compatible API per request, for stablecoin (x402).
+///
+/// The environment holds the settings: UPSTREAM_API_KEY, WALLET_ADDRESS, PRICE_PER_1K_TOKENS, FACILITATOR_URL, and more
+/// that `bursar-proxy settings` lists.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+struct Arguments {
+    /// The settings, a TOML file with a table of models; every other key can also be set in the environment
+    #[arg(long, global = true, env = "PROXY_CONFIG")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve; the same without a command
+    Run,
+    /// Look at facilitator, upstream, models and store, and say what is missing
+    Check,
+    /// Print the manual of the settings, as Markdown
+    Settings,
+}
+
+/// Runs the program; `points` is where tests end it.
+pub fn main(points: Arc<dyn Points>) -> ExitCode {
+    // What is kept holds what customers asked, and is nobody else's.
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    match run(points) {
+        Ok(code) => code,
+        Err(fault) => {
+            let mut out = std::io::stderr();
+            let _unwritable = writeln!(out, "bursar-proxy: {fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let load = || {
+        Config::load(arguments.config.as_deref(), &|name| std::env::var(name).ok())
+            .map_err(anyhow::Error::from)
+    };
+    match arguments.command.unwrap_or(Command::Run) {
+        Command::Run => {
+            let config = load()?;
+            logs::start(config.log_format);
+            runtime()?.block_on(serve(config, points))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Check => {
+            let findings = runtime()?.block_on(check::check(&load()?))?;
+            findings.write_to(&mut std::io::stdout())?;
+            Ok(if findings.any_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+        Command::Settings => {
+            write!(std::io::stdout(), "{}", crate::config::reference())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the process cannot have threads")
+}
+
+async fn serve(config: Config, points: Arc<dyn Points>) -> anyhow::Result<()> {
+    let running = Running::start(config, points).await?;
+    {
+        let mut out = std::io::stdout();
+        writeln!(out, "READY http://{}", running.address)?;
+        out.flush()?;
+    }
+    if let Some(address) = running.metrics_address {
+        tracing::info!(%address, "metrics");
+    }
+    signals::asked_to_stop().await;
+    tracing::info!("stopping");
+    running.stop().await;
+    Ok(())
+}

@@ -1,0 +1,383 @@
+//! The sale of one answer: a payment is verified, taken, the upstream is asked, the payment is settled, and
+//! only then anything of the answer goes out. Each step is on disk before the next begins. A sale goes on
+//! although its customer leaves: then the answer waits for him.
+
+mod settle;
+mod stream;
+
+use std::sync::Arc;
+
+use bursar_chain::points::Points;
+use bursar_chain::ports::Clock;
+use bursar_outbound::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_util::task::TaskTracker;
+
+use crate::book::keeper::{Claim, Held, Keeper};
+use crate::book::store::StoreFault;
+use crate::book::{Answer, Next, Record, Settlement, Stage};
+use crate::facilitator::{About, Facilitator, Verdict};
+use crate::fault::{Code, Fault};
+use crate::metrics::Metrics;
+use crate::payment::{Payment, Unfit};
+use crate::shop::Quote;
+use crate::upstream::{Begun, Said, Side, Upstream};
+use crate::usage;
+use crate::wait::within;
+pub use stream::Budget;
+
+/// Longest answer that is not a stream.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
+/// Longest answer that is kept once it was sent.
+pub const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Sells. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Seller(Arc<Parts>);
+
+/// What a sale needs.
+#[derive(Debug)]
+pub struct Parts {
+    pub keeper: Keeper,
+    pub facilitator: Facilitator,
+    pub upstream: Upstream,
+    pub metrics: Arc<Metrics>,
+    pub clock: Arc<dyn Clock>,
+    pub points: Arc<dyn Points>,
+    /// How long the same request waits for the one that is at work.
+    pub patience_ms: u64,
+    pub budget: Budget,
+    /// What goes on without its customer: waited for when the service stops.
+    pub tasks: TaskTracker,
+}
+
+/// A body and a payment for it.
+#[derive(Debug, Clone)]
+pub struct Order {
+    pub quote: Quote,
+    pub payment: Payment,
+    /// A place among those that are served at a time, until the answer is out.
+    pub place: Arc<OwnedSemaphorePermit>,
+}
+
+/// What a customer gets.
+#[derive(Debug)]
+pub enum Sold {
+    Whole {
+        answer: Answer,
+        receipt: String,
+        request_id: Option<String>,
+    },
+    Stream(Streamed),
+    /// The upstream refused, and nothing was charged.
+    Refusal(Side),
+    /// The payment is not good: another is asked for.
+    Unpaid(Unfit),
+    Refused(Refused),
+}
+
+/// The head of a stream, and its pieces as they come.
+#[derive(Debug)]
+pub struct Streamed {
+    pub status: u16,
+    pub content_type: Option<String>,
+    pub request_id: Option<String>,
+    pub receipt: String,
+    pub chunks: mpsc::Receiver<Bytes>,
+}
+
+/// A refusal once a payment was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    pub fault: Fault,
+    pub charged: Charged,
+    /// What the facilitator said, as JSON.
+    pub receipt: Option<String>,
+}
+
+/// Whether money moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charged {
+    No,
+    Yes,
+    Unknown,
+}
+
+impl Charged {
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::No => "no",
+            Self::Yes => "yes",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Refused {
+    fn free(fault: Fault) -> Self {
+        Self { fault, charged: Charged::No, receipt: None }
+    }
+
+    /// Of a payment that is known: whether it was charged is known, too.
+    fn of(code: Code, record: &Record) -> Self {
+        let charged = match &record.settlement {
+            Settlement::Settled { .. } | Settlement::Pending { .. } => Charged::Yes,
+            Settlement::Failed { .. } => Charged::No,
+            Settlement::Open => match record.stage {
+                Stage::Taken => Charged::No,
+                _later => Charged::Unknown,
+            },
+        };
+        let receipt = record.settlement.receipt().map(str::to_owned);
+        Self { fault: Fault::of(code), charged, receipt }
+    }
+}
+
+impl From<Refused> for Sold {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+/// A sale ends early with what the customer gets.
+type Step<T> = Result<T, Box<Sold>>;
+
+fn end<T>(sold: impl Into<Sold>) -> Step<T> {
+    Err(Box::new(sold.into()))
+}
+
+impl Seller {
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    pub fn parts(&self) -> &Parts {
+        &self.0
+    }
+
+    /// Sells an answer, once for each payment, however often it is asked for.
+    pub async fn sell(&self, order: Order) -> Sold {
+        let id = order.payment.id;
+        let begun = self.0.clock.mono_ms();
+        loop {
+            match self.0.keeper.claim(id, &order.quote.digest) {
+                Claim::Mine(held) => {
+                    return self.held(&order, held).await.unwrap_or_else(|sold| *sold);
+                }
+                Claim::Other => {
+                    return Refused::free(Fault::of(Code::PaymentSpent)).into();
+                }
+                Claim::Busy(mut done) => {
+                    let waited = self.0.clock.mono_ms().saturating_sub(begun);
+                    let left = self.0.patience_ms.saturating_sub(waited);
+                    // It only ends by its sender's end.
+                    if within(&*self.0.clock, left, done.changed()).await.is_none() {
+                        return Refused {
+                            fault: Fault::of(Code::PaymentInUse),
+                            charged: Charged::Unknown,
+                            receipt: None,
+                        }
+                        .into();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nobody else works on the payment.
+    async fn held(&self, order: &Order, held: Held) -> Step<Sold> {
+        let id = order.payment.id;
+        let known = self.stored(self.0.keeper.find(id).await)?;
+        let Some(record) = known else { return self.fresh(order, held).await };
+        match record.next(&order.quote.digest, &order.payment.digest) {
+            Next::Serve => self.fresh(order, held).await,
+            Next::Settle => {
+                let answer = self.stored(self.0.keeper.answer(id).await)?;
+                let Some(answer) = answer else {
+                    return end(Refused::of(Code::AnswerNotKept, &record));
+                };
+                self.settle_whole(record, answer, None).await
+            }
+            Next::Stream => self.owed(order, record, held).await,
+            Next::Replay => {
+                let answer = self.stored(self.0.keeper.answer(id).await)?;
+                let receipt = record.settlement.receipt().unwrap_or_default().to_owned();
+                match answer {
+                    Some(answer) => {
+                        self.0.metrics.chat("replayed");
+                        Ok(Sold::Whole { answer, receipt, request_id: None })
+                    }
+                    None => end(Refused::of(Code::AnswerNotKept, &record)),
+                }
+            }
+            // Whose payment it is says nothing about it.
+            Next::Spent => end(Refused::free(Fault::of(Code::PaymentSpent))),
+            Next::Gone => end(Refused::of(Code::AnswerNotKept, &record)),
+            Next::Broken => end(Refused::of(Code::StreamBroken, &record)),
+        }
+    }
+
+    /// A payment that is seen for the first time.
+    async fn fresh(&self, order: &Order, held: Held) -> Step<Sold> {
+        if let Some(unfit) = &order.payment.unfit {
+            return end(Sold::Unpaid(unfit.clone()));
+        }
+        self.verify(order).await?;
+        let mut record = self.record_of(order);
+        self.stored(self.0.keeper.put(&record, None).await)?;
+        self.0.points.reach("taken");
+        let said = match self.ask_upstream(order).await {
+            Ok(said) => said,
+            Err(fault) => {
+                self.release(&record).await;
+                return end(Refused::free(fault));
+            }
+        };
+        match said {
+            Said::Refusal(side) => {
+                self.release(&record).await;
+                self.0.metrics.chat("refused_upstream");
+                Ok(Sold::Refusal(side))
+            }
+            Said::Success(begun) if is_stream(&begun) => {
+                if begun.first.is_empty() {
+                    self.release(&record).await;
+                    return end(Refused::free(Fault::of(Code::UpstreamBroken)));
+                }
+                record.stage = Stage::Owed;
+                self.stored(self.0.keeper.put(&record, None).await)?;
+                self.0.points.reach("owed");
+                self.settle_stream(&mut record).await?;
+                self.begin_stream(order, record, *begun, held).await
+            }
+            Said::Success(begun) => {
+                let request_id = begun.request_id.clone();
+                let answer = match self.whole_of(*begun).await {
+                    Ok(answer) => answer,
+                    Err(fault) => {
+                        self.release(&record).await;
+                        return end(Refused::free(fault));
+                    }
+                };
+                self.answered(order, &mut record, &answer);
+                self.stored(self.0.keeper.put(&record, Some(answer.clone())).await)?;
+                self.0.points.reach("answered");
+                self.settle_whole(record, answer, request_id).await
+            }
+        }
+    }
+
+    /// A stream that is paid, or may be, and of which nothing was sent.
+    async fn owed(&self, order: &Order, mut record: Record, held: Held) -> Step<Sold> {
+        if !record.settlement.is_good() {
+            self.settle_stream(&mut record).await?;
+        }
+        // It is paid from here on, so whatever goes wrong is to be tried again.
+        let begun = match self.ask_upstream(order).await {
+            Ok(Said::Success(begun)) => begun,
+            Ok(Said::Refusal(_)) | Err(_) => return end(Refused::of(Code::AnswerOwed, &record)),
+        };
+        if is_stream(&begun) && !begun.first.is_empty() {
+            return self.begin_stream(order, record, *begun, held).await;
+        }
+        let request_id = begun.request_id.clone();
+        let Ok(answer) = self.whole_of(*begun).await else {
+            return end(Refused::of(Code::AnswerOwed, &record));
+        };
+        self.answered(order, &mut record, &answer);
+        self.stored(self.0.keeper.put(&record, Some(answer.clone())).await)?;
+        self.settle_whole(record, answer, request_id).await
+    }
+
+    async fn verify(&self, order: &Order) -> Step<()> {
+        let payment = &order.payment;
+        match self.0.facilitator.verify(&payment.question, about(payment)).await {
+            Verdict::Good => Ok(()),
+            Verdict::Bad { reason, message } => end(Sold::Unpaid(Unfit { reason, message })),
+            Verdict::None(why) => {
+                tracing::warn!(facilitator = self.0.facilitator.label(), %why, "no verdict");
+                end(Refused::free(Fault::of(Code::FacilitatorUnavailable)))
+            }
+        }
+    }
+
+    async fn ask_upstream(&self, order: &Order) -> Result<Said, Fault> {
+        let begun = self.0.clock.mono_ms();
+        let said = self.0.upstream.chat(order.quote.forward.clone(), order.quote.stream).await;
+        let took_ms = self.0.clock.mono_ms().saturating_sub(begun);
+        let result = match &said {
+            Ok(Said::Success(_)) => "good",
+            Ok(Said::Refusal(_)) => "refused",
+            Err(fault) => fault.code.text(),
+        };
+        self.0.metrics.upstream(result, took_ms);
+        said
+    }
+
+    async fn whole_of(&self, begun: Begun) -> Result<Answer, Fault> {
+        let (status, content_type) = (begun.status, begun.content_type.clone());
+        let body = self.0.upstream.whole(begun, ANSWER_BYTES_MAX).await?;
+        Ok(Answer { status, content_type, body })
+    }
+
+    fn answered(&self, order: &Order, record: &mut Record, answer: &Answer) {
+        let quote = &order.quote;
+        record.stage = Stage::Answered;
+        record.kept = true;
+        record.usage =
+            usage::of_whole(&answer.body, quote.estimate.prompt_tokens, quote.vocabulary);
+        self.used(order, record);
+    }
+
+    fn used(&self, order: &Order, record: &Record) {
+        if let Some(usage) = record.usage {
+            let model = order.quote.estimate.model.as_deref().filter(|_name| order.quote.listed);
+            self.0.metrics.used(model, usage);
+        }
+    }
+
+    fn record_of(&self, order: &Order) -> Record {
+        let Order { quote, payment, place: _ } = order;
+        Record {
+            id: payment.id,
+            body: quote.digest,
+            payment: payment.digest,
+            taken_at: self.0.clock.now().utc.0,
+            ends: payment.ends,
+            stage: Stage::Taken,
+            settlement: Settlement::Open,
+            question: payment.question.clone(),
+            model: quote.estimate.model.clone(),
+            amount: payment.offer.amount.to_string(),
+            network: payment.offer.terms.network.chain.0,
+            asset: payment.offer.terms.asset,
+            payer: payment.payer,
+            usage: None,
+            kept: false,
+        }
+    }
+
+    /// Nothing was charged, and the payment may be used again. Stays it on disk, the next start forgets it.
+    async fn release(&self, record: &Record) {
+        if let Err(fault) = self.0.keeper.forget(record.id).await {
+            tracing::error!(%fault, "a payment that bought nothing could not be released");
+        }
+    }
+
+    fn stored<T>(&self, outcome: Result<T, StoreFault>) -> Step<T> {
+        outcome.or_else(|fault| {
+            tracing::error!(%fault, "the store failed");
+            let fault = Fault::of(Code::StoreFailed);
+            end(Refused { fault, charged: Charged::Unknown, receipt: None })
+        })
+    }
+}
+
+fn about(payment: &Payment) -> About {
+    About { network: payment.offer.terms.network, payer: payment.payer }
+}
+
+fn is_stream(begun: &Begun) -> bool {
+    let kind = begun.content_type.as_deref().unwrap_or_default();
+    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+}

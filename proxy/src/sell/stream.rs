@@ -1,0 +1,216 @@
+//! Streams: every piece goes out as it comes, and a copy stays here for whoever asks again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bursar_outbound::Bytes;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::{KEPT_BYTES_MAX, Order, Seller, Sold, Step, Streamed};
+use crate::book::keeper::Held;
+use crate::book::{Answer, Record, Stage};
+use crate::fault::{Code, Fault};
+use crate::upstream::Begun;
+use crate::usage;
+use crate::wait::within;
+
+/// Pieces on their way to a customer who reads slowly; beyond them the upstream waits.
+const CHUNKS: usize = 8;
+/// How long a customer may read nothing.
+const READ_MS: u64 = 120_000;
+/// The end of a stream that is too long to be kept: the usage is in it.
+const TAIL_BYTES: usize = 8 << 10;
+
+/// How much of streams under way is kept, all together. A stream that finds no room is not kept.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    left: Arc<AtomicUsize>,
+}
+
+impl Budget {
+    pub fn of(bytes: usize) -> Self {
+        Self { left: Arc::new(AtomicUsize::new(bytes)) }
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let take = |left: usize| left.checked_sub(bytes);
+        self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, take).is_ok()
+    }
+
+    fn give(&self, bytes: usize) {
+        self.left.fetch_add(bytes, Ordering::AcqRel);
+    }
+}
+
+/// The copy of a stream.
+struct Copy {
+    budget: Budget,
+    taken: usize,
+    bytes: Vec<u8>,
+    /// All of it is here.
+    whole: bool,
+}
+
+impl Copy {
+    fn new(budget: Budget) -> Self {
+        Self { budget, taken: 0, bytes: Vec::new(), whole: true }
+    }
+
+    fn add(&mut self, chunk: &[u8]) {
+        if self.whole {
+            let fits = self.bytes.len().saturating_add(chunk.len()) <= KEPT_BYTES_MAX;
+            if fits && self.budget.take(chunk.len()) {
+                self.taken = self.taken.saturating_add(chunk.len());
+            } else {
+                self.whole = false;
+            }
+        }
+        self.bytes.extend_from_slice(chunk);
+        if !self.whole && self.bytes.len() > TAIL_BYTES.saturating_mul(2) {
+            let cut = self.bytes.len().saturating_sub(TAIL_BYTES);
+            self.bytes.drain(..cut);
+            self.bytes.shrink_to(TAIL_BYTES.saturating_mul(2));
+        }
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        self.budget.give(self.taken);
+    }
+}
+
+/// How a stream ended.
+enum End {
+    Complete,
+    Broken(Fault),
+    /// Nobody reads it, and it is too long to be kept.
+    Pointless,
+}
+
+impl Seller {
+    /// Sends what has come, and goes on by itself.
+    pub(super) async fn begin_stream(
+        &self,
+        order: &Order,
+        mut record: Record,
+        begun: Begun,
+        held: Held,
+    ) -> Step<Sold> {
+        record.stage = Stage::Streaming;
+        self.stored(self.0.keeper.put(&record, None).await)?;
+        self.0.points.reach("streaming");
+        let receipt = record.settlement.receipt().unwrap_or_default().to_owned();
+        let (chunks, pieces) = mpsc::channel(CHUNKS);
+        let streamed = Streamed {
+            status: begun.status,
+            content_type: begun.content_type.clone(),
+            request_id: begun.request_id.clone(),
+            receipt,
+            chunks: pieces,
+        };
+        let (seller, order) = (self.clone(), order.clone());
+        let tasks = self.0.tasks.clone();
+        tasks.spawn(async move { seller.pass_on(&order, record, begun, held, chunks).await });
+        Ok(Sold::Stream(streamed))
+    }
+
+    async fn pass_on(
+        &self,
+        order: &Order,
+        mut record: Record,
+        mut begun: Begun,
+        held: Held,
+        chunks: mpsc::Sender<Bytes>,
+    ) {
+        let mut copy = Copy::new(self.0.budget.clone());
+        let mut reader = Some(chunks);
+        let mut next = std::mem::take(&mut begun.first);
+        let end = loop {
+            copy.add(&next);
+            if let Some(chunks) = &reader
+                && !matches!(within(&*self.0.clock, READ_MS, chunks.send(next)).await, Some(Ok(())))
+            {
+                self.0.metrics.streams_left.inc();
+                reader = None;
+            }
+            if reader.is_none() && !copy.whole {
+                break End::Pointless;
+            }
+            next = match self.0.upstream.next(&mut begun.rest).await {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break End::Complete,
+                Err(fault) => break End::Broken(fault),
+            };
+            self.0.points.reach("chunk");
+        };
+        let quote = &order.quote;
+        let prompt = quote.estimate.prompt_tokens;
+        record.usage = usage::of_stream(&copy.bytes, copy.whole, prompt, quote.vocabulary);
+        self.used(order, &record);
+        let (stage, answer) = match end {
+            End::Complete if copy.whole => {
+                let body = std::mem::take(&mut copy.bytes);
+                let content_type = begun.content_type.clone();
+                (Stage::Paid, Some(Answer { status: begun.status, content_type, body }))
+            }
+            End::Complete | End::Pointless => (Stage::Paid, None),
+            End::Broken(fault) => {
+                self.0.metrics.streams_broken.inc();
+                tracing::warn!(payer = %record.payer, amount = %record.amount, code = fault.code.text(),
+                    "a stream broke after its first chunk, and stays paid");
+                if let Some(chunks) = &reader {
+                    let _left = within(&*self.0.clock, READ_MS, chunks.send(broken_frame())).await;
+                }
+                (Stage::Broken, None)
+            }
+        };
+        (record.stage, record.kept) = (stage, answer.is_some());
+        if let Err(fault) = self.0.keeper.put(&record, answer).await {
+            tracing::error!(%fault, "the end of a stream could not be kept");
+        }
+        // The customer hears the end once it is on disk: whoever asks again then gets the same.
+        drop(reader);
+        drop(held);
+    }
+}
+
+/// As OpenAI clients read an error within a stream. A frame may have been cut, so it begins with an end.
+fn broken_frame() -> Bytes {
+    let code = Code::StreamBroken;
+    let frame = json!({
+        "error": {
+            "message": code.says(), "type": code.kind(), "param": null, "code": code.text(),
+        },
+    });
+    Bytes::from(format!("\n\ndata: {frame}\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_is_whole_or_an_end_and_gives_back_what_it_took() {
+        let budget = Budget::of(KEPT_BYTES_MAX + 100);
+        let mut first = Copy::new(budget.clone());
+        first.add(&vec![1; KEPT_BYTES_MAX]);
+        assert!(first.whole && first.bytes.len() == KEPT_BYTES_MAX);
+        // One byte too long.
+        let mut second = Copy::new(budget.clone());
+        second.add(&[2; 100]);
+        assert!(second.whole);
+        second.add(&[3; 1]);
+        assert!(!second.whole, "no room is left");
+        first.add(&[1; 1]);
+        assert!(!first.whole && first.bytes.len() <= 2 * TAIL_BYTES);
+        for _more in 0..100 {
+            first.add(&[4; 1_000]);
+            assert!(first.bytes.len() <= 2 * TAIL_BYTES + 1_000);
+        }
+        assert!(first.bytes.ends_with(&[4; 1_000]));
+        drop((first, second));
+        assert!(budget.take(KEPT_BYTES_MAX + 100) && !budget.take(1));
+    }
+}

@@ -1,0 +1,212 @@
+//! Puts the proxy together, and takes it down in good order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bursar_chain::clock::SystemClock;
+use bursar_chain::points::Points;
+use bursar_chain::ports::Clock;
+use bursar_outbound::Client;
+use bursar_serve::access::Access;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::{self, Api};
+use crate::book::keeper::Keeper;
+use crate::book::redb_store::RedbStore;
+use crate::book::store::StoreFault;
+use crate::config::{Config, Unusable};
+use crate::facilitator::Facilitator;
+use crate::metrics::Metrics;
+use crate::sell::{Budget, Parts, Seller};
+use crate::shop::Shop;
+use crate::upkeep;
+use crate::upstream::Upstream;
+
+const CONNECT_MS: u64 = 10_000;
+/// Copies of streams that are under way.
+const COPIES_BYTES: usize = 32 << 20;
+/// Beyond the longest answer, how long the same request waits for the one at work.
+const PATIENCE_MS: u64 = 120_000;
+
+/// Why the proxy does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartFault {
+    #[error(transparent)]
+    Settings(#[from] Unusable),
+    #[error("the store {path} cannot be used ({why}); is another proxy running on it?")]
+    Store { path: String, why: String },
+    #[error("the clock cannot be used: {0}")]
+    Clock(String),
+    #[error("this machine cannot make connections: {0}")]
+    Client(String),
+    #[error("{address} cannot be listened on ({why}); set listen or metrics_listen to another")]
+    Listen { address: SocketAddr, why: String },
+}
+
+/// A proxy that listens.
+#[derive(Debug)]
+pub struct Running {
+    pub address: SocketAddr,
+    pub metrics_address: Option<SocketAddr>,
+    pub seller: Seller,
+    servers: TaskTracker,
+    sales: TaskTracker,
+    upkeep: TaskTracker,
+    writer: TaskTracker,
+    stopping: CancellationToken,
+    drain_ms: u64,
+    clock: Arc<dyn Clock>,
+}
+
+/// The clock of this machine.
+///
+/// # Errors
+/// It cannot be used.
+pub fn clock() -> Result<Arc<dyn Clock>, StartFault> {
+    let clock = SystemClock::new().map_err(|fault| StartFault::Clock(fault.to_string()))?;
+    Ok(Arc::new(clock))
+}
+
+/// Who is asked about payments.
+///
+/// # Errors
+/// Settings that cannot be used.
+pub fn facilitator_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Facilitator, StartFault> {
+    let client = Client::lasting(CONNECT_MS).map_err(StartFault::Client)?;
+    let (target, key) = (config.facilitator()?, config.facilitator_header()?);
+    Ok(Facilitator::new(client, target, key, Arc::clone(clock)))
+}
+
+/// Who is asked for answers.
+///
+/// # Errors
+/// Settings that cannot be used.
+pub fn upstream_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Upstream, StartFault> {
+    let client = Client::lasting(CONNECT_MS).map_err(StartFault::Client)?;
+    let waits = (config.upstream_ms, config.upstream_idle_ms);
+    let (target, key) = (config.upstream()?, config.upstream_key.clone());
+    Ok(Upstream::new(client, target, key, Arc::clone(clock), waits))
+}
+
+impl Running {
+    /// Opens the store, goes on with what is open, and listens.
+    ///
+    /// # Errors
+    /// [`StartFault`].
+    pub async fn start(config: Config, points: Arc<dyn Points>) -> Result<Self, StartFault> {
+        let clock = clock()?;
+        let unusable = |fault: StoreFault| StartFault::Store {
+            path: config.store.display().to_string(),
+            why: fault.to_string(),
+        };
+        let writer = TaskTracker::new();
+        let store = RedbStore::open_file(&config.store).map_err(unusable)?;
+        let keeper = Keeper::load(Arc::new(store), &writer).await.map_err(unusable)?;
+        for vocabulary in config.vocabularies() {
+            vocabulary.prepare();
+        }
+        let (servers, sales, looks) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
+        let metrics = Arc::new(Metrics::default());
+        let seller = Seller::new(Parts {
+            keeper,
+            facilitator: facilitator_of(&config, &clock)?,
+            upstream: upstream_of(&config, &clock)?,
+            metrics: Arc::clone(&metrics),
+            clock: Arc::clone(&clock),
+            points,
+            patience_ms: config.upstream_ms.saturating_add(PATIENCE_MS),
+            budget: Budget::of(COPIES_BYTES),
+            tasks: sales.clone(),
+        });
+        let listener = listen(config.listen).await?;
+        let metrics_listener = match config.metrics_listen {
+            Some(address) => Some((listen(address).await?, address)),
+            None => None,
+        };
+        let stopping = CancellationToken::new();
+        let address = local(&listener, config.listen)?;
+        let metrics_address = match metrics_listener {
+            Some((listener, asked)) => {
+                let address = local(&listener, asked)?;
+                serve(&servers, &stopping, listener, api::metrics_router(metrics));
+                Some(address)
+            }
+            None => None,
+        };
+        let access = Access::new(
+            Vec::new(),
+            config.trusted_proxies.clone(),
+            config.rate_per_minute,
+            Arc::clone(&clock),
+        );
+        let (terms, drain_ms) = (config.terms()?, config.drain_ms);
+        let shop = Shop::new(config, terms);
+        let api = Api::new(shop, seller.clone(), access, stopping.clone());
+        serve(&servers, &stopping, listener, api::router(Arc::new(api)));
+        looks.spawn(upkeep::run(seller.clone(), stopping.clone()));
+        Ok(Self {
+            address,
+            metrics_address,
+            seller,
+            servers,
+            sales,
+            upkeep: looks,
+            writer,
+            stopping,
+            drain_ms,
+            clock,
+        })
+    }
+
+    /// Takes nothing new on, waits for the answers that are due, and ends. What is still under way then is
+    /// ready, or owed, at the next start.
+    pub async fn stop(self) {
+        self.stopping.cancel();
+        for tracker in [&self.servers, &self.sales, &self.upkeep, &self.writer] {
+            tracker.close();
+        }
+        let end = self.clock.mono_ms().saturating_add(self.drain_ms);
+        let Self { servers, sales, upkeep, seller, writer, .. } = self;
+        let all = async {
+            servers.wait().await;
+            sales.wait().await;
+            upkeep.wait().await;
+            // The last of those who could write.
+            drop(seller);
+            writer.wait().await;
+        };
+        // cancel-safe: both only wait.
+        tokio::select! {
+            () = all => {}
+            () = self.clock.sleep_until(end) => {
+                tracing::warn!("some customers were not answered in time; their answers wait for them");
+            }
+        }
+    }
+}
+
+fn serve(
+    servers: &TaskTracker,
+    stopping: &CancellationToken,
+    listener: TcpListener,
+    app: axum::Router,
+) {
+    let app = app.into_make_service_with_connect_info::<SocketAddr>();
+    let done = stopping.clone().cancelled_owned();
+    let server = axum::serve(listener, app).with_graceful_shutdown(done);
+    servers.spawn(async move { server.await });
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, StartFault> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|fault| StartFault::Listen { address, why: fault.to_string() })
+}
+
+fn local(listener: &TcpListener, asked: SocketAddr) -> Result<SocketAddr, StartFault> {
+    listener
+        .local_addr()
+        .map_err(|fault| StartFault::Listen { address: asked, why: fault.to_string() })
+}

@@ -1,0 +1,96 @@
+//! What is sold, and for how much: from a body to a price, and nothing else counts.
+
+use std::sync::Arc;
+
+use bursar_outbound::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use crate::book::Digest;
+use crate::chat::Chat;
+use crate::config::Config;
+use crate::fault::{Code, Fault};
+use crate::offer::{Estimate, Offer, Terms};
+use crate::price::Tokens;
+use crate::tokens::Vocabulary;
+
+/// The price list.
+#[derive(Debug)]
+pub struct Shop {
+    config: Config,
+    terms: Vec<Arc<Terms>>,
+}
+
+/// A body with its price.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quote {
+    pub offers: Vec<Offer>,
+    pub estimate: Estimate,
+    pub stream: bool,
+    /// What is sent upstream: never unbounded.
+    pub forward: Bytes,
+    /// Of the body as it came.
+    pub digest: Digest,
+    pub vocabulary: Vocabulary,
+    /// Whether the model stands in the table: others are a stranger's word, and no label of metrics.
+    pub listed: bool,
+}
+
+impl Shop {
+    pub fn new(config: Config, terms: Vec<Arc<Terms>>) -> Self {
+        Self { config, terms }
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The price of a body.
+    ///
+    /// # Errors
+    /// [`Fault`]: it is not sold.
+    pub fn quote(&self, body: &Bytes, resource: &Arc<str>) -> Result<Quote, Fault> {
+        let config = &self.config;
+        let chat = Chat::parse(body, &config.extra_fields)?;
+        let name = chat.model.as_deref().or(config.default_model.as_deref());
+        let model =
+            config.model(name).ok_or_else(|| Fault::of(Code::ModelNotFound).about("model"))?;
+        let most = model.max_completion_tokens.unwrap_or(config.max_completion_tokens);
+        let usual = model.completion_tokens.unwrap_or(config.completion_tokens).min(most);
+        let bound = chat.bound.unwrap_or(usual);
+        if bound > most {
+            let why = format!("an answer has {most} tokens at most");
+            return Err(Fault::of(Code::TooManyTokens).because(why).about("max_completion_tokens"));
+        }
+        let counted = chat.count(model.vocabulary, model.image_tokens)?;
+        if counted.prompt > config.max_prompt_tokens {
+            let why = format!("a prompt has {} tokens at most", config.max_prompt_tokens);
+            return Err(Fault::of(Code::TooManyTokens).because(why).about("messages"));
+        }
+        let completion = bound.saturating_add(counted.predicted).saturating_mul(chat.choices);
+        let tokens = Tokens { prompt: counted.prompt, completion };
+        let too_much = || Fault::of(Code::TooManyTokens).because("no amount is so large");
+        let mut offers = Vec::with_capacity(self.terms.len());
+        for terms in &self.terms {
+            let amount = model.rates.amount(tokens, terms.decimals).ok_or_else(too_much)?;
+            offers.push(Offer { terms: Arc::clone(terms), amount, resource: Arc::clone(resource) });
+        }
+        let forward = chat.completed((config.bound_field, bound), name);
+        Ok(Quote {
+            estimate: Estimate {
+                model: name.map(str::to_owned),
+                prompt_tokens: tokens.prompt,
+                completion_tokens_max: completion,
+                usd: offers.first().map(Offer::usd).unwrap_or_default(),
+            },
+            offers,
+            stream: chat.stream,
+            forward: forward.map_or_else(|| body.clone(), Bytes::from),
+            digest: Sha256::digest(body).into(),
+            vocabulary: model.vocabulary,
+            listed: name.is_some_and(|name| config.models.contains_key(name)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use super::*;
+use crate::config::Config;
+
+const BODY: &str =
+    "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"hello world\"}]";
+
+fn shop(settings: &str) -> Shop {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("proxy.toml");
+    let head = "wallet_address = \"0x209693Bc6afc0C5328bA36FaF03C514EF312287C\"\n";
+    std::fs::write(&file, format!("{head}{settings}")).unwrap();
+    let config = Config::load(Some(&file), &|_none| None).unwrap();
+    let terms = config.terms().unwrap();
+    Shop::new(config, terms)
+}
+
+fn quote(shop: &Shop, rest: &str) -> Result<Quote, Fault> {
+    let resource = "http://here.test/v1/chat/completions".into();
+    shop.quote(&Bytes::from(format!("{BODY}{rest}}}")), &resource)
+}
+
+fn amount(shop: &Shop, rest: &str) -> u64 {
+    quote(shop, rest).unwrap().offers[0].amount.to::<u64>()
+}
+
+#[test]
+fn the_price_is_of_the_prompt_and_of_the_bound() {
+    let shop = shop("");
+    // One unit a token: 9 for the prompt, 1024 for the answer.
+    assert_eq!(amount(&shop, ""), 9 + 1_024);
+    assert_eq!(amount(&shop, ",\"max_tokens\":1"), 10);
+    assert_eq!(amount(&shop, ",\"max_tokens\":100,\"n\":3"), 309);
+    let quoted = quote(&shop, "").unwrap();
+    assert_eq!(quoted.estimate.usd, "0.001033");
+    assert!(quoted.forward.ends_with(b",\"max_completion_tokens\":1024}"));
+    // The same body, the same price, and what was bounded goes as it came.
+    let bounded = quote(&shop, ",\"max_tokens\":5").unwrap();
+    assert_eq!(bounded, quote(&shop, ",\"max_tokens\":5").unwrap());
+    assert_eq!(bounded.forward, format!("{BODY},\"max_tokens\":5}}"));
+}
+
+#[test]
+fn each_model_has_its_prices_and_bounds_and_others_are_not_sold() {
+    let shop = shop(
+        "[models.m]\ninput_per_1k = \"0.00015\"\noutput_per_1k = \"0.0006\"\nmax_completion_tokens = 500\n\
+         [models.large]\ninput_per_1k = \"2\"\noutput_per_1k = \"8\"\ncompletion_tokens = 10\nimage_tokens = 765\n",
+    );
+    // 9 x 0.15 + 500 x 0.6, rounded up; the usual bound is above what the model has.
+    assert_eq!(amount(&shop, ""), 302);
+    assert_eq!(quote(&shop, ",\"max_tokens\":501").unwrap_err().code, Code::TooManyTokens);
+    let other = Bytes::from(BODY.replace("\"m\"", "\"x\"") + "}");
+    assert_eq!(shop.quote(&other, &"r".into()).unwrap_err().code, Code::ModelNotFound);
+    let unnamed = Bytes::from(BODY.replace("\"model\":\"m\",", "") + "}");
+    assert_eq!(shop.quote(&unnamed, &"r".into()).unwrap_err().code, Code::ModelNotFound);
+    let large = Bytes::from(BODY.replace("\"m\"", "\"large\"") + "}");
+    assert_eq!(shop.quote(&large, &"r".into()).unwrap().offers[0].amount.to::<u64>(), 98_000);
+}
+
+#[test]
+fn a_request_without_a_model_gets_the_default_one_and_its_price() {
+    let shop = shop(
+        "default_model = \"m\"\n[models.m]\ninput_per_1k = \"1\"\noutput_per_1k = \"1\"\ncompletion_tokens = 1\n",
+    );
+    let unnamed = Bytes::from(BODY.replace("\"model\":\"m\",", "") + "}");
+    let quoted = shop.quote(&unnamed, &"r".into()).unwrap();
+    assert_eq!(quoted.offers[0].amount.to::<u64>(), 10_000);
+    assert!(quoted.forward.ends_with(b",\"max_completion_tokens\":1,\"model\":\"m\"}"));
+}
+
+#[test]
+fn what_is_too_long_is_refused_and_every_network_is_offered() {
+    let shop = shop("max_prompt_tokens = 8\nnetwork = [\"base\", \"eip155:4663\"]\n");
+    assert_eq!(quote(&shop, "").unwrap_err().code, Code::TooManyTokens);
+    let shop = self::shop("network = [\"base\", \"eip155:4663\"]\n");
+    let quoted = quote(&shop, "").unwrap();
+    let chains: Vec<u64> = quoted.offers.iter().map(|offer| offer.terms.network.chain.0).collect();
+    assert_eq!(chains, [8453, 4663]);
+    assert_eq!(quote(&shop, ",\"max_tokens\":32769").unwrap_err().code, Code::TooManyTokens);
+}

@@ -1,0 +1,96 @@
+//! How many tokens a text is. Linear in its length whatever it says: the text is a stranger's, and counting it
+//! happens before anybody paid.
+
+use bpe_openai::Tokenizer;
+
+/// The vocabularies that are built in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Vocabulary {
+    /// GPT-4o and everything since; a fair estimate for other families.
+    #[default]
+    O200k,
+    /// GPT-3.5 and GPT-4.
+    Cl100k,
+}
+
+impl Vocabulary {
+    pub const ALL: [Self; 2] = [Self::O200k, Self::Cl100k];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::O200k => "o200k_base",
+            Self::Cl100k => "cl100k_base",
+        }
+    }
+
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+
+    /// Tokens of a text; what looks like a special token counts as plain text.
+    pub fn count(self, text: &str) -> u64 {
+        u64::try_from(self.tokenizer().count(text)).unwrap_or(u64::MAX)
+    }
+
+    /// Reads the vocabulary, which takes a twentieth of a second, before the first customer waits for it.
+    pub fn prepare(self) {
+        let _ready = self.tokenizer();
+    }
+
+    fn tokenizer(self) -> &'static Tokenizer {
+        match self {
+            Self::O200k => bpe_openai::o200k_base(),
+            Self::Cl100k => bpe_openai::cl100k_base(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn peer(vocabulary: Vocabulary, text: &str) -> u64 {
+        let peer = match vocabulary {
+            Vocabulary::O200k => tiktoken_rs::o200k_base_singleton(),
+            Vocabulary::Cl100k => tiktoken_rs::cl100k_base_singleton(),
+        };
+        u64::try_from(peer.encode_ordinary(text).len()).unwrap()
+    }
+
+    #[test]
+    fn known_texts_have_known_lengths() {
+        for vocabulary in Vocabulary::ALL {
+            assert_eq!(Vocabulary::by_name(vocabulary.name()), Some(vocabulary));
+            assert_eq!(vocabulary.count(""), 0);
+            assert_eq!(vocabulary.count("hello world"), 2);
+            // No special token, but the characters it is written in.
+            assert!(vocabulary.count("<|endoftext|>") > 3);
+        }
+        assert_eq!(Vocabulary::by_name("p50k_base"), None);
+        // As in OpenAI's own examples of tiktoken.
+        assert_eq!(Vocabulary::Cl100k.count("tiktoken is great!"), 6);
+        assert_eq!(Vocabulary::O200k.count("お誕生日おめでとう"), 8);
+        assert_eq!(Vocabulary::Cl100k.count("お誕生日おめでとう"), 9);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        /// Another implementation, of another author, counts the same.
+        #[test]
+        fn another_implementation_counts_the_same(text in "(\\PC|[ \n\t]|[a-z]{1,9}|[0-9]{1,5}){0,40}") {
+            for vocabulary in Vocabulary::ALL {
+                prop_assert_eq!(vocabulary.count(&text), peer(vocabulary, &text));
+            }
+        }
+    }
+
+    /// Texts on which other tokenizers take minutes, or end the process.
+    #[test]
+    fn a_hostile_text_is_counted_like_any_other() {
+        for piece in ["a", " ", "ä", "\n", "=-", "\u{300}"] {
+            let text = piece.repeat(400_000 / piece.len());
+            assert!(Vocabulary::O200k.count(&text) > 0);
+        }
+    }
+}

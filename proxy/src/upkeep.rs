@@ -1,0 +1,76 @@
+//! What is done now and then: money that is on its way is looked after, and what is over is forgotten.
+
+use tokio_util::sync::CancellationToken;
+
+use crate::book::PaymentId;
+use crate::book::keeper::Claim;
+use crate::sell::Seller;
+
+/// How often it looks.
+const LOOK_MS: u64 = 5_000;
+/// How often what is over is forgotten.
+const SWEEP_EVERY: u64 = 60;
+/// How much of it at a time.
+const SWEEP_MAX: usize = 1_000;
+/// How long answers are kept.
+pub(crate) const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
+/// How long after its end a payment may still be found settled.
+const LATE_SECONDS: u64 = 3_600;
+
+/// Goes on until it is stopped.
+pub(crate) async fn run(seller: Seller, stopping: CancellationToken) {
+    let mut looks: u64 = 0;
+    loop {
+        let work = async {
+            for id in seller.parts().keeper.pending() {
+                reconcile(&seller, id).await;
+            }
+            if looks.is_multiple_of(SWEEP_EVERY) {
+                sweep(&seller).await;
+            }
+        };
+        // cancel-safe: whatever was begun is either on disk or begun anew.
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            () = work => {}
+        }
+        let parts = seller.parts();
+        parts.metrics.busy.set(i64::try_from(parts.keeper.busy()).unwrap_or(i64::MAX));
+        let pending = parts.keeper.pending().len();
+        parts.metrics.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
+        looks = looks.wrapping_add(1);
+        let wake = parts.clock.mono_ms().saturating_add(LOOK_MS);
+        // cancel-safe: both only wait.
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            () = parts.clock.sleep_until(wake) => {}
+        }
+    }
+}
+
+async fn reconcile(seller: &Seller, id: PaymentId) {
+    let parts = seller.parts();
+    let Ok(Some(record)) = parts.keeper.find(id).await else { return };
+    // Whoever works on it writes it: next time.
+    let Claim::Mine(_held) = parts.keeper.claim(id, &record.body) else { return };
+    let Ok(Some(record)) = parts.keeper.find(id).await else { return };
+    let now = u64::try_from(parts.clock.now().utc.0).unwrap_or(0) / 1_000;
+    let over = now > record.ends.saturating_add(LATE_SECONDS);
+    seller.reconcile(record, over).await;
+}
+
+async fn sweep(seller: &Seller) {
+    let parts = seller.parts();
+    let now = parts.clock.now().utc.0;
+    loop {
+        match parts.keeper.sweep(now, KEPT_MS, SWEEP_MAX).await {
+            // What is left is young, or still needed.
+            Ok(forgotten) if forgotten < SWEEP_MAX => return,
+            Ok(_many) => {}
+            Err(fault) => {
+                tracing::warn!(%fault, "what is over could not be forgotten");
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Asks the model's server. Its key goes nowhere else: not into a log, an answer or an error.
+
+use std::sync::Arc;
+
+use bursar_chain::ports::Clock;
+use bursar_outbound::{
+    Answered, Asked, Bytes, Client, HeaderMap, HeaderValue, Method, Target, Unanswered,
+};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::fault::{Code, Fault};
+use crate::wait::within;
+
+/// Longest error that is passed on, and longest list of models.
+const SIDE_BYTES_MAX: usize = 4 << 20;
+/// How long the list of models may take.
+const MODELS_MS: u64 = 15_000;
+
+/// The model's server.
+#[derive(Debug)]
+pub struct Upstream {
+    client: Client,
+    base: Target,
+    key: Option<SecretString>,
+    clock: Arc<dyn Clock>,
+    /// From the request to the end of an answer, or to the first chunk of a stream.
+    answer_ms: u64,
+    /// Between two chunks.
+    idle_ms: u64,
+}
+
+/// An answer that is small, or is no success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Side {
+    pub status: u16,
+    pub content_type: Option<String>,
+    pub retry_after: Option<String>,
+    pub body: Vec<u8>,
+}
+
+/// The head of a success, with the first piece of its body.
+#[derive(Debug)]
+pub struct Begun {
+    pub status: u16,
+    pub content_type: Option<String>,
+    pub request_id: Option<String>,
+    /// Empty where the body is.
+    pub first: Bytes,
+    pub rest: Answered,
+}
+
+/// What the upstream said to a chat.
+#[derive(Debug)]
+pub enum Said {
+    Success(Box<Begun>),
+    Refusal(Side),
+}
+
+impl Upstream {
+    pub fn new(
+        client: Client,
+        base: Target,
+        key: Option<SecretString>,
+        clock: Arc<dyn Clock>,
+        (answer_ms, idle_ms): (u64, u64),
+    ) -> Self {
+        Self { client, base, key, clock, answer_ms, idle_ms }
+    }
+
+    pub fn label(&self) -> &str {
+        self.base.label().as_str()
+    }
+
+    /// Asks for a completion, and waits for the first piece of the answer.
+    ///
+    /// # Errors
+    /// A [`Fault`]: there is no answer, and nothing was charged.
+    pub async fn chat(&self, body: Bytes, stream: bool) -> Result<Said, Fault> {
+        let target = self.base.below(&["chat", "completions"]);
+        let accept = if stream { "text/event-stream" } else { "application/json" };
+        let asked =
+            Asked { method: Method::POST, target: &target, headers: self.headers(accept), body };
+        let exchange = async {
+            let mut rest = self.client.open(asked).await.map_err(unanswered)?;
+            let status = rest.status.as_u16();
+            if rest.status.is_redirection() || rest.status.is_informational() {
+                return Err(Fault::of(Code::UpstreamBroken).because(format!("HTTP {status}")));
+            }
+            if status >= 400 {
+                return Ok(Said::Refusal(self.side(rest).await?));
+            }
+            let content_type = text(&rest.headers, "content-type");
+            let request_id = text(&rest.headers, "x-request-id");
+            let first = rest.chunk().await.map_err(broken)?.unwrap_or_default();
+            Ok(Said::Success(Box::new(Begun { status, content_type, request_id, first, rest })))
+        };
+        within(&*self.clock, self.answer_ms, exchange).await.unwrap_or_else(too_late)
+    }
+
+    /// The next piece of a stream.
+    ///
+    /// # Errors
+    /// It broke off, or nothing came for too long.
+    pub async fn next(&self, rest: &mut Answered) -> Result<Option<Bytes>, Fault> {
+        within(&*self.clock, self.idle_ms, async { rest.chunk().await.map_err(broken) })
+            .await
+            .unwrap_or_else(too_late)
+    }
+
+    /// The rest of an answer that is no stream.
+    ///
+    /// # Errors
+    /// It broke off, took too long, or is too long.
+    pub async fn whole(&self, begun: Begun, bytes_max: usize) -> Result<Vec<u8>, Fault> {
+        let mut body = begun.first.to_vec();
+        let mut rest = begun.rest;
+        while let Some(chunk) = self.next(&mut rest).await? {
+            if chunk.len() > bytes_max.saturating_sub(body.len()) {
+                return Err(broken(format!("the answer is longer than {bytes_max} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
+    /// The list of models as it is.
+    ///
+    /// # Errors
+    /// A [`Fault`]: there is none.
+    pub async fn models(&self) -> Result<Side, Fault> {
+        let target = self.base.below(&["models"]);
+        let headers = self.headers("application/json");
+        let asked = Asked { method: Method::GET, target: &target, headers, body: Bytes::new() };
+        let exchange = async {
+            let answered = self.client.open(asked).await.map_err(unanswered)?;
+            if answered.status.is_redirection() {
+                return Err(Fault::of(Code::UpstreamBroken).because(answered.status));
+            }
+            self.side(answered).await
+        };
+        within(&*self.clock, MODELS_MS, exchange).await.unwrap_or_else(too_late)
+    }
+
+    async fn side(&self, answered: Answered) -> Result<Side, Fault> {
+        let status = answered.status.as_u16();
+        // What it says then is about the key.
+        if status == 401 || status == 403 {
+            tracing::error!(status, "the upstream refuses the key of this service");
+            return Err(Fault::of(Code::UpstreamKey));
+        }
+        let content_type = text(&answered.headers, "content-type");
+        let retry_after = text(&answered.headers, "retry-after");
+        let body = self.without_key(answered.whole(SIDE_BYTES_MAX).await.map_err(broken)?);
+        Ok(Side { status, content_type, retry_after, body })
+    }
+
+    /// Some servers quote the key that they were asked with.
+    fn without_key(&self, body: Vec<u8>) -> Vec<u8> {
+        let Some(key) = &self.key else { return body };
+        let key = key.expose_secret().as_bytes();
+        if key.is_empty() || !body.windows(key.len()).any(|window| window == key) {
+            return body;
+        }
+        let mut clean = Vec::with_capacity(body.len());
+        let mut rest = &body[..];
+        while let Some((byte, after)) = rest.split_first() {
+            if let Some(after) = rest.strip_prefix(key) {
+                clean.extend_from_slice(b"[key]");
+                rest = after;
+            } else {
+                clean.push(*byte);
+                rest = after;
+            }
+        }
+        clean
+    }
+
+    /// Nothing of what a customer sent but the body goes on. No encoding is accepted: pieces are passed on as
+    /// they come, and read.
+    fn headers(&self, accept: &'static str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        headers.insert("accept", HeaderValue::from_static(accept));
+        headers.insert("accept-encoding", HeaderValue::from_static("identity"));
+        let key = self.key.as_ref().map(|key| format!("Bearer {}", key.expose_secret()));
+        if let Some(Ok(mut value)) = key.map(|text| HeaderValue::from_str(&text)) {
+            value.set_sensitive(true);
+            headers.insert("authorization", value);
+        }
+        headers
+    }
+}
+
+fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+fn unanswered(fault: Unanswered) -> Fault {
+    let code = match fault {
+        Unanswered::Unreached(_) => Code::UpstreamUnavailable,
+        Unanswered::Lost(_) => Code::UpstreamBroken,
+    };
+    tracing::warn!(%fault, "the upstream gave no answer");
+    Fault::of(code)
+}
+
+fn broken(why: String) -> Fault {
+    tracing::warn!(%why, "the upstream's answer broke off");
+    Fault::of(Code::UpstreamBroken)
+}
+
+fn too_late<T>() -> Result<T, Fault> {
+    Err(Fault::of(Code::UpstreamTimeout))
+}

@@ -1,0 +1,37 @@
+//! A process that ends itself at a named point: `BURSAR_FAULT` is `<point>:<n>`, for the nth time that it is
+//! reached.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bursar_chain::points::Points;
+
+/// The end, as the environment says.
+#[derive(Debug)]
+pub struct Kill {
+    point: String,
+    at: usize,
+    reached: AtomicUsize,
+}
+
+impl Kill {
+    pub fn from_environment() -> Self {
+        let fault = std::env::var("BURSAR_FAULT").unwrap_or_default();
+        let (point, at) = fault.rsplit_once(':').unwrap_or(("", "0"));
+        let at = at.parse().expect("a number");
+        Self { point: point.to_owned(), at, reached: AtomicUsize::new(0) }
+    }
+}
+
+impl Points for Kill {
+    fn reach(&self, point: &'static str) {
+        if point != self.point || self.reached.fetch_add(1, Ordering::SeqCst) + 1 != self.at {
+            return;
+        }
+        let ourselves = rustix::process::getpid();
+        rustix::process::kill_process(ourselves, rustix::process::Signal::KILL).expect("killed");
+        // The signal comes at once, but perhaps to another thread first.
+        loop {
+            std::thread::park();
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! A proxy of a test, in this process or in one of its own, and customers who pay by hand.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use alloy_primitives::{Address, address};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bursar_chain::points::NoPoints;
+use bursar_core::networks::{ChainId, Network, by_chain};
+use bursar_proxy::config::Config;
+use bursar_proxy::service::Running;
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::payer::{Due, Payer, Way, now_s};
+use crate::upstream::KEY;
+
+/// Who is paid.
+pub const SELLER: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
+
+/// Where a proxy lives: settings and store.
+#[derive(Debug)]
+pub struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    /// Settings; `more` is added to them.
+    pub fn new(upstream: &str, facilitator: &str, more: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = format!(
+            "listen = \"127.0.0.1:0\"\nmetrics_listen = \"127.0.0.1:0\"\nwallet_address = \"{SELLER}\"\n\
+             upstream_url = \"{upstream}\"\nfacilitator_url = \"{facilitator}\"\n\
+             upstream_api_key_file = \"key\"\n{more}\n"
+        );
+        std::fs::write(folder.path().join("proxy.toml"), text).expect("written");
+        std::fs::write(folder.path().join("key"), KEY).expect("written");
+        Self { folder }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn settings(&self) -> PathBuf {
+        self.folder.path().join("proxy.toml")
+    }
+
+    pub fn config(&self) -> Config {
+        Config::load(Some(&self.settings()), &|_name| None).expect("good settings")
+    }
+
+    /// Starts it in this process.
+    pub async fn start(&self) -> Proxy {
+        let running = Running::start(self.config(), Arc::new(NoPoints)).await.expect("started");
+        Proxy { url: format!("http://{}", running.address), running }
+    }
+}
+
+/// A proxy in this process.
+#[derive(Debug)]
+pub struct Proxy {
+    pub url: String,
+    pub running: Running,
+}
+
+impl Proxy {
+    pub async fn stop(self) {
+        self.running.stop().await;
+    }
+
+    /// What it counted, as text.
+    pub async fn metrics(&self) -> String {
+        let address = self.running.metrics_address.expect("metrics");
+        let asked = client().get(format!("http://{address}/metrics"));
+        asked.send().await.expect("answered").text().await.expect("text")
+    }
+}
+
+/// A proxy that ends itself at a point of the test's choice.
+#[derive(Debug)]
+pub struct ProxyProcess {
+    child: Child,
+    pub url: String,
+}
+
+impl ProxyProcess {
+    /// Starts it; `fault` is `<point>:<n>`, where it ends itself.
+    pub fn start(home: &Home, fault: Option<&str>) -> Self {
+        let test = std::env::current_exe().expect("a test program");
+        let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
+        let mut command = Command::new(folder.join("bursar-test-proxy"));
+        command.arg("--config").arg(home.settings());
+        command.env("RUST_LOG", "info").env("BURSAR_FAULT", fault.unwrap_or_default());
+        let log = home.folder().join("log");
+        let log = std::fs::File::options().append(true).create(true).open(log).expect("a log");
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("started");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        let url = line.trim().strip_prefix("READY ").expect("ready").to_owned();
+        Self { child, url }
+    }
+
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().expect("a child of ours")
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, signal).expect("signalled");
+    }
+}
+
+impl Drop for ProxyProcess {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+pub fn client() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().build().expect("a client")
+}
+
+/// A chat of one message.
+pub fn chat(text: &str) -> Value {
+    json!({ "model": "toy", "messages": [{ "role": "user", "content": text }], "max_tokens": 100 })
+}
+
+/// The same as a stream.
+pub fn streaming(text: &str) -> Value {
+    let mut body = chat(text);
+    body["stream"] = json!(true);
+    body
+}
+
+/// What was asked for, read from a 402.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub first: Value,
+    pub second: Value,
+}
+
+impl Asked {
+    pub async fn read(answer: Response) -> Self {
+        assert_eq!(answer.status(), 402);
+        let header = answer.headers().get("payment-required").expect("an offer").clone();
+        let second = STANDARD.decode(header.as_bytes()).expect("base64");
+        let second = serde_json::from_slice(&second).expect("JSON");
+        Self { first: answer.json().await.expect("JSON"), second }
+    }
+}
+
+/// A payment as it is sent.
+#[derive(Debug, Clone)]
+pub struct Header {
+    pub name: &'static str,
+    pub value: String,
+    pub due: Due,
+}
+
+/// Somebody who asks one proxy.
+#[derive(Debug)]
+pub struct Customer {
+    pub client: reqwest::Client,
+    pub url: String,
+    pub payer: Payer,
+    pub network: &'static Network,
+}
+
+impl Customer {
+    pub fn of(url: &str, payer: Payer) -> Self {
+        let network = by_chain(ChainId(8453)).expect("a row");
+        Self { client: client(), url: url.to_owned(), payer, network }
+    }
+
+    pub fn request(&self, body: &Value) -> RequestBuilder {
+        self.client.post(format!("{}/v1/chat/completions", self.url)).json(body)
+    }
+
+    pub async fn ask(&self, body: &Value) -> Asked {
+        Asked::read(self.request(body).send().await.expect("answered")).await
+    }
+
+    /// Signs for what is asked, in a version.
+    pub async fn sign(&self, version: u64, body: &Value) -> Header {
+        let asked = self.ask(body).await;
+        self.sign_with(version, &asked, |_due| {})
+    }
+
+    /// The same with terms that are changed before they are signed.
+    pub fn sign_with(&self, version: u64, asked: &Asked, change: impl FnOnce(&mut Due)) -> Header {
+        let (list, key) = match version {
+            1 => (&asked.first["accepts"], "maxAmountRequired"),
+            _two => (&asked.second["accepts"], "amount"),
+        };
+        let names = |offer: &&Value| {
+            let network = offer["network"].as_str().expect("a network");
+            network == self.network.caip2() || self.network.v1_names.contains(&network)
+        };
+        let offer = list.as_array().expect("offers").iter().find(names).expect("an offer");
+        let amount: u64 = offer[key].as_str().expect("an amount").parse().expect("digits");
+        let mut due = self.payer.owes(self.network, SELLER, amount);
+        due.before = now_s() + offer["maxTimeoutSeconds"].as_u64().expect("seconds");
+        change(&mut due);
+        let paid = self.payer.pay(Way::Eip3009, &due);
+        let payment = match version {
+            1 => json!({
+                "x402Version": 1, "scheme": "exact", "network": offer["network"],
+                "payload": paid.payload,
+            }),
+            _two => json!({
+                "x402Version": 2, "accepted": offer, "resource": asked.second["resource"],
+                "payload": paid.payload,
+            }),
+        };
+        let name = if version == 1 { "x-payment" } else { "payment-signature" };
+        Header { name, value: STANDARD.encode(payment.to_string()), due }
+    }
+
+    pub async fn send(&self, body: &Value, header: &Header) -> Response {
+        let request = self.request(body).header(header.name, &header.value);
+        request.send().await.expect("answered")
+    }
+
+    /// Asks, pays and gets.
+    pub async fn buy(&self, version: u64, body: &Value) -> Response {
+        let header = self.sign(version, body).await;
+        self.send(body, &header).await
+    }
+}
+
+/// The receipt of an answer.
+pub fn receipt(answer: &Response) -> Value {
+    let header = answer.headers().get("payment-response").expect("a receipt");
+    let text = STANDARD.decode(header.as_bytes()).expect("base64");
+    serde_json::from_slice(&text).expect("JSON")
+}

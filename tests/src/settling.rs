@@ -1,0 +1,193 @@
+//! A facilitator in the test's hand, for what a good one never says. Everything else is tried with ours, and
+//! with official clients.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+/// What it says to one question.
+#[derive(Debug, Clone)]
+pub enum Says {
+    /// What a good facilitator says.
+    Good,
+    /// The money is on its way, with or without a transaction.
+    Pending(bool),
+    /// It is refused for a reason.
+    Refuses(&'static str),
+    /// This text with this status.
+    Text(u16, String),
+    /// Nothing, ever.
+    Nothing,
+    /// Waits for the gate, then good.
+    Late,
+    /// Settles, and breaks off before it says so.
+    Mute,
+}
+
+#[derive(Debug)]
+struct Shared {
+    verify: Mutex<Says>,
+    settle: Mutex<Says>,
+    verified: AtomicUsize,
+    /// Payments that were settled, each once.
+    moved: Mutex<Vec<Value>>,
+    asked: AtomicUsize,
+    gate: Semaphore,
+}
+
+/// One that listens.
+#[derive(Debug)]
+pub struct Settling {
+    pub url: String,
+    shared: Arc<Shared>,
+    server: JoinHandle<()>,
+}
+
+impl Drop for Settling {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Settling {
+    pub async fn serve() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let shared = Arc::new(Shared {
+            verify: Mutex::new(Says::Good),
+            settle: Mutex::new(Says::Good),
+            verified: AtomicUsize::new(0),
+            moved: Mutex::default(),
+            asked: AtomicUsize::new(0),
+            gate: Semaphore::new(0),
+        });
+        let app = Router::new()
+            .route("/verify", post(verify))
+            .route("/settle", post(settle))
+            .route("/supported", get(supported))
+            .with_state(Arc::clone(&shared));
+        let server = tokio::spawn(async move {
+            let _ended = axum::serve(listener, app).await;
+        });
+        Self { url, shared, server }
+    }
+
+    pub fn verify_says(&self, says: Says) {
+        *self.shared.verify.lock().expect("held for a moment") = says;
+    }
+
+    pub fn settle_says(&self, says: Says) {
+        *self.shared.settle.lock().expect("held for a moment") = says;
+    }
+
+    /// How often it was asked to verify.
+    pub fn verified(&self) -> usize {
+        self.shared.verified.load(Ordering::SeqCst)
+    }
+
+    /// How often it was asked to settle.
+    pub fn asked(&self) -> usize {
+        self.shared.asked.load(Ordering::SeqCst)
+    }
+
+    /// How many payments were settled, each counted once.
+    pub fn moved(&self) -> usize {
+        self.shared.moved.lock().expect("held for a moment").len()
+    }
+
+    /// Lets so many late answers out.
+    pub fn open(&self, turns: usize) {
+        self.shared.gate.add_permits(turns);
+    }
+}
+
+async fn supported() -> Response {
+    let kind = |version: u64, network: &str| json!({ "x402Version": version, "scheme": "exact", "network": network });
+    let kinds = json!([kind(1, "base"), kind(2, "eip155:8453")]);
+    told(&json!({ "kinds": kinds, "extensions": [], "signers": {} }))
+}
+
+fn payer(question: &Value) -> Value {
+    question["paymentPayload"]["payload"]["authorization"]["from"].clone()
+}
+
+async fn verify(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    shared.verified.fetch_add(1, Ordering::SeqCst);
+    let question: Value = serde_json::from_slice(&body).expect("JSON");
+    let says = shared.verify.lock().expect("held for a moment").clone();
+    match says {
+        Says::Text(status, text) => said(status, text),
+        Says::Nothing => std::future::pending().await,
+        Says::Refuses(reason) => told(&json!({
+            "isValid": false, "invalidReason": reason, "invalidMessage": "so it is",
+        })),
+        Says::Late => {
+            shared.gate.acquire().await.expect("open").forget();
+            told(&json!({ "isValid": true, "payer": payer(&question) }))
+        }
+        Says::Good | Says::Pending(_) | Says::Mute => {
+            told(&json!({ "isValid": true, "payer": payer(&question) }))
+        }
+    }
+}
+
+async fn settle(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    shared.asked.fetch_add(1, Ordering::SeqCst);
+    let question: Value = serde_json::from_slice(&body).expect("JSON");
+    let network = question["paymentRequirements"]["network"].clone();
+    let hash = format!("0x{}", "ab".repeat(32));
+    let says = shared.settle.lock().expect("held for a moment").clone();
+    let move_it = || {
+        let nonce = question["paymentPayload"]["payload"]["authorization"]["nonce"].clone();
+        let mut moved = shared.moved.lock().expect("held for a moment");
+        if !moved.contains(&nonce) {
+            moved.push(nonce);
+        }
+    };
+    let good = json!({
+        "success": true, "transaction": hash, "network": network, "payer": payer(&question),
+    });
+    match says {
+        Says::Good => {
+            move_it();
+            told(&good)
+        }
+        Says::Late => {
+            shared.gate.acquire().await.expect("open").forget();
+            move_it();
+            told(&good)
+        }
+        Says::Mute => {
+            move_it();
+            said(502, "<html>bad gateway</html>".to_owned())
+        }
+        Says::Pending(sent) => told(&json!({
+            "success": false, "errorReason": "settlement_pending", "network": network,
+            "transaction": if sent { hash.as_str() } else { "" },
+        })),
+        Says::Refuses(reason) => told(&json!({
+            "success": false, "errorReason": reason, "transaction": "", "network": network,
+        })),
+        Says::Text(status, text) => said(status, text),
+        Says::Nothing => std::future::pending().await,
+    }
+}
+
+fn said(status: u16, text: String) -> Response {
+    let status = StatusCode::from_u16(status).expect("a status");
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+fn told(value: &Value) -> Response {
+    said(200, value.to_string())
+}

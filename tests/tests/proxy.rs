@@ -1,0 +1,18 @@
+//! The proxy from outside: what customers get, what the upstream is asked, and how often money moves.
+
+#[path = "proxy/broken.rs"]
+mod broken;
+#[path = "proxy/kills.rs"]
+mod kills;
+#[path = "proxy/once.rs"]
+mod once;
+#[path = "proxy/payments.rs"]
+mod payments;
+#[path = "proxy/sales.rs"]
+mod sales;
+#[path = "proxy/settlements.rs"]
+mod settlements;
+#[path = "proxy/stage.rs"]
+mod stage;
+#[path = "proxy/streams.rs"]
+mod streams;

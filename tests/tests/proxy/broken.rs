@@ -1,0 +1,118 @@
+//! An upstream that refuses, breaks off, stalls or sends nonsense: passed on or told, and never paid.
+
+use bursar_tests::proxy::{Home, chat, streaming};
+use bursar_tests::upstream::{Does, KEY, answer};
+use serde_json::json;
+
+use crate::stage::{Stage, refusal, told};
+
+#[tokio::test]
+async fn refusals_of_the_upstream_are_passed_on_unpaid_and_the_payment_stays_good() {
+    let stage = Stage::usual().await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    for status in [400, 404, 422, 429, 500, 503] {
+        let text =
+            format!("{{\"error\":{{\"message\":\"no {status}\",\"type\":\"x\",\"code\":null}}}}");
+        stage.upstream.does(Does::Status(status, text.clone()));
+        for body in [&body, &streaming("hello")] {
+            let header = stage.customer.sign(2, body).await;
+            let got = stage.customer.send(body, &header).await;
+            assert!(!got.headers().contains_key("payment-response"));
+            assert_eq!((got.status().as_u16(), got.text().await.unwrap()), (status, text.clone()));
+        }
+    }
+    assert_eq!(stage.settling.asked(), 0);
+    stage.upstream.does(Does::Whole(answer("hello world")));
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(told(got).await, (200, answer("hello world")));
+    assert_eq!(stage.settling.moved(), 1);
+}
+
+#[tokio::test]
+async fn the_upstreams_key_is_in_no_answer_and_no_log() {
+    let stage = Stage::usual().await;
+    let body = chat("hello");
+    for status in [401, 403] {
+        stage.upstream.does(Does::Status(status, format!("{{\"error\":\"bad key {KEY}\"}}")));
+        let got = stage.customer.buy(2, &body).await;
+        assert_eq!(got.headers()["x-should-retry"], "false");
+        assert_eq!(refusal(got).await, (502, "upstream_key_refused".to_owned()));
+    }
+    stage.upstream.does(Does::Status(400, format!("{KEY} is not {KEY}{KEY}")));
+    let got = stage.customer.buy(2, &body).await;
+    assert_eq!(got.text().await.unwrap(), "[key] is not [key][key]");
+    assert_eq!(stage.settling.asked(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
+    let stage = Stage::with(Does::Half, "upstream_ms = 300\nupstream_idle_ms = 300").await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+    stage.upstream.does(Does::Nothing);
+    for body in [&body, &streaming("hello")] {
+        let got = stage.customer.buy(2, body).await;
+        assert_eq!(refusal(got).await, (504, "upstream_timeout".to_owned()));
+    }
+    stage.upstream.does(Does::Status(307, String::new()));
+    let got = stage.customer.buy(2, &body).await;
+    assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+    stage.upstream.does(Does::Long(9 << 20));
+    let got = stage.customer.buy(2, &body).await;
+    assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+    assert_eq!(stage.settling.asked(), 0);
+    stage.upstream.does(Does::Whole(answer("hello world")));
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_away_costs_nothing() {
+    let stage = Stage::usual().await;
+    let home = Home::new("http://127.0.0.1:9/v1", &stage.settling.url, "");
+    let proxy = home.start().await;
+    let customer =
+        bursar_tests::proxy::Customer::of(&proxy.url, bursar_tests::payer::Payer::random());
+    let got = customer.buy(2, &chat("hello")).await;
+    assert_eq!(refusal(got).await, (502, "upstream_unavailable".to_owned()));
+    assert_eq!(stage.settling.asked(), 0);
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn more_than_is_served_at_a_time_is_turned_away_unpaid() {
+    let stage = Stage::with(Does::Late(answer("late")), "in_flight = 1").await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let first =
+        tokio::spawn(stage.customer.request(&body).header(header.name, &header.value).send());
+    while stage.upstream.calls() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let got = stage.customer.buy(2, &chat("other")).await;
+    assert_eq!(got.headers()["retry-after"], "2");
+    assert_eq!(refusal(got).await, (503, "busy".to_owned()));
+    stage.upstream.open(1);
+    assert_eq!(told(first.await.unwrap().unwrap()).await, (200, answer("late")));
+    assert_eq!(stage.settling.moved(), 1);
+}
+
+#[tokio::test]
+async fn a_stopping_proxy_answers_what_it_began() {
+    let stage = Stage::set(Does::Late(answer("late"))).await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let first =
+        tokio::spawn(stage.customer.request(&body).header(header.name, &header.value).send());
+    while stage.upstream.calls() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let Stage { proxy, upstream, .. } = stage;
+    let stopped = tokio::spawn(proxy.stop());
+    upstream.open(1);
+    let (status, told) = told(first.await.unwrap().unwrap()).await;
+    assert_eq!((status, told["choices"][0]["message"]["content"].clone()), (200, json!("late")));
+    stopped.await.unwrap();
+}

@@ -1,0 +1,84 @@
+//! The proxy is killed at each of its points. Afterwards the same request with the same payment is answered, and
+//! money has moved once.
+
+use bursar_tests::payer::Payer;
+use bursar_tests::proxy::{Customer, Home, ProxyProcess, chat, receipt, streaming};
+use bursar_tests::settling::Settling;
+use bursar_tests::upstream::{Does, Upstream, answer, frames};
+use serde_json::{Value, json};
+
+struct Scene {
+    upstream: Upstream,
+    settling: Settling,
+    home: Home,
+}
+
+/// Kills the proxy there, and asks again until it is answered; what that cost is in the scene.
+async fn killed_at(point: &str, stream: bool) -> Scene {
+    let does = if stream {
+        Does::Stream(frames(&["hello", " world"]))
+    } else {
+        Does::Whole(answer("hello world"))
+    };
+    let upstream = Upstream::serve(does).await;
+    let settling = Settling::serve().await;
+    let home = Home::new(&upstream.url, &settling.url, "");
+    let body = if stream { streaming("hello") } else { chat("hello") };
+    let mut first = ProxyProcess::start(&home, Some(&format!("{point}:1")));
+    let mut customer = Customer::of(&first.url, Payer::random());
+    let header = customer.sign(2, &body).await;
+    let lost = customer.request(&body).header(header.name, &header.value).send().await;
+    if let Ok(answer) = lost {
+        // The head of a stream may be out already: then its body is cut.
+        assert!(stream && answer.bytes().await.is_err(), "{point}: it was answered");
+    }
+    assert!(!first.wait().success());
+    let second = ProxyProcess::start(&home, None);
+    customer.url = second.url.clone();
+    let got = customer.send(&body, &header).await;
+    assert_eq!(got.status(), 200, "{point}");
+    assert_eq!(receipt(&got)["success"], json!(true));
+    let text = got.text().await.unwrap();
+    if stream {
+        assert_eq!(text, frames(&["hello", " world"]).concat(), "{point}");
+    } else {
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), answer("hello world"), "{point}");
+    }
+    assert_eq!(settling.moved(), 1, "{point}: money moved more or less than once");
+    // And from then on it is as it is.
+    let calls = upstream.calls();
+    assert_eq!(customer.send(&body, &header).await.text().await.unwrap(), text);
+    assert_eq!(upstream.calls(), calls);
+    let log = std::fs::read_to_string(home.folder().join("log")).unwrap();
+    assert!(!log.contains(bursar_tests::upstream::KEY) && !log.contains("panicked"), "{log}");
+    Scene { upstream, settling, home }
+}
+
+#[tokio::test]
+async fn an_answer_survives_a_kill_at_every_point() {
+    // Before the answer was kept nothing was charged, so the upstream is asked anew; afterwards never.
+    for (point, calls) in
+        [("taken", 1), ("answered", 1), ("settling", 1), ("settled", 1), ("paid", 1)]
+    {
+        let scene = killed_at(point, false).await;
+        assert_eq!(scene.upstream.calls(), calls, "{point}");
+        assert!(scene.home.settings().exists());
+    }
+}
+
+#[tokio::test]
+async fn a_stream_survives_a_kill_at_every_point() {
+    for (point, calls) in [
+        ("taken", 1),
+        ("owed", 2),
+        ("settling", 2),
+        ("settled", 2),
+        ("paid", 2),
+        ("streaming", 2),
+        ("chunk", 2),
+    ] {
+        let scene = killed_at(point, true).await;
+        assert_eq!(scene.upstream.calls(), calls, "{point}");
+        assert!(scene.settling.verified() <= 2);
+    }
+}

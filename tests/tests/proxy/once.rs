@@ -1,0 +1,122 @@
+//! One payment, one answer.
+
+use bursar_tests::proxy::{chat, receipt, streaming};
+use bursar_tests::upstream::{Does, answer, frames};
+use futures::future::join_all;
+use serde_json::json;
+
+use crate::stage::{Stage, refusal, told};
+
+#[tokio::test]
+async fn fifty_parallel_uses_of_one_payment_are_one_upstream_call_and_one_charge() {
+    for body in [chat("hello"), streaming("hello")] {
+        let stream = body.get("stream").is_some();
+        let does = if stream {
+            Does::Stream(frames(&["hello", " world"]))
+        } else {
+            Does::Whole(answer("hello world"))
+        };
+        let stage = Stage::set(does).await;
+        let header = stage.customer.sign(2, &body).await;
+        let all = join_all((0..50).map(|_n| async {
+            let got = stage.customer.send(&body, &header).await;
+            let receipt = receipt(&got);
+            (got.status().as_u16(), receipt, got.text().await.unwrap())
+        }))
+        .await;
+        assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
+        assert_eq!(all[0].0, 200);
+        assert_eq!(stage.counts(), (1, 1), "stream: {stream}");
+        assert_eq!(stage.settling.verified(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_same_payment_with_the_same_body_gets_the_stored_answer_also_after_a_restart() {
+    let stage = Stage::usual().await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let first = stage.customer.send(&body, &header).await;
+    let paid = receipt(&first);
+    let first = told(first).await;
+    // The upstream would say something else now.
+    stage.upstream.does(Does::Whole(answer("something else")));
+    let stage = stage.restart().await;
+    let again = stage.customer.send(&body, &header).await;
+    assert_eq!(receipt(&again), paid);
+    assert_eq!(told(again).await, first);
+    assert_eq!(stage.counts(), (1, 1));
+}
+
+#[tokio::test]
+async fn the_same_payment_with_another_body_buys_nothing() {
+    let stage = Stage::usual().await;
+    let (body, other) = (chat("hello"), chat("olleh"));
+    let header = stage.customer.sign(2, &body).await;
+    // The price is the same, so only the body tells them apart.
+    let price =
+        |asked: &bursar_tests::proxy::Asked| asked.first["accepts"][0]["maxAmountRequired"].clone();
+    assert_eq!(
+        price(&stage.customer.ask(&body).await).as_str().map(str::len),
+        price(&stage.customer.ask(&other).await).as_str().map(str::len)
+    );
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
+    let refused = stage.customer.send(&other, &header).await;
+    assert_eq!(refused.headers()["x-should-retry"], "false");
+    assert_eq!(refusal(refused).await, (409, "payment_spent".to_owned()));
+    assert_eq!(stage.counts(), (1, 1));
+}
+
+#[tokio::test]
+async fn a_stranger_who_knows_the_nonce_and_the_body_gets_nothing_without_what_was_signed() {
+    let stage = Stage::usual().await;
+    let body = chat("hello");
+    let asked = stage.customer.ask(&body).await;
+    let header = stage.customer.sign_with(2, &asked, |_due| {});
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
+    let stranger = bursar_tests::payer::Payer::random();
+    let thief = bursar_tests::proxy::Customer::of(&stage.proxy.url, stranger);
+    let forged = thief.sign_with(2, &asked, |due| {
+        due.from = header.due.from;
+        due.nonce = header.due.nonce;
+        due.before = header.due.before;
+    });
+    let refused = thief.send(&body, &forged).await;
+    assert_eq!(refusal(refused).await, (409, "payment_spent".to_owned()));
+    assert_eq!(stage.counts(), (1, 1));
+}
+
+#[tokio::test]
+async fn an_answer_too_long_to_be_kept_is_sent_once_and_then_told_of() {
+    let stage = Stage::set(Does::Long(1 << 20)).await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(got.status(), 200);
+    assert!(got.bytes().await.unwrap().len() > 1 << 20);
+    let again = stage.customer.send(&body, &header).await;
+    assert_eq!(receipt(&again)["success"], json!(true));
+    let (status, told) = told(again).await;
+    assert_eq!((status, &told["error"]["code"]), (409, &json!("answer_not_kept")));
+    assert_eq!(told["x402"]["charged"], "yes");
+    assert_eq!(told["x402"]["receipt"]["success"], true);
+    assert_eq!(stage.counts(), (1, 1));
+}
+
+#[tokio::test]
+async fn a_customer_who_left_before_the_answer_gets_it_when_he_asks_again() {
+    let stage = Stage::set(Does::Late(answer("hello world"))).await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let request = stage.customer.request(&body).header(header.name, &header.value).send();
+    let left = tokio::spawn(request);
+    while stage.upstream.calls() == 0 {
+        tokio::task::yield_now().await;
+    }
+    left.abort();
+    let _gone = left.await;
+    stage.upstream.open(1);
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(told(got).await, (200, answer("hello world")));
+    assert_eq!(stage.counts(), (1, 1));
+}

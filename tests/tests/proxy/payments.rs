@@ -1,0 +1,147 @@
+//! Payments that are not for what is sold, and bodies that are not sold.
+
+use alloy_primitives::U256;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bursar_tests::payer::{Due, now_s};
+use bursar_tests::proxy::{Asked, chat};
+use bursar_tests::settling::Says;
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, refusal};
+
+/// A challenge that gives this reason.
+async fn asked_again(answer: reqwest::Response, reason: &str) {
+    let asked = Asked::read(answer).await;
+    for error in [&asked.first["error"], &asked.second["error"]] {
+        let error = error.as_str().expect("a string: clients of version 1 want one");
+        assert!(error.starts_with(reason), "{error} is not {reason}");
+    }
+    assert!(asked.first["accepts"].is_array() && asked.second["accepts"].is_array());
+}
+
+#[tokio::test]
+async fn a_payment_for_another_price_payee_network_or_time_is_asked_for_again() {
+    let stage = Stage::usual().await;
+    let body = chat("hello");
+    type Change = fn(&mut Due);
+    let changes: [(Change, &str); 6] = [
+        (|due| due.amount -= U256::ONE, "invalid_exact_evm_payload_authorization_value"),
+        (|due| due.amount += U256::ONE, "invalid_exact_evm_payload_authorization_value"),
+        (|due| due.amount = U256::ZERO, "invalid_exact_evm_payload_authorization_value"),
+        (|due| due.to = due.from, "invalid_exact_evm_recipient_mismatch"),
+        (|due| due.before = now_s() + 60, "invalid_exact_evm_payload_authorization_valid_before"),
+        (|due| due.before = 0, "invalid_exact_evm_payload_authorization_valid_before"),
+    ];
+    for version in [1, 2] {
+        for (change, reason) in changes {
+            let asked = stage.customer.ask(&body).await;
+            let header = stage.customer.sign_with(version, &asked, change);
+            asked_again(stage.customer.send(&body, &header).await, reason).await;
+        }
+    }
+    // For a smaller body, whose price is lower.
+    let header = stage.customer.sign(2, &chat("h")).await;
+    let larger = chat("hello hello hello hello hello hello hello");
+    let reason = "invalid_exact_evm_payload_authorization_value";
+    asked_again(stage.customer.send(&larger, &header).await, reason).await;
+    // What it accepts is another network, although the rest is as offered.
+    let asked = stage.customer.ask(&body).await;
+    let header = stage.customer.sign_with(2, &asked, |_due| {});
+    let mut payment: Value =
+        serde_json::from_slice(&STANDARD.decode(&header.value).unwrap()).unwrap();
+    for (pointer, value, reason) in [
+        ("/accepted/network", json!("eip155:4663"), "unsupported_network"),
+        ("/accepted/scheme", json!("upto"), "unsupported_scheme"),
+        ("/accepted/payTo", json!(header.due.from), reason),
+        ("/accepted/amount", json!("1"), reason),
+        ("/x402Version", json!(1), "invalid_x402_version"),
+    ] {
+        let old = std::mem::replace(payment.pointer_mut(pointer).unwrap(), value);
+        let text = STANDARD.encode(payment.to_string());
+        let got = stage.customer.request(&body).header("payment-signature", text).send().await;
+        asked_again(got.unwrap(), reason).await;
+        *payment.pointer_mut(pointer).unwrap() = old;
+    }
+    assert_eq!(stage.counts(), (0, 0));
+    assert_eq!(stage.settling.verified(), 0, "none of them came so far");
+}
+
+#[tokio::test]
+async fn what_is_no_payment_is_refused_and_changes_nothing() {
+    let stage = Stage::usual().await;
+    let body = chat("hello");
+    let good = stage.customer.sign(2, &body).await.value;
+    for (name, text) in [
+        ("payment-signature", "not base64!"),
+        ("payment-signature", "e30="),
+        ("x-payment", "W10="),
+        ("x-payment", "AAAA"),
+        // A payment of version 2 in the header of version 1.
+        ("x-payment", good.as_str()),
+    ] {
+        let got = stage.customer.request(&body).header(name, text).send().await.unwrap();
+        if text == good {
+            asked_again(got, "invalid_x402_version").await;
+        } else {
+            let status = got.status().as_u16();
+            assert_eq!(
+                refusal(got).await,
+                (400, "invalid_payment_header".to_owned()),
+                "{text} {status}"
+            );
+        }
+    }
+    let twice = stage.customer.request(&body);
+    let twice = twice.header("payment-signature", &good).header("payment-signature", &good);
+    let got = twice.send().await.unwrap();
+    assert_eq!(refusal(got).await, (400, "invalid_payment_header".to_owned()));
+    assert_eq!(stage.counts(), (0, 0));
+}
+
+#[tokio::test]
+async fn what_the_facilitator_refuses_is_asked_for_again_with_its_reason() {
+    let stage = Stage::usual().await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    stage.settling.verify_says(Says::Refuses("insufficient_balance"));
+    asked_again(stage.customer.send(&body, &header).await, "insufficient_balance: so it is").await;
+    assert_eq!(stage.counts(), (0, 0));
+    // It buys, once it is good.
+    stage.settling.verify_says(Says::Good);
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
+    assert_eq!(stage.counts(), (1, 1));
+}
+
+#[tokio::test]
+async fn bodies_that_are_not_sold_are_refused_with_what_is_wrong() {
+    let stage = Stage::with(
+        bursar_tests::upstream::Does::Nothing,
+        "body_bytes = 4096\n[models.toy]\ninput_per_1k = \"1\"\noutput_per_1k = \"1\"",
+    )
+    .await;
+    let url = format!("{}/v1/chat/completions", stage.proxy.url);
+    let long = chat(&"x".repeat(5_000)).to_string();
+    let mut unknown = chat("hi");
+    unknown["model"] = json!("gpt-unknown");
+    let mut image = chat("hi");
+    image["messages"][0]["content"] =
+        json!([{ "type": "image_url", "image_url": { "url": "https://a.test/b" } }]);
+    let mut greedy = chat("hi");
+    greedy["max_tokens"] = json!(10_000_000);
+    for (body, status, code) in [
+        (long, 413, "body_too_large"),
+        (unknown.to_string(), 404, "model_not_found"),
+        (image.to_string(), 400, "unsupported_content"),
+        (greedy.to_string(), 400, "context_length_exceeded"),
+        ("{\"model\":\"toy\"}".to_owned(), 400, "invalid_request"),
+        ("{\"model\":\"toy\",\"messages\":[]}".to_owned(), 400, "invalid_request"),
+        ("[".repeat(4_000), 400, "invalid_json"),
+        ("nonsense".to_owned(), 400, "invalid_json"),
+        (chat("hi").to_string().replace("max_tokens", "Max_Tokens"), 400, "unsupported_parameter"),
+    ] {
+        let got = stage.customer.client.post(&url).body(body.clone()).send().await.unwrap();
+        assert_eq!(refusal(got).await, (status, code.to_owned()), "{body:.80}");
+    }
+    assert_eq!(stage.counts(), (0, 0));
+}

@@ -1,0 +1,115 @@
+//! Asked, paid, answered.
+
+use bursar_tests::proxy::{SELLER, chat, receipt};
+use bursar_tests::upstream::{Does, KEY, answer};
+use serde_json::json;
+
+use crate::stage::{Stage, refusal, told};
+
+#[tokio::test]
+async fn a_customer_asks_is_asked_to_pay_pays_and_is_answered_in_both_versions() {
+    let stage = Stage::usual().await;
+    for version in [1, 2] {
+        let body = chat("hello");
+        let asked = stage.customer.ask(&body).await;
+        let price = &asked.first["price"];
+        assert_eq!(price["model"], "toy");
+        assert_eq!(price["completion_tokens_max"], 100);
+        let header = stage.customer.sign_with(version, &asked, |_due| {});
+        // One unit of USDC a token.
+        let tokens = price["prompt_tokens"].as_u64().unwrap() + 100;
+        assert_eq!(header.due.amount.to::<u64>(), tokens);
+        assert_eq!(price["usd"], json!(format!("0.{tokens:06}")));
+        assert_eq!(header.due.to, SELLER);
+        let got = stage.customer.send(&body, &header).await;
+        assert_eq!(got.status(), 200);
+        assert_eq!(got.headers()["cache-control"], "private");
+        assert_eq!(got.headers()["x-price-usd"], format!("0.{tokens:06}"));
+        let network = if version == 1 { "base" } else { "eip155:8453" };
+        let receipt = receipt(&got);
+        assert_eq!((&receipt["success"], &receipt["network"]), (&json!(true), &json!(network)));
+        assert_eq!(got.headers().contains_key("x-payment-response"), version == 1);
+        assert_eq!(told(got).await, (200, answer("hello world")));
+    }
+    assert_eq!(stage.counts(), (2, 2));
+}
+
+#[tokio::test]
+async fn an_unpaid_request_costs_the_upstream_nothing_and_names_its_resource() {
+    let stage = Stage::usual().await;
+    let asked = stage.customer.ask(&chat("hello")).await;
+    let resource = format!("{}/v1/chat/completions", stage.proxy.url);
+    assert_eq!(asked.second["resource"]["url"], json!(resource));
+    assert_eq!(asked.first["accepts"][0]["resource"], json!(resource));
+    assert!(asked.first["error"].is_string() && asked.second["error"].is_string());
+    assert_eq!(
+        (asked.first["x402Version"].as_u64(), asked.second["x402Version"].as_u64()),
+        (Some(1), Some(2))
+    );
+    assert_eq!(stage.counts(), (0, 0));
+    assert_eq!(stage.settling.verified(), 0);
+}
+
+#[tokio::test]
+async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
+    let stage = Stage::usual().await;
+    let body = json!({ "messages": [{ "role": "user", "content": "hi" }], "seed": 7 });
+    let header = stage.customer.sign(2, &body).await;
+    let request = stage.customer.request(&body).header(header.name, &header.value);
+    let request = request.header("authorization", "Bearer customer").header("cookie", "a=b");
+    let got = request.header("x-forwarded-for", "1.2.3.4").send().await.unwrap();
+    assert_eq!(got.status(), 200);
+    let (headers, sent) = stage.upstream.last();
+    assert_eq!(headers["authorization"], format!("Bearer {KEY}"));
+    for name in ["cookie", "payment-signature", "x-payment", "x-forwarded-for", "origin"] {
+        assert!(!headers.contains_key(name), "{name}");
+    }
+    // Without a bound it gets the one that was paid for.
+    assert_eq!(sent["max_completion_tokens"], 1024);
+    assert_eq!(sent["seed"], 7);
+    // With one it gets the very bytes.
+    let bounded = chat("x");
+    assert_eq!(stage.customer.buy(2, &bounded).await.status(), 200);
+    assert_eq!(stage.upstream.last_bytes(), serde_json::to_vec(&bounded).unwrap());
+}
+
+#[tokio::test]
+async fn models_are_passed_through_unpaid_and_a_refused_key_is_not_told() {
+    let stage = Stage::usual().await;
+    let url = format!("{}/v1/models", stage.proxy.url);
+    let got = stage.customer.client.get(&url).send().await.unwrap();
+    let (status, list) = told(got).await;
+    assert_eq!((status, &list["data"][0]["id"]), (200, &json!("toy")));
+    stage.upstream.does(Does::Status(503, "{\"error\":{}}".to_owned()));
+    let got = stage.customer.client.get(&url).send().await.unwrap();
+    assert_eq!(told(got).await, (503, json!({ "error": {} })));
+    stage.upstream.does(Does::Status(401, format!("wrong key {KEY}")));
+    let got = stage.customer.client.get(&url).send().await.unwrap();
+    assert_eq!(refusal(got).await, (502, "upstream_key_refused".to_owned()));
+    assert_eq!(stage.upstream.models(), 3);
+}
+
+#[tokio::test]
+async fn health_document_and_metrics_are_there_and_nothing_else_is() {
+    let stage = Stage::usual().await;
+    assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
+    let get = |path: &str| stage.customer.client.get(format!("{}{path}", stage.proxy.url)).send();
+    let (status, health) = told(get("/health").await.unwrap()).await;
+    assert_eq!((status, &health["status"]), (200, &json!("healthy")));
+    assert_eq!(told(get("/openapi.json").await.unwrap()).await.0, 200);
+    assert_eq!(refusal(get("/metrics").await.unwrap()).await, (404, "not_found".to_owned()));
+    let wrong = get("/v1/chat/completions").await.unwrap();
+    assert_eq!(refusal(wrong).await, (405, "method_not_allowed".to_owned()));
+    let metrics = stage.proxy.metrics().await;
+    for line in [
+        "bursar_proxy_chats_total{result=\"quoted\"} 1",
+        "bursar_proxy_chats_total{result=\"whole\"} 1",
+        "bursar_proxy_upstream_calls_total{result=\"good\"} 1",
+        "bursar_proxy_settlements_total{result=\"settled\"} 1",
+        "bursar_proxy_tokens_total{model=\"other\",kind=\"prompt\"} 7",
+        "bursar_proxy_tokens_total{model=\"other\",kind=\"completion\"} 2",
+        "network=\"eip155:8453\"",
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+}

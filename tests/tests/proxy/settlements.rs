@@ -1,0 +1,211 @@
+//! The facilitator fails, is slow, is away, or lies: nobody pays for nothing, and nothing goes out unpaid.
+
+use bursar_tests::proxy::{chat, receipt, streaming};
+use bursar_tests::settling::Says;
+use bursar_tests::upstream::{Does, answer, frames};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, refusal, told};
+
+fn whole() -> Does {
+    Does::Whole(answer("hello world"))
+}
+
+fn stream() -> Does {
+    Does::Stream(frames(&["hello", " world"]))
+}
+
+#[tokio::test]
+async fn a_failed_settlement_gives_no_content_and_the_answer_waits_for_another_try() {
+    let stage = Stage::set(whole()).await;
+    stage.settling.settle_says(Says::Refuses("insufficient_balance"));
+    let body = chat("hello");
+    let header = stage.customer.sign(1, &body).await;
+    for _again in 0..2 {
+        let got = stage.customer.send(&body, &header).await;
+        let paid = receipt(&got);
+        assert_eq!(
+            (&paid["success"], &paid["errorReason"]),
+            (&json!(false), &json!("insufficient_balance"))
+        );
+        assert_eq!(got.headers()["x-should-retry"], "false");
+        assert!(got.headers().contains_key("x-payment-response"));
+        assert!(!got.headers().contains_key("payment-required"));
+        let (status, told) = told(got).await;
+        assert_eq!((status, &told["error"]["code"]), (402, &json!("settlement_failed")));
+        assert_eq!(told["x402"]["charged"], "no");
+        assert!(!told.to_string().contains("hello world"));
+    }
+    // The answer is there: no second call, once the payer has the money.
+    stage.settling.settle_says(Says::Good);
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(told(got).await, (200, answer("hello world")));
+    assert_eq!(stage.counts(), (1, 1));
+}
+
+#[tokio::test]
+async fn a_failed_settlement_of_a_stream_sends_no_chunk_and_frees_the_payment() {
+    let stage = Stage::set(stream()).await;
+    stage.settling.settle_says(Says::Refuses("insufficient_balance"));
+    let body = streaming("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(receipt(&got)["success"], json!(false));
+    let (status, told) = told(got).await;
+    assert_eq!((status, &told["error"]["code"]), (402, &json!("settlement_failed")));
+    stage.settling.settle_says(Says::Good);
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(got.text().await.unwrap(), frames(&["hello", " world"]).concat());
+    assert_eq!(stage.counts(), (2, 1));
+}
+
+#[tokio::test]
+async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
+    for (sent, asked) in [(true, 2), (false, 1)] {
+        let stage = Stage::set(whole()).await;
+        stage.settling.settle_says(Says::Pending(sent));
+        let body = chat("hello");
+        let header = stage.customer.sign(2, &body).await;
+        let got = stage.customer.send(&body, &header).await;
+        let paid = receipt(&got);
+        assert_eq!(paid["errorReason"], "settlement_pending");
+        assert_eq!(told(got).await, (200, answer("hello world")));
+        // Where there is a transaction it is asked for once more, as official servers do.
+        assert_eq!(stage.settling.asked(), asked);
+        // The end is found out without anybody asking, also by the next process.
+        stage.settling.settle_says(Says::Good);
+        let stage = stage.restart().await;
+        while stage.settling.moved() == 0 {
+            tokio::task::yield_now().await;
+        }
+        loop {
+            let got = stage.customer.send(&body, &header).await;
+            let paid = receipt(&got);
+            assert_eq!(told(got).await, (200, answer("hello world")));
+            if paid["success"] == json!(true) {
+                break;
+            }
+        }
+        assert_eq!(stage.counts(), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
+    let stage = Stage::set(whole()).await;
+    stage.settling.settle_says(Says::Pending(true));
+    assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
+    stage.settling.settle_says(Says::Refuses("invalid_transaction_state"));
+    let stage = stage.restart().await;
+    while !stage.proxy.metrics().await.contains("unpaid_answers_total 1") {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn where_it_is_not_known_nothing_goes_out_and_the_same_request_is_charged_once() {
+    for says in [
+        Says::Mute,
+        Says::Text(500, "{}".to_owned()),
+        Says::Text(200, "{\"success\":true}".to_owned()),
+        // Of another network, and of another payer.
+        Says::Text(200, success("eip155:1", None)),
+        Says::Text(200, success("eip155:8453", Some("0x000000000000000000000000000000000000dEaD"))),
+        Says::Text(200, "nonsense".to_owned()),
+        Says::Text(200, "x".repeat(100_000)),
+    ] {
+        for (does, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {
+            let stage = Stage::set(does).await;
+            stage.settling.settle_says(says.clone());
+            let header = stage.customer.sign(2, &body).await;
+            let got = stage.customer.send(&body, &header).await;
+            assert_eq!(got.headers()["x-should-retry"], "false");
+            let (status, told) = told(got).await;
+            assert_eq!(
+                (status, &told["error"]["code"]),
+                (503, &json!("settlement_unknown")),
+                "{says:?}"
+            );
+            assert_eq!(told["x402"]["charged"], "unknown");
+            assert!(!told.to_string().contains("world"));
+            stage.settling.settle_says(Says::Good);
+            let got = stage.customer.send(&body, &header).await;
+            assert_eq!(receipt(&got)["success"], json!(true));
+            assert!(got.text().await.unwrap().contains("world"));
+            assert_eq!(stage.settling.moved(), 1);
+        }
+    }
+}
+
+fn success(network: &str, payer: Option<&str>) -> String {
+    let hash = format!("0x{}", "cd".repeat(32));
+    json!({ "success": true, "transaction": hash, "network": network, "payer": payer }).to_string()
+}
+
+#[tokio::test]
+async fn a_facilitator_that_gives_no_verdict_costs_nobody_anything() {
+    let stage = Stage::set(whole()).await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    for says in [
+        Says::Text(500, "{}".to_owned()),
+        Says::Text(
+            503,
+            "{\"isValid\":false,\"invalidReason\":\"unexpected_verify_error\"}".to_owned(),
+        ),
+        Says::Text(200, "[]".to_owned()),
+        Says::Text(
+            200,
+            "{\"isValid\":true,\"payer\":\"0x000000000000000000000000000000000000dEaD\"}"
+                .to_owned(),
+        ),
+        Says::Text(302, "{\"isValid\":true}".to_owned()),
+    ] {
+        stage.settling.verify_says(says.clone());
+        let got = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(got).await, (503, "facilitator_unavailable".to_owned()), "{says:?}");
+    }
+    assert_eq!(stage.counts(), (0, 0));
+    stage.settling.verify_says(Says::Good);
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_facilitator_that_is_away_is_told_of_and_nothing_is_lost() {
+    let mut stage = Stage::set(whole()).await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let Stage { proxy, home, .. } = stage;
+    proxy.stop().await;
+    let settings = std::fs::read_to_string(home.settings()).unwrap();
+    let away = settings.replace(&stage.settling.url, "http://127.0.0.1:9");
+    std::fs::write(home.settings(), away).unwrap();
+    let proxy = home.start().await;
+    stage.customer.url = proxy.url.clone();
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(refusal(got).await, (503, "facilitator_unavailable".to_owned()));
+    assert_eq!(stage.upstream.calls(), 0);
+    proxy.stop().await;
+    std::fs::write(home.settings(), settings).unwrap();
+    let proxy = home.start().await;
+    stage.customer.url = proxy.url.clone();
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(told(got).await, (200, answer("hello world")));
+    proxy.stop().await;
+}
+
+#[tokio::test]
+async fn a_busy_facilitator_is_asked_again_and_its_word_is_taken() {
+    let stage = Stage::set(whole()).await;
+    stage.settling.settle_says(Says::Text(429, "{\"error\":\"slowly\"}".to_owned()));
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let (status, told) = told(stage.customer.send(&body, &header).await).await;
+    assert_eq!((status, &told["error"]["code"]), (503, &json!("facilitator_unavailable")));
+    assert_eq!(told["x402"]["charged"], "no");
+    assert_eq!(stage.settling.asked(), 3);
+    stage.settling.settle_says(Says::Good);
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
+    assert_eq!(stage.counts(), (1, 1));
+}

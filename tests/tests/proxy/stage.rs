@@ -1,0 +1,66 @@
+//! A proxy between an upstream and a facilitator that are both in the test's hand.
+
+use bursar_tests::payer::Payer;
+use bursar_tests::proxy::{Customer, Home, Proxy};
+use bursar_tests::settling::Settling;
+use bursar_tests::upstream::{Does, Upstream, answer};
+use reqwest::Response;
+use serde_json::Value;
+
+pub(crate) struct Stage {
+    pub(crate) upstream: Upstream,
+    pub(crate) settling: Settling,
+    pub(crate) home: Home,
+    pub(crate) proxy: Proxy,
+    pub(crate) customer: Customer,
+}
+
+impl Stage {
+    pub(crate) async fn set(does: Does) -> Self {
+        Self::with(does, "").await
+    }
+
+    /// The same with more settings.
+    pub(crate) async fn with(does: Does, more: &str) -> Self {
+        let upstream = Upstream::serve(does).await;
+        let settling = Settling::serve().await;
+        let home = Home::new(&upstream.url, &settling.url, more);
+        let proxy = home.start().await;
+        let customer = Customer::of(&proxy.url, Payer::random());
+        Self { upstream, settling, home, proxy, customer }
+    }
+
+    /// A model that answers with two words.
+    pub(crate) async fn usual() -> Self {
+        Self::set(Does::Whole(answer("hello world"))).await
+    }
+
+    /// How often the upstream was asked, and how often money moved.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.upstream.calls(), self.settling.moved())
+    }
+
+    /// Stops the proxy, and starts it on the same store.
+    pub(crate) async fn restart(mut self) -> Self {
+        let Stage { upstream, settling, home, proxy, mut customer } = self;
+        proxy.stop().await;
+        let proxy = home.start().await;
+        customer.url = proxy.url.clone();
+        self = Stage { upstream, settling, home, proxy, customer };
+        self
+    }
+}
+
+/// What was said, and with which status.
+pub(crate) async fn told(answer: Response) -> (u16, Value) {
+    let status = answer.status().as_u16();
+    (status, answer.json().await.unwrap_or(Value::Null))
+}
+
+/// The code of a refusal, which must have its form.
+pub(crate) async fn refusal(answer: Response) -> (u16, String) {
+    let (status, body) = told(answer).await;
+    let error = &body["error"];
+    assert!(error["message"].is_string() && error["type"].is_string(), "{body}");
+    (status, error["code"].as_str().expect("a code").to_owned())
+}

@@ -1,0 +1,153 @@
+//! Streams: passed on piece by piece, settled before the first, and kept for whoever lost his connection.
+
+use bursar_tests::proxy::{receipt, streaming};
+use bursar_tests::settling::Says;
+use bursar_tests::upstream::{Does, frames};
+use reqwest::Response;
+use serde_json::json;
+
+use crate::stage::{Stage, refusal, told};
+
+fn pieces() -> Vec<String> {
+    frames(&["one", " two", " three"])
+}
+
+fn gated(breaks: bool) -> Does {
+    Does::Pieces { pieces: pieces(), breaks }
+}
+
+async fn next(got: &mut Response) -> String {
+    let chunk = got.chunk().await.unwrap().expect("a piece");
+    String::from_utf8(chunk.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn each_piece_goes_out_before_the_next_one_comes_in() {
+    for version in [1, 2] {
+        let stage = Stage::set(gated(false)).await;
+        let body = streaming("count");
+        let header = stage.customer.sign(version, &body).await;
+        let mut got = stage.customer.send(&body, &header).await;
+        // It is paid, and the receipt is in the head.
+        assert_eq!(receipt(&got)["success"], json!(true));
+        assert_eq!(got.headers().contains_key("x-payment-response"), version == 1);
+        assert!(got.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
+        assert_eq!(stage.settling.moved(), 1);
+        for (n, piece) in pieces().iter().enumerate() {
+            if n > 0 {
+                stage.upstream.open(1);
+            }
+            assert_eq!(next(&mut got).await, *piece);
+        }
+        assert_eq!(got.chunk().await.unwrap(), None);
+        // Whoever asks again gets all of it.
+        let again = stage.customer.send(&body, &header).await;
+        assert!(again.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"));
+        assert_eq!(again.text().await.unwrap(), pieces().concat());
+        assert_eq!(stage.counts(), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_a_stream_goes_out_before_it_is_settled() {
+    let stage = Stage::set(Does::Stream(pieces())).await;
+    stage.settling.settle_says(Says::Late);
+    let body = streaming("count");
+    let header = stage.customer.sign(2, &body).await;
+    let mut waiting = Box::pin(stage.customer.send(&body, &header));
+    while stage.settling.asked() == 0 {
+        tokio::select! {
+            _got = &mut waiting => panic!("it was answered unpaid"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    stage.settling.open(1);
+    assert_eq!(waiting.await.text().await.unwrap(), pieces().concat());
+}
+
+#[tokio::test]
+async fn a_customer_who_leaves_a_stream_finds_all_of_it_when_he_comes_back() {
+    let stage = Stage::set(gated(false)).await;
+    let body = streaming("count");
+    let header = stage.customer.sign(2, &body).await;
+    let mut got = stage.customer.send(&body, &header).await;
+    assert_eq!(next(&mut got).await, pieces()[0]);
+    drop(got);
+    stage.upstream.open(pieces().len());
+    let again = stage.customer.send(&body, &header).await;
+    assert_eq!(again.text().await.unwrap(), pieces().concat());
+    assert_eq!(stage.counts(), (1, 1));
+    assert_eq!(stage.upstream.left(), 0, "it was read to its end");
+    assert!(stage.proxy.metrics().await.contains("streams_left_total 1"));
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_after_its_first_chunk_says_so_stays_paid_and_is_counted() {
+    for version in [1, 2] {
+        let stage = Stage::set(gated(true)).await;
+        let body = streaming("count");
+        let header = stage.customer.sign(version, &body).await;
+        let got = stage.customer.send(&body, &header).await;
+        stage.upstream.open(pieces().len());
+        let text = got.text().await.unwrap();
+        let sent = text.strip_prefix(&pieces().concat()).expect("what came is passed on");
+        let frame = sent.trim().strip_prefix("data: ").expect("a frame");
+        let frame: serde_json::Value = serde_json::from_str(frame).unwrap();
+        assert_eq!(frame["error"]["code"], "stream_broken");
+        let again = stage.customer.send(&body, &header).await;
+        assert_eq!(again.headers()["x-should-retry"], "false");
+        assert_eq!(receipt(&again)["success"], json!(true));
+        let (status, told) = told(again).await;
+        assert_eq!((status, &told["error"]["code"]), (409, &json!("stream_broken")));
+        assert_eq!(told["x402"]["charged"], "yes");
+        assert_eq!(stage.counts(), (1, 1));
+        assert!(stage.proxy.metrics().await.contains("streams_broken_total 1"));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
+    for does in [Does::NoPiece, Does::Stream(Vec::new())] {
+        let stage = Stage::set(does).await;
+        let body = streaming("count");
+        let header = stage.customer.sign(2, &body).await;
+        let got = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+        assert_eq!(stage.settling.asked(), 0);
+        // The payment is as good as before.
+        stage.upstream.does(Does::Stream(pieces()));
+        let got = stage.customer.send(&body, &header).await;
+        assert_eq!(got.text().await.unwrap(), pieces().concat());
+        assert_eq!(stage.settling.moved(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_stalls_is_broken_off_and_says_so() {
+    let stage = Stage::with(gated(false), "upstream_idle_ms = 200").await;
+    let body = streaming("count");
+    let header = stage.customer.sign(2, &body).await;
+    let got = stage.customer.send(&body, &header).await;
+    let text = got.text().await.unwrap();
+    assert!(text.starts_with(&pieces()[0]) && text.contains("stream_broken"), "{text}");
+}
+
+#[tokio::test]
+async fn an_upstream_that_does_not_stream_is_answered_in_one_piece() {
+    let stage = Stage::usual().await;
+    let body = streaming("count");
+    let got = stage.customer.buy(2, &body).await;
+    assert_eq!(receipt(&got)["success"], json!(true));
+    assert_eq!(told(got).await, (200, bursar_tests::upstream::answer("hello world")));
+}
+
+#[tokio::test]
+async fn the_tokens_of_a_stream_are_counted_where_the_upstream_does_not_say() {
+    let stage = Stage::set(Does::Stream(frames(&["hello", " world"]))).await;
+    let got = stage.customer.buy(2, &streaming("count")).await;
+    let _all = got.text().await.unwrap();
+    let line = "bursar_proxy_tokens_total{model=\"other\",kind=\"completion\"} 2";
+    while !stage.proxy.metrics().await.contains(line) {
+        tokio::task::yield_now().await;
+    }
+}
