@@ -50,7 +50,10 @@ fn arrows_between_crates_point_one_way() {
             "bursar-facilitator",
             &["bursar-core", "bursar-x402", "bursar-submit", "bursar-chain", "bursar-desks"],
         ),
-        ("bursar", &["bursar-core", "bursar-engine", "bursar-tui"]),
+        (
+            "bursar",
+            &["bursar-core", "bursar-x402", "bursar-outbound", "bursar-engine", "bursar-tui"],
+        ),
         (
             "bursar-demo",
             &["bursar-core", "bursar-desks", "bursar-engine", "bursar-facilitator", "bursar-tui"],
