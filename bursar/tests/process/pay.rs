@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use alloy_primitives::Address;
 use bursar_core::networks::ChainId;
@@ -15,6 +16,9 @@ use crate::shop::{Shop, header, say};
 fn hash() -> String {
     format!("0x{}", "ab".repeat(32))
 }
+
+/// Longest wait for a command that streams.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What people are shown of an id.
 pub(crate) fn short(id: &str) -> &str {
@@ -178,7 +182,7 @@ fn the_body_comes_as_it_is_sent_and_broken_bodies_are_no_success() {
         let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
         write!(stream, "{head}6\r\nfirst\n\r\n").unwrap();
         // The second piece is not even made before the first one was read.
-        if wait.recv().is_ok() {
+        if wait.recv_timeout(PATIENCE).is_ok() {
             stream.write_all(b"5\r\n\xff\x1b[2J\r\n0\r\n\r\n").unwrap();
         }
     });
