@@ -13,6 +13,8 @@ mod others;
 mod pay;
 #[path = "process/pay_never.rs"]
 mod pay_never;
+#[path = "process/pay_wallets.rs"]
+mod pay_wallets;
 #[path = "process/payer.rs"]
 mod payer;
 #[path = "process/shop.rs"]

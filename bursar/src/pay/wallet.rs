@@ -73,7 +73,7 @@ impl Wallet {
                     tokio::time::sleep(Duration::from_millis(*pause)).await
                 }
                 (_, Ok(Standing::Unknown(_))) => {
-                    return Ok(Standing::Refused(self.refusal(reply.as_ref().ok())));
+                    return Ok(self.unpaid(reply.as_ref().ok()));
                 }
                 (_, Ok(standing)) => return Ok(standing),
                 (_, Err(why)) => {
@@ -120,19 +120,31 @@ impl Wallet {
             (200, Some("success")) => match payment(&answer) {
                 Some(payment) => Standing::Signed(payment),
                 // It was signed once, and the header has run out.
-                None => Standing::Refused(Fault::new(Code::PaymentExpired)),
+                None if text("code") == Some(Code::AlreadySigned.text()) => {
+                    Standing::Refused(Fault::new(Code::PaymentExpired))
+                }
+                None => self.unpaid(Some(reply)),
             },
             (202, Some("pending" | "executing")) => match id("request_id") {
                 Some(id) => Standing::Held(id),
-                None => Standing::Refused(self.refusal(Some(reply))),
+                None => self.unpaid(Some(reply)),
             },
             (429 | 503, _) if is_passing(text("code")) => {
                 let seconds = answer.get("retry_after").and_then(Value::as_number);
                 let seconds = seconds.and_then(json::Number::as_u64).unwrap_or(5).min(60);
                 Standing::Unknown(Duration::from_secs(seconds))
             }
-            _refused => Standing::Refused(self.refusal(Some(reply))),
+            _refused => self.unpaid(Some(reply)),
         }
+    }
+
+    /// A request that came to nothing.
+    fn unpaid(&self, reply: Option<&Reply>) -> Standing {
+        let fault = self.refusal(reply);
+        Standing::Refused(Fault {
+            message: format!("{} Nothing was paid.", fault.message),
+            ..fault
+        })
     }
 
     /// The wallet's no in its own words, with its code where this program knows it.
@@ -166,7 +178,6 @@ impl Wallet {
                  and while the wallet is locked.",
             );
         }
-        message.push_str(" Nothing was paid.");
         Fault::because(code, message)
     }
 }

@@ -18,9 +18,11 @@ fn a_lost_connection_is_tried_again_with_the_same_payment() {
         left = u32::saturating_sub(left, 1);
     });
     let payer = Payer::new();
-    let ended = payer.paid("hmac", &[&shop.url]);
+    let mut pay = payer.pay("hmac", &[&shop.url]);
+    let ended = Ended::of(pay.env("BURSAR_LOG", "trace").output().unwrap());
     assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
     let payments = shop.payments();
+    assert!(ended.err.contains("TRACE") && !ended.err.contains(&payments[0]), "{ended:?}");
     assert_eq!(payments.len(), 3);
     assert!(payments.iter().all(|payment| *payment == payments[0]));
     assert_eq!(payer.history().len(), 1, "one signature");

@@ -88,6 +88,11 @@ impl Shop {
         })
     }
 
+    /// Without the path.
+    pub(crate) fn base(&self) -> &str {
+        self.url.trim_end_matches("/goods?x=1")
+    }
+
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
