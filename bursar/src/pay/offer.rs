@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_a_stranger_wrote_is_quoted() {
-        let told = challenge(&[("base", "1", Some("a\u{1b}[2J"))]).told();
+        let told = challenge(&[("base", "1", Some("a\\u001b[2J"))]).told();
         assert!(told.contains("\"a\\u{1b}[2J\""), "{told}");
     }
 }
