@@ -55,6 +55,9 @@ impl Account {
     pub(super) fn interrupted(&self) -> Fault {
         let message = if self.sent > 0 {
             format!("Stopped. {}", self.taken())
+        } else if self.paid.is_some() {
+            let id = self.id();
+            format!("Stopped. The payment {id} was signed and not sent: it runs out unused.")
         } else if self.request.is_some() {
             format!("Stopped. {}", self.waits())
         } else if self.asked {

@@ -10,13 +10,13 @@ use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::limits::{HOLD_MS, PAYMENT_HEADER_BYTES};
 use bursar_core::text::quoted;
-use bursar_outbound::{Answered, Client, StatusCode, Unanswered};
+use bursar_outbound::{Answered, Client, StatusCode};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::account::Account;
 use super::offer::{Challenge, Most};
 use super::receipt::Receipt;
-use super::request::Request;
+use super::request::{Missed, Request};
 use super::sink::{Broken, Sink};
 use super::wallet::{Payment, Standing, Wallet};
 use crate::cli::{Global, PayArgs};
@@ -176,12 +176,16 @@ impl Purchase {
             self.account.sent = self.account.sent.saturating_add(1);
             let answer = match self.request.send(&self.client, Some(payment)).await {
                 Ok(answer) => answer,
-                Err(why) => {
-                    if matches!(why, Unanswered::Unreached(_)) {
-                        self.account.sent = self.account.sent.saturating_sub(1);
+                Err(missed) => {
+                    lost = missed.to_string();
+                    match missed {
+                        Missed::Unreached(_) => {
+                            self.account.sent = self.account.sent.saturating_sub(1);
+                            continue;
+                        }
+                        Missed::Lost(_) => continue,
+                        Missed::Late => break,
                     }
-                    lost = why.to_string();
-                    continue;
                 }
             };
             self.look_at(&answer);

@@ -1,5 +1,6 @@
 //! What is asked for, read once from the arguments: the very same request goes out before and after the payment.
 
+use std::fmt;
 use std::io::{self, Read};
 use std::time::Duration;
 
@@ -43,6 +44,25 @@ const RESERVED: &[&str] = &[
     "x-payment-response",
 ];
 
+/// Why there is no answer.
+pub(super) enum Missed {
+    /// Nothing was sent.
+    Unreached(String),
+    /// The connection ended, and what was sent may have been received.
+    Lost(String),
+    /// The server still has the request: asking again would only make two of it.
+    Late,
+}
+
+impl fmt::Display for Missed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreached(why) | Self::Lost(why) => f.write_str(why),
+            Self::Late => write!(f, "none in {} seconds", HEAD_WAIT.as_secs()),
+        }
+    }
+}
+
 /// Shows no header and no body: both may hold secrets of the caller.
 pub(super) struct Request {
     pub(super) url: String,
@@ -77,7 +97,7 @@ impl Request {
         &self,
         client: &Client,
         payment: Option<&Payment>,
-    ) -> Result<Answered, Unanswered> {
+    ) -> Result<Answered, Missed> {
         let mut headers = self.headers.clone();
         if let Some(payment) = payment {
             headers.insert(payment.name.clone(), payment.value.clone());
@@ -85,8 +105,10 @@ impl Request {
         let (method, body) = (self.method.clone(), self.body.clone());
         let asked = Asked { method, target: &self.target, headers, body };
         match tokio::time::timeout(HEAD_WAIT, client.open(asked)).await {
-            Ok(answered) => answered,
-            Err(_elapsed) => Err(Unanswered::Lost("no answer in time".to_owned())),
+            Ok(Ok(answered)) => Ok(answered),
+            Ok(Err(Unanswered::Unreached(why))) => Err(Missed::Unreached(why)),
+            Ok(Err(Unanswered::Lost(why))) => Err(Missed::Lost(why)),
+            Err(_elapsed) => Err(Missed::Late),
         }
     }
 }
