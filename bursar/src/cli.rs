@@ -99,6 +99,9 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     #[command(flatten)]
     Order(Box<Order>),
+    /// Ask a URL for something and, if it wants to be paid (x402), pay as an agent of the wallet.
+    #[command(after_help = PAYS_AS)]
+    Pay(PayArgs),
     /// Run the engine in the foreground, without a console: what a boot service runs.
     Engine(EngineArgs),
     /// The whole loop on this machine: a local chain, a merchant, an agent (a program of its own).
@@ -118,6 +121,39 @@ pub(crate) struct EngineArgs {
     /// Start without the agent server; `bursar server start` starts it later.
     #[arg(long, conflicts_with = "listen")]
     pub(crate) no_server: bool,
+}
+
+const PAYS_AS: &str = "\
+It pays as the agent of the variables WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE and WALLET_URL,
+within that agent's policy:  eval \"$(bursar agent instructions <agent>)\"
+The body of the answer goes to standard output as it comes, what was done to standard error.";
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PayArgs {
+    /// What to ask for: an https URL, or http on this machine.
+    pub(crate) url: String,
+    /// The method [default: GET, and POST with a body].
+    #[arg(long, short = 'X', value_name = "METHOD")]
+    pub(crate) method: Option<String>,
+    /// The body: text, @FILE, or @- for standard input. JSON is announced as JSON.
+    // Not `--data`, which is the data folder in every command.
+    #[arg(long, short = 'd', value_name = "TEXT|@FILE|@-", allow_hyphen_values = true)]
+    pub(crate) body: Option<String>,
+    /// A header of the request; may be repeated.
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// Sign nothing if more is asked for, in units of the offered token, such as 0.25.
+    #[arg(long, value_name = "AMOUNT")]
+    pub(crate) max: Option<String>,
+    /// How long to wait for the operator, if the wallet asks him [default: until the request expires].
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) wait: Option<u32>,
+    /// Show the status line of each answer on standard error.
+    #[arg(long)]
+    pub(crate) include: bool,
+    /// Speak http without encryption with other machines too: the network between is yours.
+    #[arg(long)]
+    pub(crate) allow_http: bool,
 }
 
 #[derive(Debug, Clone, Args)]

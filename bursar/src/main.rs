@@ -5,6 +5,7 @@ mod companion;
 mod console;
 mod engine_command;
 mod panics;
+mod pay;
 mod process;
 mod run;
 mod signals;
@@ -52,6 +53,10 @@ fn dispatch(global: &Global, command: Command) -> u8 {
             in_runtime("engine", global, engine_command::run(global, &engine))
         }
         Command::Demo(demo) => companion::demo(global, &demo.arguments),
+        Command::Pay(pay) => {
+            process::log_to_stderr(if global.verbose { "warn" } else { "off" });
+            in_runtime("pay", global, pay::run(global, &pay))
+        }
         Command::Completions { shell } => usage::completions(global, shell),
         Command::Order(order) => {
             // What goes wrong is in the answer; the log would say it twice.

@@ -9,6 +9,16 @@ mod commands;
 mod deciders;
 #[path = "process/others.rs"]
 mod others;
+#[path = "process/pay.rs"]
+mod pay;
+#[path = "process/pay_never.rs"]
+mod pay_never;
+#[path = "process/pay_wallets.rs"]
+mod pay_wallets;
+#[path = "process/payer.rs"]
+mod payer;
+#[path = "process/shop.rs"]
+mod shop;
 #[path = "process/stage.rs"]
 mod stage;
 #[path = "process/table.rs"]

@@ -62,7 +62,10 @@ fn arrows_between_crates_point_one_way() {
             "bursar-proxy",
             &["bursar-core", "bursar-x402", "bursar-outbound", "bursar-chain", "bursar-serve"],
         ),
-        ("bursar", &["bursar-core", "bursar-engine", "bursar-tui"]),
+        (
+            "bursar",
+            &["bursar-core", "bursar-x402", "bursar-outbound", "bursar-engine", "bursar-tui"],
+        ),
         (
             "bursar-demo",
             &["bursar-core", "bursar-chain", "bursar-engine", "bursar-facilitator", "bursar-tui"],

@@ -24,7 +24,7 @@ use bursar_core::grammar::{Order, SeedOrder};
 
 pub use interrupt::{Interrupt, ctrl_c};
 pub use options::{Options, Streams, out_is_terminal};
-pub use report::{Failure, fail, succeed, tell};
+pub use report::{Failure, conclude, fail, succeed, tell};
 pub use terminal::{ControllingTerminal, Terminal};
 
 use crate::link::{Link, Secret};

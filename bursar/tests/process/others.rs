@@ -21,7 +21,7 @@ fn programs_that_are_no_orders_answer_with_an_envelope_too() {
     let listed: BTreeSet<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
     let tree = Order::tree();
     let mut known: BTreeSet<&str> = tree.get_subcommands().map(clap::Command::get_name).collect();
-    known.extend(["engine", "demo", "completions", "help"]);
+    known.extend(["engine", "pay", "demo", "completions", "help"]);
     assert_eq!(listed, known);
 
     let told = |line: &str| home.command(&data, &format!("{line} --json")).output().unwrap();

@@ -104,7 +104,12 @@ pub(super) const SERVICE: &[Key<Config>] = &[
                   speaks https.",
         set: |config, given| {
             let text = owned(given)?;
-            let url = url::Url::parse(&text).ok().filter(|url| url.has_host() && url.path() == "/");
+            let bare = |url: &url::Url| {
+                matches!(url.scheme(), "http" | "https")
+                    && (url.path(), url.query(), url.fragment()) == ("/", None, None)
+                    && (url.username(), url.password()) == ("", None)
+            };
+            let url = url::Url::parse(&text).ok().filter(bare);
             let url = url.ok_or_else(|| "it must be like https://llm.example".to_owned())?;
             let plain = url.as_str().trim_end_matches('/').to_owned();
             put(&mut config.public_url, Ok(Some(plain)))
@@ -124,8 +129,13 @@ pub(super) const SERVICE: &[Key<Config>] = &[
                 by_text(name)
                     .ok_or_else(|| "each must be a known network, like eip155:8453".to_owned())
             };
-            let mut networks: Vec<_> = names.into_iter().map(known).collect::<Result<_, _>>()?;
-            networks.dedup();
+            let mut networks = Vec::with_capacity(names.len());
+            for name in names {
+                let network = known(name)?;
+                if !networks.contains(&network) {
+                    networks.push(network);
+                }
+            }
             if networks.is_empty() {
                 return Err("name one network at least".to_owned());
             }
@@ -185,7 +195,8 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "default_model",
         variable: "PROXY_DEFAULT_MODEL",
         default: "none",
-        meaning: "The model of requests that name none; without it the upstream chooses.",
+        meaning: "The model of requests that name none. Without it the upstream chooses, and where other models are \
+                  not sold such requests are refused.",
         set: |config, given| put(&mut config.default_model, owned(given).map(Some)),
     },
     Key {

@@ -1,1 +1,429 @@
+use super::*;
+use secrecy::ExposeSecret;
+use tempfile::TempDir;
 
+const WALLET: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+const HEAD: &str = "wallet_address = \"0x209693Bc6afc0C5328bA36FaF03C514EF312287C\"\n";
+const OTHER_TOKEN: &str = "0x60a3e35cc302bfa44cb288bc5a4f316fdb1adb42";
+const EXAMPLE: &str = include_str!("../../proxy.example.toml");
+
+/// A folder with a file of settings in it.
+struct Folder(TempDir);
+
+impl Folder {
+    fn with(text: &str) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        folder.write("proxy.toml", text);
+        folder
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.path().join(name), text).unwrap();
+    }
+
+    fn load(&self, env: &[(&str, &str)]) -> Result<Config, Unusable> {
+        Config::load(Some(&self.0.path().join("proxy.toml")), &reader(env))
+    }
+}
+
+fn reader(env: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+    |name| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+}
+
+/// The settings of a file that names a wallet.
+fn file(text: &str) -> Result<Config, Unusable> {
+    Folder::with(&format!("{HEAD}{text}")).load(&[])
+}
+
+/// The settings of an environment that names a wallet.
+fn env(rest: &[(&str, &str)]) -> Result<Config, Unusable> {
+    let all = [&[("WALLET_ADDRESS", WALLET)], rest].concat();
+    Config::load(None, &reader(&all))
+}
+
+fn told(result: Result<Config, Unusable>) -> String {
+    let fault = result.unwrap_err();
+    format!("{fault} {fault:?}")
+}
+
+fn key_of(config: &Config) -> Option<&str> {
+    config.upstream_key.as_ref().map(ExposeSecret::expose_secret)
+}
+
+#[test]
+fn the_four_variables_of_the_specification_are_enough() {
+    let config = env(&[
+        ("UPSTREAM_API_KEY", " sk-upstream\n"),
+        ("PRICE_PER_1K_TOKENS", "0.002"),
+        ("FACILITATOR_URL", "https://facilitator.test"),
+    ])
+    .unwrap();
+    assert_eq!(config.wallet_address, Some(WALLET.parse().unwrap()));
+    assert_eq!(key_of(&config), Some("sk-upstream"));
+    assert_eq!(config.price, Rate(2_000_000_000_000_000));
+    assert_eq!(config.facilitator_url, "https://facilitator.test");
+    assert!(config.model(Some("any")).is_some() && config.model(None).is_some());
+}
+
+#[test]
+fn what_nobody_sets_is_as_specified() {
+    let config = env(&[]).unwrap();
+    assert_eq!(config.price, Rate(10u128.pow(15)), "0.001 dollars");
+    assert_eq!(config.facilitator_url, "http://127.0.0.1:4402");
+    assert_eq!(config.listen, "127.0.0.1:4021".parse().unwrap());
+    assert_eq!(config.metrics_listen, Some("127.0.0.1:4022".parse().unwrap()));
+    assert_eq!(key_of(&config), None);
+    let [terms] = &config.terms().unwrap()[..] else { panic!("one network") };
+    assert_eq!(terms.network.caip2(), "eip155:8453");
+    assert_eq!(terms.asset, terms.network.stablecoin.address);
+    assert_eq!((terms.decimals, terms.method), (6, Method::Eip3009));
+    assert_eq!((terms.name.as_str(), terms.version.as_str()), ("USD Coin", "2"));
+    assert_eq!(terms.pay_to, WALLET.parse::<Address>().unwrap());
+}
+
+#[test]
+fn the_environment_wins_over_the_file_and_an_empty_variable_says_nothing() {
+    let folder = Folder::with(&format!("{HEAD}listen = \"127.0.0.1:1\"\nprice_per_1k_tokens = 1"));
+    let config = folder.load(&[("PROXY_LISTEN", "127.0.0.1:2")]).unwrap();
+    assert_eq!(config.listen, "127.0.0.1:2".parse().unwrap());
+    assert_eq!(config.price, Rate(10u128.pow(18)));
+    let config = folder.load(&[("PROXY_LISTEN", " "), ("WALLET_ADDRESS", "")]).unwrap();
+    assert_eq!(config.listen, "127.0.0.1:1".parse().unwrap());
+    let config = folder.load(&[("WALLET_ADDRESS", &format!("0x{}", "ab".repeat(20)))]).unwrap();
+    assert_eq!(config.wallet_address, Some(Address::repeat_byte(0xab)));
+}
+
+#[test]
+fn keys_that_nobody_knows_are_refused() {
+    for (text, words) in [
+        ("lisen = \"127.0.0.1:1\"", "lisen in"),
+        ("upstream_api_key = \"SECRET\"", "upstream_api_key in"),
+        ("[models.m]\ninput = \"1\"", "models.\"m\".input in"),
+        ("[networks.8453]\nrpc = \"SECRET\"", "networks in"),
+        ("models = 7", "models in"),
+        ("models.m = \"1\"", "models.\"m\" in"),
+    ] {
+        let told = told(file(text));
+        assert!(told.contains(words) && told.contains("proxy.toml"), "{told}");
+        assert!(!told.contains("SECRET"), "{told}");
+    }
+}
+
+#[test]
+fn prices_are_exact_decimals_and_no_floats() {
+    for text in [
+        "price_per_1k_tokens = 0.001",
+        "[models.m]\ninput_per_1k = 0.1\noutput_per_1k = \"1\"",
+        "[models.m]\ninput_per_1k = \"1\"\noutput_per_1k = 0.1",
+    ] {
+        let told = told(file(text));
+        assert!(told.contains("must stand in quotes"), "{told}");
+    }
+    for (text, units) in [
+        ("\"0.001\"", 10u128.pow(15)),
+        ("1", 10u128.pow(18)),
+        ("0", 0),
+        ("\"0.000000000000000001\"", 1),
+        ("\"1000000\"", 10u128.pow(24)),
+    ] {
+        let config = file(&format!("price_per_1k_tokens = {text}")).unwrap();
+        assert_eq!(config.price, Rate(units), "{text}");
+    }
+    for text in ["-1", "\"-1\"", "\"1e3\"", "\"0,1\"", "\"1000000.1\"", "\"0.0000000000000000001\""]
+    {
+        assert!(file(&format!("price_per_1k_tokens = {text}")).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_model_has_both_prices_and_may_have_bounds_of_its_own() {
+    for text in ["[models.m]", "[models.m]\ninput_per_1k = \"1\"", "[models.m]\noutput_per_1k = 1"]
+    {
+        let told = told(file(text));
+        assert!(
+            told.contains("models.\"m\" in") && told.contains("say input_per_1k and"),
+            "{told}"
+        );
+    }
+    let config = file(
+        "[models.\"a/b-4.1\"]\ninput_per_1k = \"0.1\"\noutput_per_1k = 2\ncompletion_tokens = 5\n\
+         max_completion_tokens = 6\ntokenizer = \"cl100k_base\"\nimage_tokens = 7",
+    )
+    .unwrap();
+    let model = config.model(Some("a/b-4.1")).unwrap();
+    assert_eq!((model.completion_tokens, model.max_completion_tokens), (Some(5), Some(6)));
+    assert_eq!((model.vocabulary, model.image_tokens), (Vocabulary::Cl100k, Some(7)));
+    assert_eq!(
+        model.rates,
+        Rates { input: Rate(10u128.pow(17)), output: Rate(2 * 10u128.pow(18)) }
+    );
+    assert_eq!(config.vocabularies(), [Vocabulary::Cl100k]);
+    for key in ["tokenizer = \"gpt2\"", "image_tokens = 0", "completion_tokens = \"5\""] {
+        let text = format!("[models.m]\ninput_per_1k = 1\noutput_per_1k = 1\n{key}");
+        assert!(file(&text).is_err(), "{key}");
+    }
+}
+
+#[test]
+fn other_models_are_sold_where_there_is_no_table_or_where_it_is_said() {
+    const TABLE: &str = "[models.m]\ninput_per_1k = 1\noutput_per_1k = 1\n";
+    for (text, sold) in [
+        (String::new(), true),
+        ("other_models = false".to_owned(), false),
+        (TABLE.to_owned(), false),
+        (format!("other_models = true\n{TABLE}"), true),
+    ] {
+        let config = file(&text).unwrap();
+        assert_eq!(config.model(Some("x")).is_some(), sold, "{text}");
+        assert_eq!(config.model(None).is_some(), sold, "{text}");
+    }
+    // By the name that is written, and by no other.
+    assert!(file(TABLE).unwrap().model(Some("M")).is_none());
+}
+
+#[test]
+fn a_default_model_is_one_that_is_sold() {
+    const TABLE: &str = "[models.m]\ninput_per_1k = 1\noutput_per_1k = 1\n";
+    assert!(file(&format!("default_model = \"m\"\n{TABLE}")).is_ok());
+    assert!(file("default_model = \"any\"").is_ok());
+    let told = told(file(&format!("default_model = \"x\"\n{TABLE}")));
+    assert!(told.contains("default_model: it is not sold"), "{told}");
+}
+
+#[test]
+fn without_a_wallet_or_with_the_token_as_wallet_nothing_is_sold() {
+    let told_none = told(Config::load(None, &|_none| None));
+    assert!(told_none.contains("WALLET_ADDRESS: set it"), "{told_none}");
+    let coin = by_chain(ChainId(8453)).unwrap().stablecoin.address.to_string();
+    let told_token = told(Config::load(None, &reader(&[("WALLET_ADDRESS", &coin)])));
+    assert!(told_token.contains("it is the token"), "{told_token}");
+    // Of any network that is taken.
+    let robinhood = by_chain(ChainId(4663)).unwrap().stablecoin.address.to_string();
+    let both = [("WALLET_ADDRESS", &robinhood[..]), ("NETWORK", "base, 4663")];
+    assert!(told(Config::load(None, &reader(&both))).contains("it is the token"));
+    for wrong in ["0x", "0x0000000000000000000000000000000000000000", &WALLET.replace("0x2", "0x3")]
+    {
+        let told = told(Config::load(None, &reader(&[("WALLET_ADDRESS", wrong)])));
+        assert!(told.contains("WALLET_ADDRESS in the environment"), "{told}");
+    }
+}
+
+#[test]
+fn an_asset_that_is_not_known_says_what_is_needed_for_signing() {
+    let all = [
+        ("ASSET", OTHER_TOKEN),
+        ("ASSET_DECIMALS", "18"),
+        ("ASSET_NAME", "EURC"),
+        ("ASSET_VERSION", "2"),
+    ];
+    let config = env(&all).unwrap();
+    let terms = &config.terms().unwrap()[0];
+    assert_eq!((terms.asset, terms.decimals), (OTHER_TOKEN.parse().unwrap(), 18));
+    assert_eq!((terms.name.as_str(), terms.version.as_str()), ("EURC", "2"));
+    for missing in ["ASSET_DECIMALS", "ASSET_NAME", "ASSET_VERSION"] {
+        let some: Vec<_> = all.into_iter().filter(|(name, _)| *name != missing).collect();
+        let told = told(env(&some));
+        assert!(told.contains(&format!("{}: the asset", missing.to_lowercase())), "{told}");
+    }
+    // Permit2 signs in a domain of its own.
+    let permit = [all[0], all[1], ("ASSET_TRANSFER", "permit2")];
+    let config = env(&permit).unwrap();
+    assert_eq!(config.terms().unwrap()[0].method, Method::Permit2);
+    assert!(told(env(&[all[0], ("ASSET_TRANSFER", "permit2")])).contains("asset_decimals"));
+    assert!(env(&[("ASSET_TRANSFER", "prism")]).is_err());
+    let several = [&all[..], &[("NETWORK", "base,4663")]].concat();
+    assert!(told(env(&several)).contains("ASSET: an asset is on one network"));
+}
+
+#[test]
+fn networks_are_one_or_a_list_and_each_is_offered_once() {
+    let chains = |config: Config| -> Vec<u64> {
+        config.networks.iter().map(|network| network.chain.0).collect()
+    };
+    assert_eq!(chains(env(&[("NETWORK", "base-sepolia")]).unwrap()), [84_532]);
+    assert_eq!(chains(env(&[("NETWORK", "eip155:4663, base")]).unwrap()), [4_663, 8_453]);
+    assert_eq!(chains(env(&[("NETWORK", "base,4663,eip155:8453")]).unwrap()), [8_453, 4_663]);
+    assert_eq!(chains(file("network = \"4663\"").unwrap()), [4_663]);
+    assert_eq!(chains(file("network = [\"base\", \"robinhood\"]").unwrap()), [8_453, 4_663]);
+    for wrong in
+        ["network = []", "network = \"solana\"", "network = [\"base\", \"\"]", "network = 8453"]
+    {
+        assert!(told(file(wrong)).contains("network in"), "{wrong}");
+    }
+    assert!(env(&[("NETWORK", "none")]).is_err());
+}
+
+#[test]
+fn plain_http_stays_on_this_machine_unless_it_is_allowed() {
+    for variable in ["UPSTREAM_URL", "FACILITATOR_URL"] {
+        for here in ["http://127.0.0.1:1/v1", "http://localhost:1/v1", "http://[::1]:1/v1"] {
+            assert!(env(&[(variable, here)]).is_ok(), "{variable} {here}");
+        }
+        let there = (variable, "http://model.test/v1?key=SECRET");
+        let told_plain = told(env(&[there]));
+        assert!(told_plain.contains(variable) && told_plain.contains("allow_plain_http"));
+        assert!(!told_plain.contains("SECRET"), "{told_plain}");
+        assert!(env(&[there, ("PROXY_ALLOW_PLAIN_HTTP", "true")]).is_ok());
+        for wrong in ["model.test/SECRET", "ftp://model.test/SECRET", "https://u:SECRET@model.test"]
+        {
+            let told = told(env(&[(variable, wrong), ("PROXY_ALLOW_PLAIN_HTTP", "true")]));
+            assert!(told.contains(variable) && !told.contains("SECRET"), "{told}");
+        }
+    }
+    assert!(file("allow_plain_http = \"yes\"").is_err());
+}
+
+#[test]
+fn payments_outlast_answers() {
+    // 300 seconds for an answer and 90 for the rest.
+    assert!(env(&[("PROXY_MAX_TIMEOUT_SECONDS", "390")]).is_ok());
+    let told_short = told(env(&[("PROXY_MAX_TIMEOUT_SECONDS", "389")]));
+    assert!(
+        told_short.contains("max_timeout_seconds") && told_short.contains("390"),
+        "{told_short}"
+    );
+    assert!(told(env(&[("PROXY_UPSTREAM_MS", "510001")])).contains("set it to 601"));
+    assert!(env(&[("PROXY_UPSTREAM_MS", "510000")]).is_ok());
+}
+
+#[test]
+fn the_usual_bound_is_within_the_highest() {
+    assert!(file("completion_tokens = 7\nmax_completion_tokens = 7").is_ok());
+    let told = told(file("completion_tokens = 8\nmax_completion_tokens = 7"));
+    assert!(told.contains("completion_tokens: it is more than"), "{told}");
+    assert_eq!(file("bound_field = \"max_tokens\"").unwrap().bound_field, "max_tokens");
+    assert!(file("bound_field = \"max_output_tokens\"").is_err());
+}
+
+#[test]
+fn keys_are_read_from_a_file_of_their_own_or_from_the_environment_which_wins() {
+    let folder = Folder::with(&format!(
+        "{HEAD}upstream_api_key_file = \"upstream.key\"\nfacilitator_api_key_file = \"f.key\""
+    ));
+    folder.write("upstream.key", "sk-of-the-file\n");
+    folder.write("f.key", "fk-of-the-file");
+    let config = folder.load(&[]).unwrap();
+    assert_eq!(key_of(&config), Some("sk-of-the-file"));
+    assert_eq!(config.facilitator_header().unwrap().unwrap(), "Bearer fk-of-the-file");
+    let both = [("UPSTREAM_API_KEY", "sk-of-env"), ("FACILITATOR_API_KEY", "fk-of-env")];
+    let config = folder.load(&both).unwrap();
+    assert_eq!(key_of(&config), Some("sk-of-env"));
+    let header = config.facilitator_header().unwrap().unwrap();
+    assert!(header == "Bearer fk-of-env" && header.is_sensitive());
+    for wrong in ["", " \n", "two\nlines", &"k".repeat(SECRET_BYTES_MAX + 1)] {
+        folder.write("upstream.key", wrong);
+        assert!(told(folder.load(&[])).contains("UPSTREAM_API_KEY:"), "{wrong:?}");
+    }
+    std::fs::remove_file(folder.0.path().join("upstream.key")).unwrap();
+    assert!(told(folder.load(&[])).contains("upstream.key"));
+}
+
+#[test]
+fn secrets_are_in_no_error_and_not_in_the_settings_as_they_are_shown() {
+    let keys = [("UPSTREAM_API_KEY", "sk-SECRET"), ("FACILITATOR_API_KEY", "fk-SECRET")];
+    let config = env(&keys).unwrap();
+    assert_eq!(key_of(&config), Some("sk-SECRET"));
+    let header = config.facilitator_header().unwrap();
+    let shown = format!("{config:?} {header:?}");
+    assert!(!shown.contains("SECRET"), "{shown}");
+    for variable in ["UPSTREAM_API_KEY", "FACILITATOR_API_KEY"] {
+        let told = told(env(&[(variable, "sk-SECRET\nand more")]));
+        assert!(told.contains(variable) && !told.contains("SECRET"), "{told}");
+    }
+    // A key in the place of something else.
+    for variable in table::SERVICE.iter().map(|key| key.variable) {
+        if let Err(fault) = env(&[(variable, "sk-SECRET")]) {
+            let told = format!("{fault} {fault:?}");
+            // The file that a setting names is told: else nobody finds it.
+            assert!(variable.ends_with("_FILE") || !told.contains("SECRET"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn relative_paths_are_relative_to_the_file() {
+    let folder = Folder::with(&format!("{HEAD}upstream_api_key_file = \"sub/key\""));
+    std::fs::create_dir(folder.0.path().join("sub")).unwrap();
+    folder.write("sub/key", "sk-1");
+    let config = folder.load(&[]).unwrap();
+    assert_eq!(config.store, folder.0.path().join("proxy.redb"));
+    assert_eq!(config.upstream_key_file, Some(folder.0.path().join("sub/key")));
+    let config = folder.load(&[("PROXY_STORE", "other.redb")]).unwrap();
+    assert_eq!(config.store, folder.0.path().join("other.redb"));
+    let config = folder.load(&[("PROXY_STORE", "/var/lib/proxy.redb")]).unwrap();
+    assert_eq!(config.store, Path::new("/var/lib/proxy.redb"));
+    assert_eq!(env(&[]).unwrap().store, Path::new("proxy.redb"));
+}
+
+#[test]
+fn the_public_url_is_a_place_of_the_web_and_no_more() {
+    for (text, plain) in [
+        ("https://llm.example", "https://llm.example"),
+        ("https://llm.example/", "https://llm.example"),
+        ("https://LLM.example:8443", "https://llm.example:8443"),
+    ] {
+        let config = env(&[("PROXY_PUBLIC_URL", text)]).unwrap();
+        assert_eq!(config.public_url.as_deref(), Some(plain));
+    }
+    for wrong in [
+        "llm.example",
+        "https://llm.example/v1",
+        "https://llm.example/?a=1",
+        "https://llm.example/#a",
+        "https://user@llm.example",
+        "ftp://llm.example",
+    ] {
+        let told = told(env(&[("PROXY_PUBLIC_URL", wrong)]));
+        assert!(told.contains("PROXY_PUBLIC_URL"), "{told}");
+    }
+}
+
+#[test]
+fn the_manual_has_a_line_for_every_key() {
+    let page = reference();
+    assert_eq!(page.lines().count(), 2 + table::SERVICE.len() + models::MODEL.len());
+    assert!(page.contains("| `listen` | `PROXY_LISTEN` | 127.0.0.1:4021 |"), "{page}");
+    assert!(page.contains("| `models.\"<name>\".input_per_1k` | in the file alone | required |"));
+    // A pipe would begin a column.
+    assert!(page.lines().all(|line| line.matches('|').count() == 5), "{page}");
+}
+
+#[test]
+fn the_table_tells_the_real_defaults() {
+    // Told in words, because they follow from something else.
+    let words = |key: &bursar_serve::settings::Key<Config>| {
+        let none = key.default == "none" && !matches!(key.name, "extra_fields" | "trusted_proxies");
+        none || key.default == "required" || key.default.contains(' ')
+    };
+    let plain = format!("{:?}", Config::default());
+    let mut config = Config::default();
+    for key in table::SERVICE.iter().filter(|key| !words(key)) {
+        (key.set)(&mut config, bursar_serve::settings::Given::Text(key.default)).unwrap();
+        assert_eq!(format!("{config:?}"), plain, "{}", key.name);
+    }
+}
+
+#[test]
+fn the_example_names_every_key_and_shows_the_defaults() {
+    let folder = Folder::with(EXAMPLE);
+    let config = format!("{:?}", folder.load(&[]).unwrap());
+    let names = table::SERVICE.iter().map(|key| key.name);
+    for name in names.chain(models::MODEL.iter().map(|key| key.name)) {
+        let lines = |start: String| EXAMPLE.lines().filter(|line| line.starts_with(&start)).count();
+        assert!(lines(format!("{name} = ")) + lines(format!("# {name} = ")) > 0, "{name}");
+    }
+    // What is commented out shows a default, where it does not say that it is an example.
+    let uncommented = |line: &'static str| {
+        let bare = line.strip_prefix("# ").unwrap_or(line);
+        let setting = table::SERVICE
+            .iter()
+            .any(|key| bare.strip_prefix(key.name).is_some_and(|rest| rest.starts_with(" = ")));
+        if setting && !bare.ends_with("# an example") { bare } else { line }
+    };
+    let service = EXAMPLE.split("\n[models.").next().unwrap();
+    let rest = EXAMPLE.strip_prefix(service).unwrap();
+    let whole: Vec<_> = service.lines().map(uncommented).collect();
+    assert_ne!(whole.join("\n"), service);
+    folder.write("proxy.toml", &format!("{}\n{rest}", whole.join("\n")));
+    assert_eq!(format!("{:?}", folder.load(&[]).unwrap()), config);
+}

@@ -132,6 +132,16 @@ codes! {
     VersionMismatch "VERSION_MISMATCH" 409 14 "The engine and this program are of different versions: restart the engine.";
     ChainUnavailable "CHAIN_UNAVAILABLE" 502 11 "No endpoint of the network answered.";
     Cancelled "CANCELLED" 409 130 "Cancelled.";
+
+    // An agent's purchase with `bursar pay`.
+    NotX402 "NOT_X402" 502 1 "The server asks for a payment and does not say in the words of x402 which.";
+    OfferAboveMax "OFFER_ABOVE_MAX" 409 6 "The offer asks for more than --max.";
+    PaymentRefused "PAYMENT_REFUSED" 402 1 "The server did not accept the payment.";
+    PaymentUnanswered "PAYMENT_UNANSWERED" 502 1 "The payment was sent, and no whole answer came.";
+    ResourceFailed "RESOURCE_FAILED" 502 1 "The server answered with an error.";
+    ResourceNotFound "RESOURCE_NOT_FOUND" 404 7 "The server has nothing there.";
+    ResourceUnreachable "RESOURCE_UNREACHABLE" 502 1 "The server gave no answer.";
+    WaitRanOut "WAIT_RAN_OUT" 409 124 "Nobody has decided in the time of --wait.";
 }
 
 impl fmt::Display for Code {

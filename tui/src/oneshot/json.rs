@@ -68,6 +68,12 @@ impl<'a> Envelope<'a> {
         Self { v: 1, ok: false, command, data: None, warnings, error: Some(error) }
     }
 
+    /// With what is known in spite of a failure.
+    pub(super) fn beside(mut self, data: Data<'a>) -> Self {
+        self.data = Some(data);
+        self
+    }
+
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut text = Zeroizing::new(Vec::with_capacity(ROOM));
         push_line(&mut text, self)?;

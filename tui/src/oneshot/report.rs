@@ -38,8 +38,13 @@ impl Failure {
 
     /// Whether the same command may succeed a little later without anybody doing anything.
     pub(super) fn is_retryable(&self) -> bool {
-        use Code::{Busy, ChainUnavailable, RateLimitExceeded, TooManyPending};
-        matches!(self.fault.code, Busy | ChainUnavailable | RateLimitExceeded | TooManyPending)
+        use Code::{
+            Busy, ChainUnavailable, RateLimitExceeded, ResourceUnreachable, TooManyPending,
+        };
+        matches!(
+            self.fault.code,
+            Busy | ChainUnavailable | RateLimitExceeded | ResourceUnreachable | TooManyPending
+        )
     }
 }
 
@@ -131,6 +136,34 @@ pub fn fail(
 pub fn succeed(command: &str, data: &Value, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let data = Data { answer: data, extra: None };
     written_or(Envelope::success(command, data, &[]).write(out), 0, err)
+}
+
+/// Ends a command that needed no engine and wrote its own result: `data` is that result for `--json`, and is
+/// told beside a failure too, where a failure does not make worthless what is known.
+pub fn conclude(
+    command: &str,
+    data: &Value,
+    failure: Option<&Failure>,
+    warnings: &[Warning],
+    options: &Options,
+    (out, err): (&mut dyn Write, &mut dyn Write),
+) -> u8 {
+    let exit = failure.map_or(0, |failure| failure.fault.code.exit());
+    if options.json {
+        let data = Data { answer: data, extra: None };
+        let envelope = match failure {
+            None => Envelope::success(command, data, warnings),
+            Some(failure) => Envelope::failure(Some(command), failure, warnings).beside(data),
+        };
+        return written_or(envelope.write(out), exit, err);
+    }
+    match failure {
+        Some(failure) => failed(Some(command), failure, warnings, options, out, err),
+        None => {
+            warn(warnings, err);
+            exit
+        }
+    }
 }
 
 fn failed(

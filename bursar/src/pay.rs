@@ -1,0 +1,77 @@
+//! `bursar pay`: asks a URL for something and pays if it is asked to, as an agent of the wallet and by nothing
+//! but the wallet's agent server. One command signs one payment at most. The answer's body goes to standard
+//! output as it comes, and what was done to standard error.
+
+mod account;
+mod agent;
+mod offer;
+mod purchase;
+mod receipt;
+mod request;
+mod sink;
+mod wallet;
+
+use std::io;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_tui::oneshot::{self, Failure};
+
+use crate::cli::{Global, PayArgs};
+use agent::Agent;
+use offer::Most;
+use purchase::Purchase;
+use request::Request;
+use wallet::Wallet;
+
+const COMMAND: &str = "pay";
+
+pub(crate) async fn run(global: &Global, args: &PayArgs) -> u8 {
+    let mut interrupt = oneshot::ctrl_c();
+    // cancel-safe: nothing has happened yet.
+    let prepared = tokio::select! {
+        prepared = prepare(global, args) => prepared,
+        () = &mut interrupt => Err(Fault::new(Code::Cancelled).into()),
+    };
+    let mut purchase = match prepared {
+        Ok(purchase) => purchase,
+        Err(failure) => return crate::failed(COMMAND, global, failure),
+    };
+    // cancel-safe: the account says how far it came.
+    let ended = tokio::select! {
+        ended = purchase.make() => Some(ended),
+        () = &mut interrupt => None,
+    };
+    let interrupted = ended.is_none();
+    let failure = match ended {
+        Some(ended) => ended.err(),
+        None => Some(purchase.account.interrupted()),
+    };
+    let failure = failure.map(Failure::from);
+    let (data, warnings) = (purchase.account.data(&purchase.sink), &purchase.account.warnings);
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let streams: (&mut dyn io::Write, &mut dyn io::Write) = (&mut out, &mut err);
+    let options = global.options();
+    let exit = oneshot::conclude(COMMAND, &data, failure.as_ref(), warnings, &options, streams);
+    if !interrupted {
+        tokio::select! {
+            () = purchase.wallet.agent().outlast_its_second() => {}
+            () = &mut interrupt => {}
+        }
+    }
+    exit
+}
+
+/// All that can be wrong before anything is sent to anybody.
+async fn prepare(global: &Global, args: &PayArgs) -> Result<Purchase, Failure> {
+    if global.data.is_some() {
+        let message = "--data is the data folder of other commands, and this one has none: the body of a request \
+                       is -d or --body.";
+        return Err(Fault::because(Code::BadInput, message).into());
+    }
+    let wallet = Wallet::of(Agent::from_environment(|name| std::env::var_os(name))?)?;
+    let most = args.max.as_deref().map(Most::parse).transpose();
+    let most = most.map_err(|error| Fault::because(Code::BadInput, format!("--max: {error}.")))?;
+    let request = Request::read(args).await?;
+    Ok(Purchase::new(request, wallet, most, global, args)?)
+}

@@ -1,0 +1,143 @@
+//! What is known of one purchase at any moment: what a command that ends, however it ends, can say of it.
+
+use bursar_core::answers::Warning;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_outbound::{HeaderMap, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::offer::Price;
+use super::receipt::Receipt;
+use super::sink::Sink;
+
+/// Headers of an answer that a script may want.
+const HEADERS: &[&str] = &[
+    "content-type",
+    "content-length",
+    "content-encoding",
+    "cache-control",
+    "etag",
+    "last-modified",
+    "location",
+    "retry-after",
+];
+
+#[derive(Default)]
+pub(super) struct Account {
+    pub(super) status: Option<StatusCode>,
+    pub(super) headers: HeaderMap,
+    /// The wallet was asked to sign.
+    pub(super) asked: bool,
+    /// Its name for the request, which is that of the payment too.
+    pub(super) request: Option<RequestId>,
+    /// What it signed, and in which version of x402.
+    pub(super) paid: Option<(Price, u64)>,
+    /// How often the payment was sent to the server.
+    pub(super) sent: u32,
+    pub(super) receipt: Option<Receipt>,
+    /// Whether the wallet knows of the settlement.
+    pub(super) reported: Option<bool>,
+    pub(super) warnings: Vec<Warning>,
+}
+
+impl Account {
+    /// The short form is what people use; the whole id is in `--json` alone, for whoever has it may poll.
+    pub(super) fn id(&self) -> String {
+        self.request.map_or_else(|| "(unknown)".to_owned(), |id| id.short())
+    }
+
+    pub(super) fn warn(&mut self, code: &str, message: String) {
+        self.warnings.push(Warning { code: code.to_owned(), message });
+    }
+
+    /// The end by Ctrl-C, which says no more than is certain.
+    pub(super) fn interrupted(&self) -> Fault {
+        let message = if self.sent > 0 {
+            format!("Stopped. {}", self.taken())
+        } else if self.paid.is_some() {
+            let id = self.id();
+            format!("Stopped. The payment {id} was signed and not sent: it runs out unused.")
+        } else if self.request.is_some() {
+            format!("Stopped. {}", self.waits())
+        } else if self.asked {
+            "Stopped. The wallet may have this purchase among its requests (`bursar requests`). Nothing was \
+             sent to the server."
+                .to_owned()
+        } else {
+            "Stopped. Nothing was paid.".to_owned()
+        };
+        Fault::because(Code::Cancelled, message)
+    }
+
+    /// A request that nobody waits for any more.
+    pub(super) fn waits(&self) -> String {
+        let id = self.id();
+        format!(
+            "Request {id} may still be approved in the wallet; nothing was sent to the server, and \
+             `bursar deny {id}` ends it."
+        )
+    }
+
+    /// A payment whose end is not known here.
+    pub(super) fn taken(&self) -> String {
+        let id = self.id();
+        format!(
+            "The payment {id} was sent and may have been taken: do not pay again before `bursar receipt {id}` \
+             says what became of it."
+        )
+    }
+
+    /// The `data` of `--json`.
+    pub(super) fn data(&self, sink: &Sink) -> Value {
+        let mut data = Map::new();
+        let status = self.status.map(|status| status.as_u16());
+        data.insert("status".to_owned(), json!(status));
+        data.insert("headers".to_owned(), self.headers());
+        sink.describe(&mut data);
+        data.insert("request_id".to_owned(), json!(self.request.map(|id| id.to_string())));
+        data.insert("paid".to_owned(), self.payment());
+        data.insert("receipt".to_owned(), self.receipt.as_ref().map_or(Value::Null, told));
+        data.insert("reported".to_owned(), json!(self.reported));
+        Value::Object(data)
+    }
+
+    fn headers(&self) -> Value {
+        let found = HEADERS.iter().filter_map(|name| {
+            let value = self.headers.get(*name)?;
+            Some(((*name).to_owned(), json!(String::from_utf8_lossy(value.as_bytes()))))
+        });
+        Value::Object(found.collect())
+    }
+
+    fn payment(&self) -> Value {
+        let Some((price, version)) = &self.paid else { return Value::Null };
+        let amount = price.amount().map(|amount| amount.plain());
+        let mut paid = json!({
+            "amount": amount,
+            "amount_atomic": price.atoms.to_string(),
+            "token": price.symbol(),
+            "asset": price.asset,
+            "network": price.network.caip2(),
+            "payee": price.payee,
+            "transaction": self.receipt.as_ref().and_then(Receipt::settled_by),
+            "sent": self.sent,
+            "x402_version": version,
+        });
+        if amount.is_none() {
+            paid["amount_unknown_reason"] = json!("the decimals of this token are unknown");
+        }
+        paid
+    }
+}
+
+fn told(receipt: &Receipt) -> Value {
+    json!({
+        "success": receipt.success,
+        "transaction": receipt.transaction,
+        "network": receipt.network,
+        "payer": receipt.payer,
+        "error_reason": receipt.reason,
+        "error_message": receipt.message,
+    })
+}

@@ -1,0 +1,215 @@
+//! The agent that pays: who it is, and how it proves that to the wallet. Only the four variables that
+//! `bursar agent instructions` prints say so; nothing of it is an argument, and the operator's own channel is
+//! never used.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use bursar_core::canonical;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::AgentId;
+use bursar_core::json::{Object, Value};
+use bursar_outbound::{Plain, Target};
+use bursar_tui::oneshot::Failure;
+use hmac::{Hmac, KeyInit, Mac};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+const ID: &str = "WALLET_AGENT_ID";
+const TOKEN: &str = "WALLET_AGENT_TOKEN";
+const MODE: &str = "WALLET_AUTH_MODE";
+const URL: &str = "WALLET_URL";
+
+const INSTRUCTIONS: &str = "eval \"$(bursar agent instructions <agent>)\"";
+
+/// An agent and its wallet. Without `Debug`: it holds the token.
+pub(super) struct Agent {
+    id: AgentId,
+    token: SecretString,
+    bearer: bool,
+    /// Where the wallet is.
+    pub(super) wallet: Target,
+    /// The latest second that a purchase was signed with.
+    stamp: Cell<Option<i64>>,
+}
+
+impl Agent {
+    pub(super) fn from_environment(
+        read: impl Fn(&str) -> Option<std::ffi::OsString>,
+    ) -> Result<Self, Failure> {
+        let found = |name: &'static str| {
+            let value = read(name).filter(|value| !value.is_empty());
+            let value = value.ok_or_else(|| {
+                without(format!("`bursar pay` pays as an agent, and {name} is not set."))
+            })?;
+            value.into_string().map_err(|_not_utf8| without(format!("{name} is not text.")))
+        };
+        let id = found(ID)?.parse().map_err(|error| without(format!("{ID}: {error}.")))?;
+        let token = SecretString::from(found(TOKEN)?);
+        let bearer = match found(MODE)?.as_str() {
+            "hmac" => false,
+            "bearer" => true,
+            _other => return Err(without(format!("{MODE} is neither hmac nor bearer."))),
+        };
+        if key(&token).is_none() {
+            return Err(without(format!("{TOKEN} is not AT_ and 64 hex digits.")));
+        }
+        // The operator named it, and with it the network between, as the wallet's own LAN mode has it.
+        let wallet = Target::parse(&found(URL)?, Plain::Anywhere)
+            .map_err(|_fault| without(format!("{URL} is no URL of a wallet.")))?;
+        Ok(Self { id, token, bearer, wallet, stamp: Cell::new(None) })
+    }
+
+    pub(super) fn is_bearer(&self) -> bool {
+        self.bearer
+    }
+
+    /// The body of `/sign`. Every call is a purchase of its own, so a body is made once and then repeated.
+    pub(super) fn purchase(&self, content: Object) -> Result<Zeroizing<String>, Fault> {
+        let body = self.proven(content.clone(), content, Some(&self.stamp))?;
+        Ok(if self.bearer {
+            // Else a second purchase of the same offer would be the first one again.
+            let mut entropy = [0u8; 16];
+            getrandom::fill(&mut entropy)
+                .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+            written(body.with("idempotency_key", hex::encode(entropy)))
+        } else {
+            written(body)
+        })
+    }
+
+    /// The body of `/callback`: flat, while what is signed nests it.
+    pub(super) fn report(&self, told: Object) -> Result<Zeroizing<String>, Fault> {
+        let signed = Object::new().with("callback", told.clone());
+        Ok(written(self.proven(signed, told, None)?))
+    }
+
+    fn proven(
+        &self,
+        signed: Object,
+        sent: Object,
+        stamp: Option<&Cell<Option<i64>>>,
+    ) -> Result<Object, Fault> {
+        let sent = sent.with("agent_id", self.id.as_str());
+        if self.bearer {
+            return Ok(sent.with("signature", self.token.expose_secret()));
+        }
+        let now = now_s();
+        if let Some(stamp) = stamp {
+            stamp.set(Some(now));
+        }
+        let message = signed.with("agent_id", self.id.as_str()).with("timestamp", now);
+        let text = canonical::to_python(&Value::Object(message));
+        let broken = || Fault::new(Code::InternalError);
+        let key = key(&self.token).ok_or_else(broken)?;
+        let mac = Hmac::<Sha256>::new_from_slice(&*key).map_err(|_length| broken())?;
+        let digest = hex::encode(mac.chain_update(text).finalize().into_bytes());
+        Ok(sent.with("signature", format!("SIG:{now}:{digest}")))
+    }
+
+    /// Waits until the second is over in which this purchase was signed: in hmac mode the next command would
+    /// give the same proof for the same offer, and the wallet would take it for this purchase.
+    pub(super) async fn outlast_its_second(&self) {
+        let Some(stamp) = self.stamp.get() else { return };
+        // A clock that is set back is not waited for.
+        for _ in 0..25 {
+            if now_s() > stamp {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// Seconds since 1970 as this machine has them: the wallet compares them with its own clock.
+fn now_s() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+fn written(body: Object) -> Zeroizing<String> {
+    Zeroizing::new(body.to_compact())
+}
+
+/// The 32 bytes behind `AT_`; in bearer mode the text itself is the secret, of the same form.
+fn key(token: &SecretString) -> Option<Zeroizing<[u8; 32]>> {
+    let digits = token.expose_secret().strip_prefix("AT_")?;
+    let mut key = Zeroizing::new([0; 32]);
+    hex::decode_to_slice(digits, &mut *key).ok()?;
+    Some(key)
+}
+
+fn without(message: String) -> Failure {
+    let fault = Fault::because(
+        Code::BadInput,
+        format!("{message}\nThe operator has the four variables of an agent: {INSTRUCTIONS}"),
+    );
+    Failure { fault, hint: Some(INSTRUCTIONS.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The key of the wallet's own vectors is of no use here: any 32 bytes will do.
+    const SECRET: &str = "AT_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+    fn agent(change: (&str, &str)) -> Result<Agent, Failure> {
+        let usual =
+            [(ID, "ABC123"), (TOKEN, SECRET), (MODE, "hmac"), (URL, "http://127.0.0.1:9402")];
+        Agent::from_environment(|name| {
+            let (_, value) = usual.iter().find(|(known, _)| *known == name)?;
+            let value = if change.0 == name { change.1 } else { value };
+            Some(value.into())
+        })
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named_and_the_token_is_not_shown() {
+        for (name, values) in [
+            (ID, &["", "abc123", "ABC1234"][..]),
+            (TOKEN, &["", "AT_", "AT_00", SECRET.trim_start_matches("AT"), "Bearer x"]),
+            (MODE, &["", "HMAC", "basic"]),
+            (URL, &["", "wallet", "ftp://127.0.0.1", "http://a@127.0.0.1"]),
+        ] {
+            for value in values {
+                let failure = agent((name, value)).err().unwrap();
+                let told = failure.fault.message;
+                assert!(
+                    told.contains(name) && told.contains("bursar agent instructions"),
+                    "{told}"
+                );
+                assert!(!told.contains("0001020304"), "{told}");
+            }
+        }
+        assert!(agent(("", "")).is_ok());
+    }
+
+    #[test]
+    fn each_purchase_of_a_bearer_has_a_key_of_its_own_and_an_hmac_signs_all_that_it_sends() {
+        let content =
+            || Object::new().with("payment_required", "e30=").with("request_url", "http://a/ü");
+        let bearer = agent((MODE, "bearer")).unwrap();
+        let key_of = || {
+            let body = bearer.purchase(content()).unwrap();
+            let read = bursar_core::json::parse(body.as_bytes(), 9).unwrap();
+            assert_eq!(read.get("signature").and_then(Value::as_str), Some(SECRET));
+            read.get("idempotency_key").and_then(Value::as_str).unwrap().to_owned()
+        };
+        assert_ne!(key_of(), key_of());
+
+        let body = agent(("", "")).unwrap().purchase(content()).unwrap();
+        let read = bursar_core::json::parse(body.as_bytes(), 9).unwrap();
+        let signature = read.get("signature").and_then(Value::as_str).unwrap();
+        let (stamp, digest) = signature.strip_prefix("SIG:").unwrap().split_once(':').unwrap();
+        let message = format!(
+            "{{\"agent_id\":\"ABC123\",\"payment_required\":\"e30=\",\"request_url\":\"http://a/\\u00fc\",\
+             \"timestamp\":{stamp}}}"
+        );
+        let key: Vec<u8> = (0..32).collect();
+        let mac = Hmac::<Sha256>::new_from_slice(&key).unwrap().chain_update(message);
+        assert_eq!(digest, hex::encode(mac.finalize().into_bytes()));
+        assert!(read.get("idempotency_key").is_none());
+    }
+}

@@ -1,0 +1,249 @@
+//! What a 402 answer asks for, what of it may be paid, and which of it the wallet paid. The wallet chooses; here
+//! is only made sure that every choice it has is within the bound, and that what it signed is one of them.
+
+use alloy_primitives::{Address, U256};
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::json::{self, Value};
+use bursar_core::limits::{BODY_VALUES, PAYMENT_HEADER_DEPTH};
+use bursar_core::money::{Atoms, MoneyError, TokenAmount, parse_decimal};
+use bursar_core::networks::Network;
+use bursar_core::text::quoted;
+use bursar_outbound::HeaderMap;
+use bursar_x402::fields::Fields;
+use bursar_x402::{Offer, PaymentRequired, Version, X402Error, header};
+
+/// Decimals of [`Most`]: more than any token has.
+const SCALE: u8 = 30;
+/// Characters of a stranger's text on one line.
+const WIDTH: usize = 80;
+
+/// `--max`: whole units of whatever token is offered, in units of 10^-30.
+#[derive(Debug, Clone)]
+pub(super) struct Most {
+    units: U256,
+    text: String,
+}
+
+impl Most {
+    pub(super) fn parse(text: &str) -> Result<Self, MoneyError> {
+        Ok(Self { units: parse_decimal(text, SCALE)?, text: text.to_owned() })
+    }
+
+    fn covers(&self, amount: TokenAmount) -> bool {
+        let scale = SCALE.checked_sub(amount.decimals).map(U256::from);
+        let scale = scale.and_then(|digits| U256::from(10).checked_pow(digits));
+        let units = scale.and_then(|scale| amount.atoms.0.checked_mul(scale));
+        units.is_some_and(|units| units <= self.units)
+    }
+}
+
+/// The offer as it came, which is how the wallet gets it.
+pub(super) enum Asked {
+    Header(String),
+    Body(Value),
+}
+
+pub(super) struct Challenge {
+    pub(super) asked: Asked,
+    required: PaymentRequired,
+    /// The server's own word, which after a payment says why it was not taken.
+    pub(super) error: Option<String>,
+}
+
+impl Challenge {
+    /// The offer of version 2, which wins; `None` where there is none.
+    pub(super) fn in_header(headers: &HeaderMap) -> Option<Result<Self, X402Error>> {
+        let mut all = headers.get_all("payment-required").iter();
+        let first = all.next()?;
+        // Two readers could take two of them; a decoder takes neither.
+        let text = if all.next().is_none() { first.to_str().unwrap_or("?") } else { "?" };
+        let value = header::decode(text);
+        Some(value.and_then(|value| Self::read(Asked::Header(text.to_owned()), &value)))
+    }
+
+    /// The offer of version 1, which is the body.
+    pub(super) fn in_body(body: &[u8]) -> Result<Self, X402Error> {
+        let value = json::parse_few(body, PAYMENT_HEADER_DEPTH, BODY_VALUES)
+            .map_err(|fault| X402Error::InvalidFormat(fault.to_string().into()))?;
+        Self::read(Asked::Body(value.clone()), &value)
+    }
+
+    fn read(asked: Asked, value: &Value) -> Result<Self, X402Error> {
+        let error = value.get("error").and_then(Value::as_str).map(str::to_owned);
+        Ok(Self { asked, required: PaymentRequired::parse(value)?, error })
+    }
+
+    /// What the wallet may choose from.
+    fn payable(&self) -> impl Iterator<Item = (&Offer, &'static Network)> {
+        let exact = self.required.offers.iter().filter(|offer| offer.scheme == "exact");
+        exact.filter_map(|offer| offer.network.map(|network| (offer, network)))
+    }
+
+    /// Refuses if anything that the wallet could sign is above the bound, or cannot be compared with it.
+    pub(super) fn within(&self, most: &Most) -> Result<(), Fault> {
+        for (offer, network) in self.payable() {
+            let price = Price::of(offer, network);
+            let refused = match price.amount() {
+                Some(amount) if most.covers(amount) => continue,
+                Some(_above) => format!("{} is asked for", price.told()),
+                None => format!("{} is asked for, whose decimals are unknown", price.told()),
+            };
+            let message = format!("{refused}, and --max is {}: nothing was signed.", most.text);
+            return Err(Fault::because(Code::OfferAboveMax, message));
+        }
+        Ok(())
+    }
+
+    pub(super) fn told(&self) -> String {
+        let mut offers = self.payable().map(|(offer, network)| Price::of(offer, network).told());
+        match (offers.next(), offers.count()) {
+            (None, _) => "nothing that this wallet knows".to_owned(),
+            (Some(only), 0) => only,
+            (Some(first), more) => format!("{first}, or {more} other offers"),
+        }
+    }
+
+    /// Which offer a payment header pays; `None` if it pays none of these.
+    pub(super) fn paid_by(&self, payment: &str) -> Option<Price> {
+        let value = header::decode(payment).ok()?;
+        let terms = value.get("payload")?.get("authorization")?.as_object()?;
+        let terms = Fields::new(terms, "");
+        let (payee, amount) = (terms.address("to").ok()?, terms.amount("value").ok()??);
+        let is_meant = |offer: &Offer| match self.required.version {
+            Version::V1 => value.get("network") == offer.raw.get("network"),
+            Version::V2 => value.get("accepted") == Some(&offer.raw),
+        };
+        let mut paid = self.payable().filter(|(offer, _)| {
+            is_meant(offer) && offer.payee_address() == Some(payee) && offer.amount == amount
+        });
+        paid.next().map(|(offer, network)| Price::of(offer, network))
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.required.version.number()
+    }
+}
+
+/// What one offer asks for.
+#[derive(Debug, Clone)]
+pub(super) struct Price {
+    pub(super) atoms: Atoms,
+    /// Symbol and decimals of a token that the table knows; a stranger's word for either counts for nothing.
+    token: Option<(&'static str, u8)>,
+    pub(super) asset: String,
+    pub(super) payee: String,
+    pub(super) network: &'static Network,
+}
+
+impl Price {
+    fn of(offer: &Offer, network: &'static Network) -> Self {
+        let coin = &network.stablecoin;
+        let known = std::iter::once((coin.address, coin.symbol, coin.decimals)).chain(
+            network.tokens.iter().map(|token| (token.address, token.symbol, token.decimals)),
+        );
+        let token = known
+            .filter(|(address, ..)| offer.asset_address() == Some(*address))
+            .map(|(_, symbol, decimals)| (symbol, decimals))
+            .next();
+        let address = |found: Option<Address>, written: &str| match found {
+            Some(address) => address.to_checksum(None),
+            None => quoted(written, WIDTH),
+        };
+        Self {
+            atoms: Atoms(offer.amount),
+            token,
+            asset: address(offer.asset_address(), &offer.asset),
+            payee: address(offer.payee_address(), &offer.pay_to),
+            network,
+        }
+    }
+
+    /// In units of the token, where those are known.
+    pub(super) fn amount(&self) -> Option<TokenAmount> {
+        self.token.map(|(_, decimals)| TokenAmount { atoms: self.atoms, decimals })
+    }
+
+    pub(super) fn symbol(&self) -> Option<&'static str> {
+        self.token.map(|(symbol, _)| symbol)
+    }
+
+    pub(super) fn told(&self) -> String {
+        let what = match (self.amount(), self.symbol()) {
+            (Some(amount), Some(symbol)) => format!("{} {symbol}", amount.plain()),
+            _unknown => format!("{} smallest units of the token {}", self.atoms, self.asset),
+        };
+        format!("{what} on {}, to {}", self.network.title, self.payee)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_core::networks::by_text;
+
+    const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+
+    /// Offers in version 1, each in the dollar token of its network unless it names another.
+    fn challenge(offers: &[(&str, &str, Option<&str>)]) -> Challenge {
+        let offers: Vec<String> = offers
+            .iter()
+            .map(|(network, amount, asset)| {
+                let coin = by_text(network).map(|row| row.stablecoin.address.to_string());
+                let asset = asset.map(str::to_owned).or(coin).unwrap_or_default();
+                format!(
+                    "{{\"scheme\":\"exact\",\"network\":\"{network}\",\"maxAmountRequired\":\"{amount}\",\
+                     \"asset\":\"{asset}\",\"payTo\":\"{PAY_TO}\"}}"
+                )
+            })
+            .collect();
+        let text = format!("{{\"x402Version\":1,\"accepts\":[{}]}}", offers.join(","));
+        Challenge::in_body(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_bound_is_compared_to_the_last_digit_with_all_that_could_be_signed() {
+        let within = |offers: &[_], most: &str| {
+            challenge(offers).within(&Most::parse(most).unwrap()).map_err(|fault| fault.code)
+        };
+        let above = Err(Code::OfferAboveMax);
+        assert_eq!(within(&[("base", "10000", None)], "0.01"), Ok(()));
+        assert_eq!(within(&[("base", "10001", None)], "0.01"), above);
+        assert_eq!(within(&[("base", "1", None)], "0.0000009"), above);
+        assert_eq!(within(&[("base", "0", None)], "0"), Ok(()));
+        // The dearest counts: it is the wallet that chooses.
+        assert_eq!(within(&[("base", "1", None), ("ethereum", "2000000", None)], "1"), above);
+        // What no wallet of ours pays does not.
+        assert_eq!(within(&[("base", "1", None), ("solana", "2000000", Some("x"))], "1"), Ok(()));
+        // Nor is a number compared whose unit nobody knows.
+        assert_eq!(within(&[("base", "1", Some(PAY_TO))], "1000"), above);
+        let huge = U256::MAX.to_string();
+        assert_eq!(within(&[("base", &huge, None)], "9999999999999999999999999999999"), above);
+        for bad in ["", "-1", "1e3", ".5", "1,5", "many"] {
+            assert!(Most::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_payment_of_something_else_pays_none_of_the_offers() {
+        let asked = challenge(&[("base", "10000", None), ("ethereum", "20000", None)]);
+        let paid = |network: &str, to: &str, value: &str| {
+            asked.paid_by(&header::encode(&format!(
+                "{{\"x402Version\":1,\"scheme\":\"exact\",\"network\":\"{network}\",\"payload\":\
+                 {{\"authorization\":{{\"to\":\"{to}\",\"value\":\"{value}\"}}}}}}"
+            )))
+        };
+        assert_eq!(paid("base", PAY_TO, "10000").unwrap().amount().unwrap().plain(), "0.01");
+        assert!(paid("base", PAY_TO, "20000").is_none(), "the other network's price");
+        assert!(paid("ethereum", PAY_TO, "10000").is_none());
+        let other = PAY_TO.replace("0x20", "0x21");
+        assert!(paid("base", &other, "10000").is_none());
+        assert!(asked.paid_by("nonsense").is_none());
+    }
+
+    #[test]
+    fn what_a_stranger_wrote_is_quoted() {
+        let told = challenge(&[("base", "1", Some("a\\u001b[2J"))]).told();
+        assert!(told.contains("\"a\\u{1b}[2J\""), "{told}");
+    }
+}

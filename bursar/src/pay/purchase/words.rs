@@ -1,0 +1,94 @@
+//! What a purchase says on standard error while it goes on, and how an answer is judged at its end.
+
+use std::io::{self, Write};
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::text::{quoted, visible};
+use bursar_outbound::{Answered, StatusCode};
+
+use super::{Purchase, WIDTH};
+use crate::pay::receipt::Receipt;
+use crate::pay::sink::Broken;
+
+impl Purchase {
+    /// What every answer tells: its status, and where it points.
+    pub(super) fn look_at(&mut self, answer: &Answered) {
+        self.account.status = Some(answer.status);
+        self.account.headers = answer.headers.clone();
+        if self.include {
+            self.tell(&format!("HTTP {}", answer.status));
+        }
+        if answer.status.is_redirection() {
+            let to =
+                answer.headers.get("location").map(|to| String::from_utf8_lossy(to.as_bytes()));
+            let to = to.map_or_else(|| "elsewhere".to_owned(), |to| quoted(&to, WIDTH));
+            let message = format!(
+                "The answer {} points to {to}. Redirects are not followed, for a payment is bound to its URL.",
+                answer.status.as_u16()
+            );
+            self.account.warn("REDIRECT", message);
+        }
+    }
+
+    pub(super) fn judge(&self, status: StatusCode) -> Result<(), Fault> {
+        let code = match status.as_u16() {
+            ..400 => return Ok(()),
+            404 | 410 => Code::ResourceNotFound,
+            _other => Code::ResourceFailed,
+        };
+        let mut message = format!("{} answered {status}.", self.request.target.label());
+        if self.account.sent > 0 {
+            message = format!("{message} {}", self.account.taken());
+        }
+        Err(Fault::because(code, message))
+    }
+
+    pub(super) fn broke_off(&self, broken: Broken) -> Fault {
+        let fault = match broken {
+            Broken::Here(fault) => fault,
+            Broken::There(why) => {
+                let label = self.request.target.label();
+                Fault::because(
+                    Code::ResourceFailed,
+                    format!("The answer of {label} broke off: {why}."),
+                )
+            }
+        };
+        if self.account.sent == 0 {
+            return fault;
+        }
+        Fault { message: format!("{} {}", fault.message, self.account.taken()), ..fault }
+    }
+
+    /// What one may want not to see.
+    pub(super) fn progress(&self, line: &str) {
+        if !self.quiet {
+            self.tell(line);
+        }
+    }
+
+    /// No character of it acts on a terminal, whoever wrote it.
+    pub(super) fn tell(&self, line: &str) {
+        let _closed = writeln!(io::stderr(), "bursar: {}", visible(line));
+    }
+
+    pub(super) fn receipt(&mut self, answer: &Answered) {
+        match Receipt::read(&answer.headers) {
+            None => self.tell(&self.paid("the server gave no receipt")),
+            Some(Err(why)) => {
+                self.tell(&self.paid(&format!("the server's receipt is not readable: {why}")));
+            }
+            Some(Ok(receipt)) => {
+                self.tell(&self.paid(&receipt.told()));
+                self.account.receipt = Some(receipt);
+            }
+        }
+    }
+
+    /// The receipt's line; what the server does not say is not said for it.
+    fn paid(&self, said: &str) -> String {
+        let price = self.account.paid.as_ref().map(|(price, _)| price.told()).unwrap_or_default();
+        format!("sent a payment of {price} (request {}); {said}", self.account.id())
+    }
+}

@@ -1,0 +1,125 @@
+//! What the server says became of the payment. It is a claim: the wallet looks at the chain for itself.
+
+use bursar_core::json::Value;
+use bursar_core::text::quoted;
+use bursar_outbound::HeaderMap;
+use bursar_x402::header;
+
+/// Characters of one text of a server that are shown.
+const WIDTH: usize = 200;
+/// Characters of one that are kept for `--json`.
+const KEPT: usize = 1_000;
+
+/// The parts of a `SettlementResponse` that say something; bounded, and as the server wrote them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Receipt {
+    pub(super) success: bool,
+    pub(super) transaction: Option<String>,
+    pub(super) network: Option<String>,
+    pub(super) payer: Option<String>,
+    pub(super) reason: Option<String>,
+    pub(super) message: Option<String>,
+}
+
+impl Receipt {
+    /// Reads the header of version 2, else that of version 1. An error says why what stands there is none.
+    pub(super) fn read(headers: &HeaderMap) -> Option<Result<Self, String>> {
+        let named = |name: &str| headers.get(name);
+        let value = named("payment-response").or_else(|| named("x-payment-response"))?;
+        // A text that is not even ASCII is not base64 either.
+        let value = header::decode(value.to_str().unwrap_or("?"));
+        Some(value.map_err(|error| error.to_string()).and_then(|value| Self::parse(&value)))
+    }
+
+    fn parse(value: &Value) -> Result<Self, String> {
+        let object = value.as_object().ok_or("it is not an object")?;
+        let success = object.get("success").and_then(Value::as_bool);
+        let text = |key: &str| {
+            let text = object.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+            text.map(|text| text.chars().take(KEPT).collect::<String>())
+        };
+        Ok(Self {
+            success: success.ok_or("it does not say whether it succeeded")?,
+            transaction: text("transaction"),
+            network: text("network"),
+            payer: text("payer"),
+            reason: text("errorReason"),
+            message: text("errorMessage"),
+        })
+    }
+
+    /// The transaction by which the server says that it was paid.
+    pub(super) fn settled_by(&self) -> Option<&str> {
+        let hash = self.transaction.as_deref()?;
+        let digits = hash.strip_prefix("0x")?;
+        let is_hash = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (self.success && is_hash).then_some(hash)
+    }
+
+    /// Why it failed, in the server's words.
+    pub(super) fn why(&self) -> Option<String> {
+        let words = [&self.reason, &self.message].into_iter().flatten();
+        let words: Vec<String> = words.map(|text| quoted(text, WIDTH)).collect();
+        (!words.is_empty()).then(|| words.join(": "))
+    }
+
+    /// One line, which nothing in the receipt can break out of.
+    pub(super) fn told(&self) -> String {
+        let network = self.network.as_ref();
+        let network =
+            network.map(|name| format!(" on {}", quoted(name, WIDTH))).unwrap_or_default();
+        let transaction = match (self.settled_by(), &self.transaction) {
+            (Some(hash), _) => format!(", transaction {hash}"),
+            (None, Some(text)) => format!(", transaction {}", quoted(text, WIDTH)),
+            (None, None) => ", without a transaction".to_owned(),
+        };
+        let why = self.why().map(|why| format!(": {why}")).unwrap_or_default();
+        let end = if self.success { "settled" } else { "not settled" };
+        format!("the server says: {end}{network}{transaction}{why}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &'static str, json: &str) -> Option<Result<Receipt, String>> {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, header::encode(json).parse().unwrap());
+        Receipt::read(&headers)
+    }
+
+    #[test]
+    fn both_headers_are_read_and_nothing_else() {
+        let hash = format!("0x{}", "ab".repeat(32));
+        let json = format!("{{\"success\":true,\"transaction\":\"{hash}\",\"network\":\"base\"}}");
+        for name in ["payment-response", "x-payment-response"] {
+            let receipt = read(name, &json).unwrap().unwrap();
+            assert_eq!(receipt.settled_by(), Some(hash.as_str()));
+        }
+        assert!(read("x-receipt", &json).is_none());
+        for bad in ["[]", "{}", "{\"success\":\"true\"}", "nothing"] {
+            assert!(read("payment-response", bad).unwrap().is_err(), "{bad}");
+        }
+        // A failure settles nothing, whatever else it says; nor does a text that is no hash.
+        for (success, text) in [(false, hash.as_str()), (true, "0x12"), (true, "")] {
+            let json = format!("{{\"success\":{success},\"transaction\":\"{text}\"}}");
+            assert_eq!(read("payment-response", &json).unwrap().unwrap().settled_by(), None);
+        }
+    }
+
+    #[test]
+    fn nothing_in_a_receipt_moves_the_cursor() {
+        let evil = "x\\u001b[2J\\u202e\\r\\nbursar: paid";
+        let json = format!(
+            "{{\"success\":false,\"transaction\":\"{evil}\",\"network\":\"{evil}\",\"payer\":\"{evil}\",\
+             \"errorReason\":\"{evil}\",\"errorMessage\":\"{evil}\"}}"
+        );
+        let told = read("payment-response", &json).unwrap().unwrap().told();
+        assert!(!told.chars().any(|c| c.is_control() || c == '\u{202e}'), "{told:?}");
+        assert!(
+            told.contains("\\u{1b}[2J") && told.starts_with("the server says: not settled"),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,273 @@
+//! What is asked for, read once from the arguments: the very same request goes out before and after the payment.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::time::Duration;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::json;
+use bursar_core::limits::{BODY_DEPTH, URL_BYTES};
+use bursar_core::text::quoted;
+use bursar_outbound::{
+    Answered, Asked, Bytes, Client, HeaderMap, HeaderName, HeaderValue, Method, Plain, Target,
+    TargetFault, Unanswered,
+};
+
+use super::wallet::Payment;
+use crate::cli::PayArgs;
+
+/// How long a server may think before its answer begins: it may settle a payment or a model may write.
+const HEAD_WAIT: Duration = Duration::from_secs(300);
+/// The body is kept for the paid request, so it has a bound.
+const BODY_BYTES: u64 = 64 << 20;
+
+/// Headers that are not the caller's to write: payments are the wallet's, and the rest says how the message
+/// travels and where to. A second reading of any of them could make two requests of one.
+const RESERVED: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "payment-required",
+    "payment-response",
+    "payment-signature",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-payment",
+    "x-payment-response",
+];
+
+/// Why there is no answer.
+pub(super) enum Missed {
+    /// Nothing was sent.
+    Unreached(String),
+    /// The connection ended, and what was sent may have been received.
+    Lost(String),
+    /// The server still has the request: asking again would only make two of it.
+    Late,
+}
+
+impl fmt::Display for Missed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreached(why) | Self::Lost(why) => f.write_str(why),
+            Self::Late => write!(f, "none in {} seconds", HEAD_WAIT.as_secs()),
+        }
+    }
+}
+
+/// Shows no header and no body: both may hold secrets of the caller.
+pub(super) struct Request {
+    pub(super) url: String,
+    pub(super) target: Target,
+    method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Request {
+    pub(super) async fn read(args: &PayArgs) -> Result<Self, Fault> {
+        let (url, target) = target(args)?;
+        let mut headers = headers(&args.headers)?;
+        let method = method(args)?;
+        let body = match args.body.clone() {
+            None => Vec::new(),
+            // A terminal or a pipe may keep a read waiting for ever.
+            Some(body) => tokio::task::spawn_blocking(move || read_body(&body))
+                .await
+                .map_err(|error| Fault::new(Code::InternalError).with_detail(error))??,
+        };
+        let content_type = HeaderName::from_static("content-type");
+        let is_json = || json::parse(&body, BODY_DEPTH).is_ok();
+        if args.body.is_some() && !headers.contains_key(&content_type) && is_json() {
+            headers.insert(content_type, HeaderValue::from_static("application/json"));
+        }
+        Ok(Self { url, target, method, headers, body: body.into() })
+    }
+
+    /// Sends it, with the payment if there is one, and waits for the head of the answer.
+    pub(super) async fn send(
+        &self,
+        client: &Client,
+        payment: Option<&Payment>,
+    ) -> Result<Answered, Missed> {
+        let mut headers = self.headers.clone();
+        if let Some(payment) = payment {
+            headers.insert(payment.name.clone(), payment.value.clone());
+        }
+        let (method, body) = (self.method.clone(), self.body.clone());
+        let asked = Asked { method, target: &self.target, headers, body };
+        match tokio::time::timeout(HEAD_WAIT, client.open(asked)).await {
+            Ok(Ok(answered)) => Ok(answered),
+            Ok(Err(Unanswered::Unreached(why))) => Err(Missed::Unreached(why)),
+            Ok(Err(Unanswered::Lost(why))) => Err(Missed::Lost(why)),
+            Err(_elapsed) => Err(Missed::Late),
+        }
+    }
+}
+
+fn bad(message: impl Into<String>) -> Fault {
+    Fault::because(Code::BadInput, message)
+}
+
+/// The URL as it is asked and as the wallet judges it; both read it with the same parser, so only what people
+/// read differently is refused here.
+fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
+    let url = args.url.split('#').next().unwrap_or_default();
+    if url.len() > URL_BYTES
+        || url.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\')
+    {
+        return Err(bad("A URL has 4 KiB at most, and neither spaces nor backslashes."));
+    }
+    let plain = if args.allow_http { Plain::Anywhere } else { Plain::Here };
+    let target = Target::parse(url, plain).map_err(|fault| {
+        bad(match fault {
+            TargetFault::NotAUrl => "This is not a URL: write it whole, https://…".to_owned(),
+            TargetFault::Scheme(at) => format!("{at} is neither https nor http."),
+            TargetFault::PlainHttp(at) => format!(
+                "{at} is http without encryption and not this machine: anybody between could take the payment. \
+                 Use https, or --allow-http if the network between is yours."
+            ),
+            TargetFault::UserInfo(at) => {
+                format!("{at} has a user name before its host: send it as a header.")
+            }
+        })
+    })?;
+    Ok((url.to_owned(), target))
+}
+
+fn method(args: &PayArgs) -> Result<Method, Fault> {
+    let Some(text) = &args.method else {
+        return Ok(if args.body.is_some() { Method::POST } else { Method::GET });
+    };
+    match Method::from_bytes(text.as_bytes()) {
+        Ok(method) if method != Method::CONNECT => Ok(method),
+        Ok(_) | Err(_) => Err(bad(format!("{} is no method for --method.", quoted(text, 40)))),
+    }
+}
+
+fn headers(lines: &[String]) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    for line in lines {
+        let Some((name, value)) = line.split_once(':') else {
+            return Err(bad("A header is written 'Name: value'."));
+        };
+        let shown = quoted(name, 40);
+        let name: HeaderName =
+            name.trim().parse().map_err(|_bad| bad(format!("{shown} is no name of a header.")))?;
+        if RESERVED.contains(&name.as_str()) {
+            let message = if name.as_str().contains("payment") {
+                format!("The header {shown} is the wallet's to write: leave it out.")
+            } else {
+                format!("The header {shown} says how the request travels and cannot be set.")
+            };
+            return Err(bad(message));
+        }
+        // What a value says may be a secret of the caller.
+        let value = HeaderValue::from_str(value.trim())
+            .map_err(|_bad| bad(format!("The value of the header {shown} is not plain text.")))?;
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+fn read_body(given: &str) -> Result<Vec<u8>, Fault> {
+    let (name, source): (&str, Box<dyn Read>) = match given.strip_prefix('@') {
+        None => return Ok(given.as_bytes().to_vec()),
+        Some("-") => ("standard input", Box::new(io::stdin())),
+        Some(path) => match std::fs::File::open(path) {
+            Ok(file) => (path, Box::new(file)),
+            Err(error) => return Err(unreadable(path, &error)),
+        },
+    };
+    let mut body = Vec::new();
+    let most = BODY_BYTES.saturating_add(1);
+    source.take(most).read_to_end(&mut body).map_err(|error| unreadable(name, &error))?;
+    if u64::try_from(body.len()).is_ok_and(|length| length < most) {
+        Ok(body)
+    } else {
+        Err(bad("A body has 64 MiB at most."))
+    }
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Fault {
+    bad(format!("The body {} cannot be read: {error}.", quoted(name, 200)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(url: &str) -> PayArgs {
+        PayArgs {
+            url: url.to_owned(),
+            method: None,
+            body: None,
+            headers: Vec::new(),
+            max: None,
+            wait: None,
+            include: false,
+            allow_http: false,
+        }
+    }
+
+    #[test]
+    fn headers_of_the_payment_and_of_the_way_are_not_the_callers() {
+        for name in RESERVED {
+            for written in [name.to_string(), name.to_uppercase(), format!(" {name} ")] {
+                let refused = headers(&[format!("{written}: SECRET")]).unwrap_err();
+                assert_eq!(refused.code, Code::BadInput);
+                assert!(!refused.message.contains("SECRET"), "{refused}");
+            }
+        }
+        for bad in ["Name", ": x", "a b: c", "X: a\nb", "X: \u{7f}"] {
+            assert!(headers(&[bad.to_owned()]).is_err(), "{bad}");
+        }
+        let fine = headers(&["Accept: a".to_owned(), "accept:b".to_owned()]).unwrap();
+        assert_eq!(fine.get_all("accept").iter().count(), 2);
+    }
+
+    #[test]
+    fn only_this_machine_is_spoken_to_without_encryption() {
+        for url in
+            ["https://a.test/x?y=1", "http://127.0.0.1:1/", "http://[::1]/", "http://localhost/"]
+        {
+            assert!(target(&args(url)).is_ok(), "{url}");
+        }
+        for url in [
+            "http://a.test/",
+            "http://localhost.a.test/",
+            "ftp://a.test/",
+            "https://user:KEY@a.test/",
+            "https://a.test\\@b.test/",
+            "https://a.test/a b",
+            "a.test",
+            "",
+        ] {
+            let refused = target(&args(url)).unwrap_err();
+            assert!(!refused.message.contains("KEY"), "{refused}");
+        }
+        let plain = PayArgs { allow_http: true, ..args("http://a.test/p#part") };
+        assert_eq!(target(&plain).unwrap().0, "http://a.test/p", "a fragment is never sent");
+    }
+
+    #[test]
+    fn a_body_makes_it_a_post_unless_somebody_says_otherwise() {
+        let with = |method: Option<&str>, body: Option<&str>| {
+            let (method, body) = (method.map(str::to_owned), body.map(str::to_owned));
+            super::method(&PayArgs { method, body, ..args("https://a.test") })
+        };
+        assert_eq!(with(None, None).unwrap(), Method::GET);
+        assert_eq!(with(None, Some("")).unwrap(), Method::POST);
+        assert_eq!(with(Some("PUT"), Some("x")).unwrap(), Method::PUT);
+        assert_eq!(with(Some("BREW"), None).unwrap().as_str(), "BREW");
+        assert!(with(Some("CONNECT"), None).is_err() && with(Some("A B"), None).is_err());
+    }
+}

@@ -1,0 +1,207 @@
+//! The wallet as agents call it: `/sign`, `/sign/status/{id}` and `/callback`. A call that got no whole answer
+//! is made again with the same bytes, for which the wallet gives the same answer.
+
+use std::time::Duration;
+
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::ids::RequestId;
+use bursar_core::json::{self, Object, Value};
+use bursar_core::limits::{BODY_DEPTH, HANDLER_MS, REPLY_BYTES};
+use bursar_core::text::quoted;
+use bursar_outbound::{Client, HeaderName, HeaderValue, Reply};
+
+use super::agent::Agent;
+use super::offer::Asked;
+
+/// The wallet ends a call by itself after [`HANDLER_MS`].
+const CALL_MS: u64 = HANDLER_MS + 5_000;
+/// Before each further try; all of them end well within the five minutes that a proof is good for.
+const PAUSES_MS: &[u64] = &[250, 500, 1_000];
+
+/// A payment that the wallet signed: the one header that the server is to see.
+pub(super) struct Payment {
+    pub(super) name: HeaderName,
+    pub(super) value: HeaderValue,
+    /// The same value, for whoever reads it.
+    pub(super) text: String,
+    /// `transaction_id` of the wallet.
+    pub(super) id: RequestId,
+}
+
+/// How a request stands.
+pub(super) enum Standing {
+    Signed(Payment),
+    /// The operator decides, or has and it is being signed.
+    Held(RequestId),
+    /// Nothing can be said now; ask again after so long.
+    Unknown(Duration),
+    /// It will not be paid.
+    Refused(Fault),
+}
+
+pub(super) struct Wallet {
+    client: Client,
+    agent: Agent,
+}
+
+impl Wallet {
+    pub(super) fn of(agent: Agent) -> Result<Self, Fault> {
+        let client = Client::new(CALL_MS)
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        Ok(Self { client, agent })
+    }
+
+    pub(super) fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Asks for the payment of an offer, made at `url`.
+    pub(super) async fn sign(&self, asked: &Asked, url: &str) -> Result<Standing, Fault> {
+        let content = match asked {
+            Asked::Header(text) => Object::new().with("payment_required", text.as_str()),
+            Asked::Body(json) => Object::new().with("x402_data", json.clone()),
+        };
+        let body = self.agent.purchase(content.with("request_url", url))?;
+        let mut pauses = PAUSES_MS.iter();
+        loop {
+            let reply = self.post("sign", &body).await;
+            let standing = reply.as_ref().map(|reply| self.standing(reply));
+            let again = matches!(standing, Err(_) | Ok(Standing::Unknown(_)));
+            match (pauses.next(), standing) {
+                (Some(pause), _) if again => {
+                    tokio::time::sleep(Duration::from_millis(*pause)).await
+                }
+                (_, Ok(Standing::Unknown(_))) => {
+                    return Ok(self.unpaid(reply.as_ref().ok()));
+                }
+                (_, Ok(standing)) => return Ok(standing),
+                (_, Err(why)) => {
+                    let message = format!(
+                        "The wallet at {} does not answer: {why}. Nothing was sent to the server.",
+                        self.agent.wallet.label()
+                    );
+                    return Err(Fault::because(Code::EngineDown, message));
+                }
+            }
+        }
+    }
+
+    /// How a held request stands. A wallet that does not answer keeps it.
+    pub(super) async fn poll(&self, id: RequestId) -> Standing {
+        let at = self.agent.wallet.below(&["sign", "status", &id.to_string()]);
+        match self.client.get(&at, REPLY_BYTES).await {
+            Ok(reply) => self.standing(&reply),
+            Err(_away) => Standing::Unknown(Duration::ZERO),
+        }
+    }
+
+    /// Tells the wallet which transaction settled a payment. An error says why it does not know now.
+    pub(super) async fn settled(&self, id: RequestId, transaction: &str) -> Result<(), String> {
+        let told = Object::new()
+            .with("transaction_id", id.to_string())
+            .with("event", "settled")
+            .with("tx_hash", transaction);
+        let body = self.agent.report(told).map_err(|fault| fault.message)?;
+        let reply = self.post("callback", &body).await?;
+        if reply.status.is_success() { Ok(()) } else { Err(self.refusal(Some(&reply)).message) }
+    }
+
+    async fn post(&self, path: &str, body: &str) -> Result<Reply, String> {
+        let at = self.agent.wallet.below(&[path]);
+        self.client.post(&at, body.as_bytes().to_vec(), REPLY_BYTES).await
+    }
+
+    fn standing(&self, reply: &Reply) -> Standing {
+        let answer = read(reply);
+        let text = |key: &str| answer.get(key).and_then(Value::as_str);
+        let id = |key: &str| text(key).and_then(|id| id.parse::<RequestId>().ok());
+        match (reply.status.as_u16(), text("status")) {
+            (200, Some("success")) => match payment(&answer) {
+                Some(payment) => Standing::Signed(payment),
+                // It was signed once, and the header has run out.
+                None if text("code") == Some(Code::AlreadySigned.text()) => {
+                    Standing::Refused(Fault::new(Code::PaymentExpired))
+                }
+                None => self.unpaid(Some(reply)),
+            },
+            (202, Some("pending" | "executing")) => match id("request_id") {
+                Some(id) => Standing::Held(id),
+                None => self.unpaid(Some(reply)),
+            },
+            (429 | 503, _) if is_passing(text("code")) => {
+                let seconds = answer.get("retry_after").and_then(Value::as_number);
+                let seconds = seconds.and_then(json::Number::as_u64).unwrap_or(5).min(60);
+                Standing::Unknown(Duration::from_secs(seconds))
+            }
+            _refused => self.unpaid(Some(reply)),
+        }
+    }
+
+    /// A request that came to nothing.
+    fn unpaid(&self, reply: Option<&Reply>) -> Standing {
+        let fault = self.refusal(reply);
+        Standing::Refused(Fault {
+            message: format!("{} Nothing was paid.", fault.message),
+            ..fault
+        })
+    }
+
+    /// The wallet's no in its own words, with its code where this program knows it.
+    fn refusal(&self, reply: Option<&Reply>) -> Fault {
+        let answer = reply.map_or(Value::Null, read);
+        let text = |key: &str| answer.get(key).and_then(Value::as_str);
+        let rejected = text("status") == Some("rejected");
+        let known =
+            text("code").and_then(|code| Code::ALL.iter().find(|known| known.text() == code));
+        let code = match known {
+            Some(code) => *code,
+            None if rejected => Code::RequestDenied,
+            None => Code::InternalError,
+        };
+        let said = text("error").or_else(|| text("reason")).map(|said| quoted(said, 300));
+        let said = said.unwrap_or_else(|| match reply {
+            Some(reply) => format!("HTTP {}", reply.status.as_u16()),
+            None => "no answer".to_owned(),
+        });
+        let mut message = match code {
+            Code::RequestDenied => format!("The operator refused: {said}."),
+            Code::RequestExpired => "Nobody approved in time.".to_owned(),
+            Code::InternalError => {
+                format!("{} does not answer as a wallet does: {said}.", self.agent.wallet.label())
+            }
+            _wallets_own => format!("The wallet refuses ({code}): {said}."),
+        };
+        if code == Code::AuthFailed && !self.agent.is_bearer() {
+            message.push_str(
+                " An hmac agent gets the same answer for a wrong token, for a clock that is five minutes off, \
+                 and while the wallet is locked.",
+            );
+        }
+        Fault::because(code, message)
+    }
+}
+
+/// An answer that is no JSON says nothing.
+fn read(reply: &Reply) -> Value {
+    json::parse(&reply.body, BODY_DEPTH).unwrap_or(Value::Null)
+}
+
+/// What may be over in a moment. A locked wallet is not: somebody must come.
+fn is_passing(code: Option<&str>) -> bool {
+    [Code::Busy, Code::RateLimitExceeded].iter().any(|known| code == Some(known.text()))
+}
+
+fn payment(answer: &Value) -> Option<Payment> {
+    let text = |key: &str| answer.get(key).and_then(Value::as_str);
+    let name = match text("header_name")? {
+        "PAYMENT-SIGNATURE" => HeaderName::from_static("payment-signature"),
+        "X-PAYMENT" => HeaderName::from_static("x-payment"),
+        _other => return None,
+    };
+    let text_of = text("header_value")?;
+    let mut value = HeaderValue::from_str(text_of).ok()?;
+    value.set_sensitive(true);
+    let id = text("transaction_id")?.parse().ok()?;
+    Some(Payment { name, value, text: text_of.to_owned(), id })
+}

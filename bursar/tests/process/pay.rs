@@ -1,0 +1,207 @@
+//! `bursar pay`: what it pays, once, and what it never does.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use alloy_primitives::Address;
+use bursar_core::networks::ChainId;
+use bursar_demo::merchant::{Merchant, MerchantConfig, Version};
+use serde_json::{Value, json};
+
+use crate::payer::{Ended, Payer};
+use crate::shop::{Shop, header, say};
+
+fn hash() -> String {
+    format!("0x{}", "ab".repeat(32))
+}
+
+/// Longest wait for a command that streams.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What people are shown of an id.
+pub(crate) fn short(id: &str) -> &str {
+    id.split('-').next().unwrap()
+}
+
+fn settled() -> String {
+    header(&json!({ "success": true, "transaction": hash(), "network": "eip155:8453" }))
+}
+
+#[test]
+fn both_versions_are_paid_by_both_kinds_of_agents_to_a_merchant_who_checks() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let goods = MerchantConfig::new(ChainId(8453), Address::repeat_byte(7))
+        .sell("/v2", 10_000)
+        .sell_in(Version::V1, "/v1", 20_000);
+    let merchant = runtime.block_on(Merchant::serve(goods)).unwrap();
+    let payer = Payer::new();
+    for mode in ["hmac", "bearer"] {
+        for (path, price) in [("/v1", "0.02"), ("/v2", "0.01")] {
+            let url = format!("{}{path}", merchant.url());
+            let ended = payer.paid(mode, &[&url, "--max", price]);
+            assert_eq!(ended.exit, 0, "{ended:?}");
+            let goods: Value = serde_json::from_str(&ended.out).unwrap();
+            assert_eq!(goods["content"], format!("What you paid for at {path}."));
+            let asked = format!("402: {price} USDC on Base, to 0x0707070707070707");
+            assert!(ended.err.contains(&asked), "{ended:?}");
+            assert!(ended.err.contains("the server says: settled"), "{ended:?}");
+        }
+        // The same again is another purchase, also at once.
+        let url = format!("{}/v2", merchant.url());
+        let told = payer.paid(mode, &[&url, "--json"]).json();
+        let data = &told["data"];
+        assert_eq!((&told["ok"], &data["status"]), (&json!(true), &json!(200)), "{told}");
+        let paid = &data["paid"];
+        assert_eq!((&paid["amount"], &paid["amount_atomic"]), (&json!("0.01"), &json!("10000")));
+        assert_eq!((&paid["token"], &paid["network"]), (&json!("USDC"), &json!("eip155:8453")));
+        assert_eq!((&paid["x402_version"], &paid["sent"]), (&json!(2), &json!(1)));
+        assert_eq!(data["receipt"]["success"], true);
+        assert_eq!(data["request_id"].as_str().unwrap().len(), 36);
+        let goods: Value = serde_json::from_str(data["body"].as_str().unwrap()).unwrap();
+        assert_eq!(goods["paid"], "10000");
+    }
+    assert!(merchant.payments().iter().all(|payment| payment.outcome.is_paid()));
+    assert_eq!((merchant.payments().len(), payer.history().len()), (6, 6));
+    // What is not for sale costs nothing.
+    let ended = payer.paid("hmac", &[&format!("{}/nothing", merchant.url())]);
+    assert_eq!((ended.exit, payer.history().len()), (7, 6), "{ended:?}");
+    assert!(ended.out.contains("nothing is sold here"), "{ended:?}");
+}
+
+#[test]
+fn the_paid_request_is_the_first_one_with_one_header_more() {
+    let shop = Shop::selling("10000", |stream| {
+        let headers = [("payment-response", settled()), ("content-type", "a/b".to_owned())];
+        let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+        say(stream, "201 Created", &headers, "done");
+    });
+    let payer = Payer::new();
+    let mut pay = payer.pay(
+        "bearer",
+        &[
+            &shop.url,
+            "-X",
+            "PUT",
+            "-d",
+            "@-",
+            "-H",
+            "Authorization: Bearer x",
+            "-H",
+            "A: 1",
+            "-H",
+            "A: 2",
+            "--json",
+            "--include",
+        ],
+    );
+    let mut child = pay.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all("{\"grüße\": 1}".as_bytes()).unwrap();
+    let ended = Ended::of(child.wait_with_output().unwrap());
+    assert_eq!(ended.exit, 0, "{ended:?}");
+    let [first, mut paid] = <[_; 2]>::try_from(shop.seen()).unwrap();
+    assert_eq!(first.line, "PUT /goods?x=1 HTTP/1.1");
+    assert_eq!(first.body, "{\"grüße\": 1}");
+    assert_eq!(first.header("content-type"), Some("application/json"));
+    let before = paid.headers.len();
+    paid.headers.retain(|(name, _)| name != "payment-signature");
+    assert_eq!(paid.headers.len(), before - 1);
+    let sorted = |mut headers: Vec<(String, String)>| {
+        headers.sort();
+        headers
+    };
+    assert_eq!(sorted(paid.headers), sorted(first.headers));
+    assert_eq!((paid.line, paid.body), (first.line, first.body));
+
+    let data = &ended.json()["data"];
+    assert_eq!((&data["status"], &data["body"]), (&json!(201), &json!("done")));
+    assert_eq!(data["headers"]["content-type"], "a/b");
+    assert_eq!(data["paid"]["transaction"], hash());
+    assert!(
+        ended.err.contains("HTTP 402 Payment Required") && ended.err.contains("HTTP 201 Created")
+    );
+    // The wallet knows what the server said.
+    assert_eq!(data["reported"], true);
+    assert_eq!(payer.history()[0]["tx_hash"], hash());
+}
+
+#[test]
+fn a_held_request_is_paid_once_the_operator_has_approved() {
+    let shop = Shop::selling("1000000", |stream| say(stream, "200 OK", &[], "goods"));
+    let payer = Payer::new();
+    let held = |words: &[&str]| {
+        let mut child = payer.pay("hmac", words).spawn().unwrap();
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("held: request") {
+            assert!(err.read_line(&mut said).unwrap() > 0, "{said}");
+        }
+        let id = said.split("held: request ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        (child, err, id)
+    };
+    let end = |child: std::process::Child, mut err: BufReader<std::process::ChildStderr>| {
+        let output = child.wait_with_output().unwrap();
+        let mut said = String::new();
+        err.read_to_string(&mut said).unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap(), said)
+    };
+    let (child, err, id) = held(&[&shop.url]);
+    assert!(shop.payments().is_empty());
+    payer.home.must(&format!("approve {id} --yes"));
+    let (exit, out, _) = end(child, err);
+    assert_eq!((exit, out.as_str(), shop.payments().len()), (0, "goods", 1));
+
+    let (child, err, id) = held(&[&shop.url]);
+    payer.home.must(&format!("deny {id} too dear"));
+    let (exit, out, said) = end(child, err);
+    assert_eq!((exit, out.as_str()), (21, ""));
+    assert!(said.contains("too dear"), "{said}");
+
+    // Whoever stops waiting learns that it may still happen.
+    let (child, err, id) = held(&[&shop.url]);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let (exit, out, said) = end(child, err);
+    assert_eq!((exit, out.as_str()), (130, ""));
+    assert!(said.contains(&id) && said.contains("may still be approved"), "{said}");
+    for (wait, exit, code) in [("0", 20, "APPROVAL_REQUIRED"), ("1", 124, "WAIT_RAN_OUT")] {
+        let ended = payer.paid("bearer", &[&shop.url, "--wait", wait, "--json"]);
+        let told = ended.json();
+        assert_eq!((ended.exit, told["error"]["code"].as_str()), (exit, Some(code)), "{told}");
+        let whole = told["data"]["request_id"].as_str().unwrap();
+        assert!(told["error"]["message"].as_str().unwrap().contains(short(whole)), "{told}");
+    }
+    assert_eq!(shop.payments().len(), 1);
+}
+
+#[test]
+fn the_body_comes_as_it_is_sent_and_broken_bodies_are_no_success() {
+    let (seen, wait) = mpsc::channel::<()>();
+    let shop = Shop::selling("10000", move |stream| {
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
+        write!(stream, "{head}6\r\nfirst\n\r\n").unwrap();
+        // The second piece is not even made before the first one was read.
+        if wait.recv_timeout(PATIENCE).is_ok() {
+            stream.write_all(b"5\r\n\xff\x1b[2J\r\n0\r\n\r\n").unwrap();
+        }
+    });
+    let payer = Payer::new();
+    let mut child = payer.pay("hmac", &[&shop.url, "--quiet"]).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut first = [0; 6];
+    out.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"first\n");
+    seen.send(()).unwrap();
+    let mut rest = Vec::new();
+    out.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest, b"\xff\x1b[2J", "a body is passed on as it is");
+    assert!(child.wait().unwrap().success());
+
+    // A piece is out, so the answer cannot begin again.
+    drop(seen);
+    let ended = payer.paid("bearer", &[&shop.url]);
+    assert_eq!((ended.exit, ended.out.as_str()), (1, "first\n"), "{ended:?}");
+    assert!(ended.err.contains("may have been taken"), "{ended:?}");
+    assert_eq!(shop.payments().len(), 2);
+}

@@ -1,0 +1,188 @@
+//! `bursar pay`: what it refuses, and what it does when others fail it. Nothing is signed twice.
+
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::pay::short;
+use crate::payer::{Ended, Payer, VARIABLES, stranger};
+use crate::shop::{Shop, header, offer, say};
+
+#[test]
+fn a_lost_connection_is_tried_again_with_the_same_payment() {
+    let mut left = 2;
+    let shop = Shop::selling("10000", move |stream| {
+        if left == 0 {
+            say(stream, "200 OK", &[], "goods");
+        }
+        left = u32::saturating_sub(left, 1);
+    });
+    let payer = Payer::new();
+    let mut pay = payer.pay("hmac", &[&shop.url]);
+    let ended = Ended::of(pay.env("BURSAR_LOG", "trace").output().unwrap());
+    assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
+    let payments = shop.payments();
+    assert!(ended.err.contains("TRACE") && !ended.err.contains(&payments[0]), "{ended:?}");
+    assert_eq!(payments.len(), 3);
+    assert!(payments.iter().all(|payment| *payment == payments[0]));
+    assert_eq!(payer.history().len(), 1, "one signature");
+
+    let deaf = Shop::selling("10000", |_hangs_up| {});
+    let ended = payer.paid("bearer", &[&deaf.url, "--json"]);
+    let told = ended.json();
+    assert_eq!((ended.exit, &told["error"]["code"]), (1, &json!("PAYMENT_UNANSWERED")), "{told}");
+    assert_eq!((deaf.payments().len(), &told["data"]["paid"]["sent"]), (3, &json!(3)));
+    let id = told["data"]["request_id"].as_str().unwrap();
+    assert!(told["error"]["message"].as_str().unwrap().contains(&format!("receipt {}", short(id))));
+    assert_eq!(payer.history().len(), 2);
+
+    // An object can begin again where it broke off.
+    let mut broken = 1;
+    let halves = Shop::selling("10000", move |stream| {
+        use std::io::Write;
+        let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 4\r\n\r\n";
+        let body = if broken > 0 { "go" } else { "good" };
+        broken -= 1;
+        let _gone = write!(stream, "{head}{body}");
+    });
+    let told = payer.paid("bearer", &[&halves.url, "--json"]).json();
+    assert_eq!((&told["ok"], &told["data"]["body"]), (&json!(true), &json!("good")), "{told}");
+    assert_eq!((halves.payments().len(), payer.history().len()), (2, 3));
+}
+
+#[test]
+fn a_second_402_is_an_error_and_no_second_signature() {
+    let evil = "no\u{1b}[2J\u{202e}\r\nbursar: paid";
+    let shop = Shop::selling("10000", move |stream| {
+        let receipt = header(&json!({
+            "success": false, "transaction": evil, "network": evil, "errorReason": evil,
+        }));
+        let again = header(&offer("10000"));
+        let headers =
+            [("payment-response", receipt.as_str()), ("payment-required", again.as_str())];
+        say(stream, "402 Payment Required", &headers, "{}");
+    });
+    let payer = Payer::new();
+    for (mode, json) in [("hmac", false), ("bearer", true)] {
+        let words = if json { vec![shop.url.as_str(), "--json"] } else { vec![shop.url.as_str()] };
+        let ended = payer.paid(mode, &words);
+        assert_eq!(ended.exit, 1, "{ended:?}");
+        let said = if json {
+            let told = ended.json();
+            assert_eq!(told["error"]["code"], "PAYMENT_REFUSED");
+            assert_eq!(told["data"]["receipt"]["error_reason"], evil);
+            told["error"]["message"].as_str().unwrap().to_owned()
+        } else {
+            ended.err.clone()
+        };
+        assert!(said.contains("\\u{1b}[2J\\u{202e}\\u{d}\\u{a}bursar: paid"), "{said}");
+        let raw = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        assert!(!ended.err.contains(raw), "{:?}", ended.err);
+    }
+    assert_eq!((shop.payments().len(), payer.history().len()), (2, 2));
+}
+
+#[test]
+fn a_receipt_shows_no_control_characters() {
+    let evil = "\u{1b}]0;x\u{7}\u{9b}31m\nbursar: all is well";
+    let shop = Shop::selling("10000", move |stream| {
+        let receipt = json!({ "success": true, "transaction": evil, "network": evil });
+        say(stream, "200 OK", &[("payment-response", &header(&receipt))], "goods");
+    });
+    let payer = Payer::new();
+    let ended = payer.paid("bearer", &[&shop.url]);
+    assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"));
+    assert!(
+        ended.err.contains("\\u{1b}]0;x\\u{7}\\u{9b}31m\\u{a}bursar: all is well"),
+        "{ended:?}"
+    );
+    assert!(!ended.err.contains(|c: char| c.is_control() && c != '\n'), "{:?}", ended.err);
+    assert!(!ended.err.lines().any(|line| line.starts_with("bursar: all")), "{ended:?}");
+}
+
+#[test]
+fn above_the_bound_and_without_an_offer_nothing_is_signed() {
+    let dear = Shop::selling("10001", |stream| say(stream, "200 OK", &[], "goods"));
+    let vague = Shop::open(|_, stream| say(stream, "402 Payment Required", &[], "send a cheque"));
+    let payer = Payer::new();
+    let ended = payer.paid("bearer", &[&dear.url, "--max", "0.01"]);
+    assert_eq!((ended.exit, ended.out.as_str()), (6, ""), "{ended:?}");
+    assert!(
+        ended.err.contains("0.010001 USDC") && ended.err.contains("nothing was signed"),
+        "{ended:?}"
+    );
+    let ended = payer.paid("bearer", &[&vague.url]);
+    assert_eq!((ended.exit, ended.out.as_str()), (1, "send a cheque"), "{ended:?}");
+    assert_eq!((dear.seen().len(), vague.seen().len(), payer.history().len()), (1, 1, 0));
+
+    // What the wallet refuses is told with its code and exit.
+    let limit = Shop::selling("10000001", |stream| say(stream, "200 OK", &[], "goods"));
+    let ended = payer.paid("hmac", &[&limit.url]);
+    assert_eq!((ended.exit, limit.payments().len()), (6, 0), "{ended:?}");
+    assert!(ended.err.contains("EXCEEDS_PER_REQUEST_MAX"), "{ended:?}");
+}
+
+#[test]
+fn a_redirect_is_told_and_not_followed() {
+    let there = Shop::open(|_, stream| say(stream, "200 OK", &[], "elsewhere"));
+    let to = there.url.clone();
+    let shop = Shop::selling("10000", move |stream| {
+        say(stream, "307 Temporary Redirect", &[("location", &to)], "moved");
+    });
+    let payer = Payer::new();
+    let ended = payer.paid("bearer", &[&shop.url]);
+    assert_eq!((ended.exit, ended.out.as_str()), (0, "moved"), "{ended:?}");
+    assert!(ended.err.contains(&there.url) && ended.err.contains("not followed"), "{ended:?}");
+    assert!(there.seen().is_empty());
+}
+
+#[test]
+fn without_its_variables_or_with_wrong_ones_it_says_so_and_pays_nothing() {
+    let shop = Shop::selling("10000", |stream| say(stream, "200 OK", &[], "goods"));
+    let ended = Ended::of(stranger(&[&shop.url]).output().unwrap());
+    assert_eq!((ended.exit, ended.out.as_str()), (2, ""));
+    assert!(ended.err.contains("eval \"$(bursar agent instructions <agent>)\""), "{ended:?}");
+    let ended = Ended::of(stranger(&[&shop.url, "--json"]).output().unwrap());
+    assert_eq!(ended.json()["error"]["code"], "BAD_INPUT");
+
+    let mut payer = Payer::new();
+    for name in VARIABLES {
+        let ended = Ended::of(payer.pay("hmac", &[&shop.url]).env_remove(name).output().unwrap());
+        assert!(ended.exit == 2 && ended.err.contains(name), "{ended:?}");
+    }
+    for words in [
+        &["-H", "X-PAYMENT: x"][..],
+        &["-H", "Host: a"],
+        &["-H", "nonsense"],
+        &["--max", "much"],
+        &["--data", "x"],
+        &["-d", "@/nonexistent"],
+        &["-X", "A B"],
+    ] {
+        let ended = payer.paid("hmac", &[&[shop.url.as_str()], words].concat());
+        assert_eq!(ended.exit, 2, "{words:?} {ended:?}");
+    }
+    let ended = payer.paid("hmac", &["http://shop.example/"]);
+    assert!(ended.exit == 2 && ended.err.contains("--allow-http"), "{ended:?}");
+    assert!(shop.seen().is_empty(), "all of that is noticed before anybody is asked");
+
+    let wrong = format!("AT_{}", "0".repeat(64));
+    for mode in ["hmac", "bearer"] {
+        let mut pay = payer.pay(mode, &[&shop.url, "--json"]);
+        let ended = Ended::of(pay.env("WALLET_AGENT_TOKEN", &wrong).output().unwrap());
+        let told = ended.json();
+        assert_eq!((ended.exit, &told["error"]["code"]), (5, &json!("AUTH_FAILED")), "{told}");
+        assert!(!format!("{ended:?}").contains(&wrong));
+    }
+    payer.home.must("wallet lock");
+    let ended = payer.paid("bearer", &[&shop.url]);
+    assert!(ended.exit == 4 && ended.err.contains("bursar wallet open"), "{ended:?}");
+    drop(payer.engine.take());
+    let ended = payer.paid("hmac", &[&shop.url]);
+    assert!(ended.exit == 3 && ended.err.contains("bursar engine"), "{ended:?}");
+    assert!(shop.payments().is_empty());
+    let nobody = Ended::of(
+        payer.pay("hmac", &["http://127.0.0.1:9/"]).stdin(Stdio::null()).output().unwrap(),
+    );
+    assert_eq!(nobody.exit, 1, "{nobody:?}");
+}

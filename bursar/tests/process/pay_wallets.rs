@@ -1,0 +1,118 @@
+//! `bursar pay` with wallets that are slow, away, or not what they should be.
+
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::payer::{Ended, stranger};
+use crate::shop::{Seen, Shop, header, offer, say};
+
+const ID: &str = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
+
+/// What a wallet says that has signed for this payee. Nobody checks the signature.
+fn signed(payee: &str) -> Value {
+    let offered = &offer("10000")["accepts"][0];
+    let terms = json!({ "to": payee, "value": "10000" });
+    let payment = json!({
+        "x402Version": 2, "accepted": offered, "payload": { "authorization": terms },
+    });
+    json!({
+        "status": "success", "x402_version": 2, "header_name": "PAYMENT-SIGNATURE",
+        "header_value": header(&payment), "transaction_id": ID,
+    })
+}
+
+fn honest() -> Value {
+    signed(offer("10000")["accepts"][0]["payTo"].as_str().unwrap())
+}
+
+fn answer(stream: &mut TcpStream, status: &str, body: &Value) {
+    say(stream, status, &[("content-type", "application/json")], &body.to_string());
+}
+
+fn buy(shop: &Shop, wallet: &Shop, mode: &str) -> Ended {
+    let mut pay = stranger(&[&shop.url]);
+    pay.env("WALLET_AGENT_ID", "ABC123")
+        .env("WALLET_AGENT_TOKEN", format!("AT_{}", "1".repeat(64)))
+        .env("WALLET_AUTH_MODE", mode)
+        .env("WALLET_URL", wallet.base());
+    Ended::of(pay.output().unwrap())
+}
+
+/// What comes of paying with such a wallet, and the payments that the shop saw.
+fn pay(wallet: &Shop, mode: &str) -> (Ended, Vec<String>) {
+    let shop = Shop::selling("10000", |stream| say(stream, "200 OK", &[], "goods"));
+    (buy(&shop, wallet, mode), shop.payments())
+}
+
+#[test]
+fn an_ask_without_an_answer_is_repeated_to_the_byte_and_a_poll_survives_a_restart() {
+    for mode in ["hmac", "bearer"] {
+        let mut calls = 0;
+        let wallet = Shop::open(move |_, stream| {
+            calls += 1;
+            match calls {
+                // It dies with the ask, is busy, has it signed, dies again, and has signed.
+                1 | 4 => {}
+                2 => answer(stream, "503 Service Unavailable", &json!({ "code": "BUSY" })),
+                3 => answer(
+                    stream,
+                    "202 Accepted",
+                    &json!({ "status": "executing", "request_id": ID }),
+                ),
+                _last => answer(stream, "200 OK", &honest()),
+            }
+        });
+        let (ended, payments) = pay(&wallet, mode);
+        assert_eq!((ended.exit, ended.out.as_str(), payments.len()), (0, "goods", 1), "{ended:?}");
+        let seen = wallet.seen();
+        let asks: Vec<&Seen> =
+            seen.iter().filter(|call| call.line.starts_with("POST /sign ")).collect();
+        assert_eq!(asks.len(), 3, "{seen:?}");
+        assert!(asks.iter().all(|ask| ask.body == asks[0].body), "{asks:?}");
+        let polls = seen.iter().filter(|call| call.line.contains(&format!("/sign/status/{ID}")));
+        assert_eq!(polls.count(), 2);
+    }
+}
+
+#[test]
+fn what_pays_somebody_else_is_not_sent_and_what_is_no_wallet_is_not_believed() {
+    let nobody = "0x0000000000000000000000000000000000000001";
+    let other = Shop::open(move |_, stream| answer(stream, "200 OK", &signed(nobody)));
+    let (ended, payments) = pay(&other, "bearer");
+    assert!(ended.exit == 1 && ended.err.contains("did not offer"), "{ended:?}");
+    assert!(payments.is_empty());
+
+    let mut header_of_its_own = honest();
+    header_of_its_own["header_name"] = json!("Authorization");
+    for told in [header_of_its_own, json!([1]), json!({ "error": "\u{1b}[2J" })] {
+        let odd = Shop::open(move |_, stream| answer(stream, "200 OK", &told));
+        let (ended, payments) = pay(&odd, "hmac");
+        assert!(ended.exit != 0 && payments.is_empty(), "{ended:?}");
+        assert!(!ended.err.contains('\u{1b}'), "{ended:?}");
+    }
+}
+
+/// The wallet is not told what it does not want to know, and nobody loses goods over it.
+#[test]
+fn a_report_that_fails_is_a_note() {
+    let wallet = Shop::open(|call, stream| match call.line.contains("/callback") {
+        true => answer(
+            stream,
+            "404 Not Found",
+            &json!({ "code": "TRANSACTION_NOT_FOUND", "error": "no" }),
+        ),
+        false => answer(stream, "200 OK", &honest()),
+    });
+    let receipt = json!({ "success": true, "transaction": format!("0x{}", "cd".repeat(32)) });
+    let shop = Shop::selling("10000", move |stream| {
+        say(stream, "200 OK", &[("payment-response", &header(&receipt))], "goods");
+    });
+    let ended = buy(&shop, &wallet, "bearer");
+    assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
+    assert!(ended.err.contains("not told of the settlement"), "{ended:?}");
+    assert!(!ended.err.contains("Nothing was paid"), "{ended:?}");
+    let told = wallet.seen().into_iter().find(|call| call.line.contains("/callback")).unwrap();
+    let told: Value = serde_json::from_str(&told.body).unwrap();
+    assert_eq!((&told["event"], &told["transaction_id"]), (&json!("settled"), &json!(ID)));
+}

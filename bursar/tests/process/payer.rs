@@ -1,0 +1,107 @@
+//! A wallet with an engine, an agent in each mode of proof, and `bursar pay` as one of them.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::stage::{Engine, Home, bursar};
+
+/// The agents' variables.
+pub(crate) const VARIABLES: [&str; 4] =
+    ["WALLET_AGENT_ID", "WALLET_AGENT_TOKEN", "WALLET_AUTH_MODE", "WALLET_URL"];
+
+pub(crate) struct Payer {
+    pub(crate) home: Home,
+    pub(crate) engine: Option<Engine>,
+    /// By the mode of the proof.
+    agents: Vec<(&'static str, Value)>,
+    url: String,
+}
+
+impl Payer {
+    /// Payments below fifty cents are made at once, others wait.
+    pub(crate) fn new() -> Self {
+        let home = Home::new();
+        let (engine, address) = home.engine(&home.data());
+        for line in [
+            "wallet create main",
+            "seed create --reveal",
+            "address create pay 0",
+            "policy create p --day 20 --txn 10 --auto 0.50",
+        ] {
+            home.must(line);
+        }
+        let agents = ["hmac", "bearer"].map(|mode| {
+            let told = home.must(&format!("agent register {mode}bot --auth {mode}"));
+            home.must(&format!("agent commission {mode}bot p pay"));
+            (mode, told)
+        });
+        let url = format!("http://{address}");
+        Self { home, engine: Some(engine), agents: agents.to_vec(), url }
+    }
+
+    /// `bursar pay` as the agent of that mode; the words are passed as they are.
+    pub(crate) fn pay(&self, mode: &str, words: &[&str]) -> Command {
+        let (_, agent) = self.agents.iter().find(|(known, _)| *known == mode).unwrap();
+        let text = |name: &str| agent[name].as_str().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bursar"));
+        command.arg("pay").args(words).env_clear();
+        command
+            .env("WALLET_AGENT_ID", text("agent_id"))
+            .env("WALLET_AGENT_TOKEN", text("token"))
+            .env("WALLET_AUTH_MODE", mode)
+            .env("WALLET_URL", &self.url)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// The same to its end.
+    pub(crate) fn paid(&self, mode: &str, words: &[&str]) -> Ended {
+        Ended::of(self.pay(mode, words).output().unwrap())
+    }
+
+    /// Every request that the wallet knows, newest first.
+    pub(crate) fn history(&self) -> Vec<Value> {
+        self.home.must("history")["requests"].as_array().unwrap().clone()
+    }
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) exit: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    pub(crate) fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let exit = output.status.code().unwrap();
+        Self { exit, out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// The one object of `--json`.
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.out.lines().count(), 1, "{self:?}");
+        let told: Value = serde_json::from_str(&self.out).unwrap();
+        assert_eq!(
+            (&told["v"], &told["command"]),
+            (&Value::from(1), &Value::from("pay")),
+            "{told}"
+        );
+        told
+    }
+}
+
+/// `bursar pay` as nobody.
+pub(crate) fn stranger(words: &[&str]) -> Command {
+    let mut command = bursar(std::path::Path::new("/nonexistent"), "pay");
+    command.args(words);
+    for name in VARIABLES {
+        command.env_remove(name);
+    }
+    command
+}

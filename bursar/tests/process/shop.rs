@@ -1,0 +1,136 @@
+//! A server that answers as a test says, and remembers what it was asked. It checks no payment.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// One request as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) line: String,
+    /// Names in lower case, in the order in which they came.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Seen {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn payment(&self) -> Option<&str> {
+        self.header("payment-signature").or_else(|| self.header("x-payment"))
+    }
+
+    fn read(stream: &TcpStream) -> Option<Self> {
+        let mut reader = BufReader::new(stream);
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
+            match line.trim_end() {
+                "" => break,
+                line => lines.push(line.to_owned()),
+            }
+        }
+        let (line, headers) = lines.split_first()?;
+        let headers = headers.iter().filter_map(|header| header.split_once(": "));
+        let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+        let mut seen = Self { line: line.clone(), headers: headers.collect(), body: String::new() };
+        let length = seen.header("content-length").map_or(0, |length| length.parse().unwrap());
+        reader.take(length).read_to_string(&mut seen.body).ok()?;
+        Some(seen)
+    }
+}
+
+/// Listens until the test's process ends.
+pub(crate) struct Shop {
+    pub(crate) url: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Shop {
+    /// `answer` writes what it wants; the connection is closed after it.
+    pub(crate) fn open(mut answer: impl FnMut(&Seen, &mut TcpStream) + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/goods?x=1", listener.local_addr().unwrap());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let remembered = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                if let Some(request) = Seen::read(&stream) {
+                    remembered.lock().unwrap().push(request.clone());
+                    answer(&request, &mut stream);
+                }
+            }
+        });
+        Self { url, seen }
+    }
+
+    /// Asks for a payment, and then answers what it is told to.
+    pub(crate) fn selling(
+        atoms: &'static str,
+        mut paid: impl FnMut(&mut TcpStream) + Send + 'static,
+    ) -> Self {
+        Self::open(move |request, stream| match request.payment() {
+            None => say(
+                stream,
+                "402 Payment Required",
+                &[("payment-required", &header(&offer(atoms)))],
+                "{}",
+            ),
+            Some(_) => paid(stream),
+        })
+    }
+
+    /// Without the path.
+    pub(crate) fn base(&self) -> &str {
+        self.url.trim_end_matches("/goods?x=1")
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// The payments that came in, in their order.
+    pub(crate) fn payments(&self) -> Vec<String> {
+        self.seen().iter().filter_map(Seen::payment).map(str::to_owned).collect()
+    }
+}
+
+/// A whole answer. The command may have gone meanwhile.
+pub(crate) fn say(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)], body: &str) {
+    let headers: String =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
+    );
+    let _gone = write!(stream, "{head}{body}");
+}
+
+/// An offer in Base's dollar token (x402 v2).
+pub(crate) fn offer(atoms: &str) -> Value {
+    let coin = bursar_core::networks::by_name("8453").unwrap().stablecoin;
+    json!({
+        "x402Version": 2,
+        "error": "Payment required",
+        "resource": { "url": "https://shop.example/goods" },
+        "accepts": [{
+            "scheme": "exact", "network": "eip155:8453", "amount": atoms,
+            "asset": coin.address.to_checksum(None),
+            "payTo": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", "maxTimeoutSeconds": 60,
+            "extra": { "name": coin.domain_name, "version": coin.domain_version },
+        }],
+    })
+}
+
+/// JSON as a header carries it.
+pub(crate) fn header(value: &Value) -> String {
+    STANDARD.encode(value.to_string())
+}
