@@ -7,6 +7,7 @@ mod wallet;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use base64::Engine as _;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value, json};
 use sha2::Sha256;
@@ -34,6 +35,40 @@ pub struct Paid {
     pub body: Value,
     /// Whether the request had to wait for the operator.
     pub waited: bool,
+    /// What the server said of the settlement, if it did.
+    pub receipt: Option<Value>,
+}
+
+/// What is bought.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    pub url: &'a str,
+    /// JSON to post; without it the resource is got.
+    pub body: Option<&'a str>,
+}
+
+impl<'a> From<&'a str> for Wanted<'a> {
+    fn from(url: &'a str) -> Self {
+        Self { url, body: None }
+    }
+}
+
+impl<'a> From<&'a String> for Wanted<'a> {
+    fn from(url: &'a String) -> Self {
+        Self { url, body: None }
+    }
+}
+
+impl Wanted<'_> {
+    fn request(&self, client: &reqwest::Client) -> reqwest::RequestBuilder {
+        match self.body {
+            None => client.get(self.url),
+            Some(body) => client
+                .post(self.url)
+                .header("content-type", "application/json")
+                .body(body.to_owned()),
+        }
+    }
 }
 
 impl Agent {
@@ -111,17 +146,19 @@ impl Agent {
         Value::Object(fields)
     }
 
-    /// Gets a resource, pays for it through the wallet at `wallet`, and gets it again. `tell` hears each
+    /// Asks for something, pays for it through the wallet at `wallet`, and asks again. `tell` hears each
     /// step. A wallet that goes away meanwhile is waited for with that patience.
     pub async fn buy(
         &self,
         wallet: &str,
-        url: &str,
+        wanted: impl Into<Wanted<'_>>,
         patience: Patience,
         tell: &(dyn Fn(&str) + Sync),
     ) -> anyhow::Result<Paid> {
         let client = reqwest::Client::builder().no_proxy().build()?;
-        let first = client.get(url).send().await?;
+        let wanted = wanted.into();
+        let url = wanted.url;
+        let first = wanted.request(&client).send().await?;
         if first.status() != 402 {
             bail!("{url} answered {} and asks for no payment", first.status());
         }
@@ -148,10 +185,17 @@ impl Agent {
             bail!("the wallet refused: {}", answer.1);
         };
         tell("the wallet signed: asking again with the payment");
-        let paid = client.get(url).header(name, value).send().await?;
+        let paid = wanted.request(&client).header(name, value).send().await?;
         let status = paid.status().as_u16();
-        Ok(Paid { status, body: paid.json().await.unwrap_or(Value::Null), waited })
+        let receipt = paid.headers().get("payment-response").and_then(read_receipt);
+        Ok(Paid { status, body: paid.json().await.unwrap_or(Value::Null), waited, receipt })
     }
+}
+
+/// Base64 of JSON.
+fn read_receipt(header: &reqwest::header::HeaderValue) -> Option<Value> {
+    let text = base64::engine::general_purpose::STANDARD.decode(header.as_bytes()).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 /// JSON text with every letter beyond ASCII as an escape.

@@ -1,11 +1,10 @@
 //! The play: who does what, in order, and what is said about it.
 
 use std::fs;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use alloy_primitives::{Address, address};
+use alloy_primitives::Address;
 use anyhow::{Context, anyhow, bail};
 use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::client::Program;
@@ -13,18 +12,16 @@ use bursar_core::money::{Atoms, TokenAmount};
 use bursar_core::networks::by_chain;
 use bursar_core::wire::ControlFile;
 use bursar_demo::devnet::Devnet;
-use bursar_demo::devnet::install::find_anvil;
+use bursar_demo::devnet::install::{MissingChain, anvil_binary, find_anvil};
 use bursar_demo::operator::Operator;
-use bursar_facilitator::keys::SigningKey;
 use bursar_tui::link::Link;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::process::Child;
 
+use crate::market::{Market, SELLER, Ware};
 use crate::roles::CHAIN;
 use crate::stage::{Actor, role, say, step, wait_for_key};
 
-/// Where the merchant is paid.
-const MERCHANT: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
 /// What the agent's address starts with, in smallest units: 20 dollars.
 const PURSE: u128 = 20_000_000;
 
@@ -56,34 +53,27 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let paying = furnish(&mut operator).await?;
     let agent = hire(&mut operator).await?;
 
-    step(4, "A merchant with an x402 paywall, and a facilitator who settles for it and pays gas")?;
-    let pay_to = MERCHANT.to_string();
-    let mut arguments = vec!["merchant", pay_to.as_str()];
-    let facilitator = match &chain {
+    step(4, "A seller: a model behind an x402 price, and a facilitator who settles for it")?;
+    let market = match &chain {
         Some(chain) => {
             chain.mint(paying, PURSE).await?;
-            say(&format!("  the agent's address got {} to spend", dollars(PURSE)))?;
-            let facilitator = settle_on(chain, folder.path()).await?;
-            say(&format!("  the facilitator listens at {}", facilitator.url))?;
-            Some(facilitator)
+            Market::open(chain, folder.path()).await?
         }
-        None => None,
+        None => Market::without_chain().await?,
     };
-    if let Some(facilitator) = &facilitator {
-        arguments.extend(["--facilitator", &facilitator.url]);
-    }
-    let merchant = Actor::start(&arguments).await?;
-    say(&format!("  {}/small costs 0.012, {}/large costs 1.50", merchant.url, merchant.url))?;
+    balances(chain.as_ref(), paying).await?;
 
-    step(
-        5,
-        "The agent buys the small thing: the policy is automatic below 0.50, so nobody is asked",
-    )?;
-    let bought = buy(&agent, &engine.url, &format!("{}/small", merchant.url))?;
+    let title = &market.small.title;
+    step(5, &format!("The agent buys {title}"))?;
+    say("  below 0.50 the policy signs, and nobody is asked:")?;
+    let bought = buy(&agent, &engine.url, &market.small)?;
     told(bought.wait_with_output().await?.stdout)?;
+    balances(chain.as_ref(), paying).await?;
 
-    step(6, "The agent buys the large thing: not below 0.50, so it is held for you")?;
-    let bought = buy(&agent, &engine.url, &format!("{}/large", merchant.url))?;
+    let title = &market.large.title;
+    step(6, &format!("The agent buys {title}"))?;
+    say("  from 0.50 on it is held for you:")?;
+    let bought = buy(&agent, &engine.url, &market.large)?;
     let request = held(&mut operator).await?;
     say("")?;
     for line in request.card.as_ref().map(|card| card.lines()).unwrap_or_default() {
@@ -101,61 +91,33 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
 
     step(7, "What is left")?;
     curtain(&mut operator, chain.as_ref(), paying).await?;
-    merchant.end().await?;
-    if let Some(facilitator) = facilitator {
-        facilitator.end().await?;
-    }
+    market.close().await?;
     engine.end().await?;
     say("\nThat was the whole loop. Your own wallet: `bursar wallet create main`, then the README.")
 }
 
-/// Step 1: anvil, if it is on this machine.
+/// Step 1: anvil, if it is on this machine or can be installed by npm.
 async fn local_chain() -> anyhow::Result<Option<Devnet>> {
     step(1, "A local chain with the dollar token at its real address")?;
-    match find_anvil() {
-        Ok(_found) => {
-            let chain = Devnet::start(CHAIN).await?;
+    let found = match find_anvil() {
+        Err(MissingChain::NotInstalled) => {
+            say("  installing it from npm into the target folder, once")?;
+            tokio::task::spawn_blocking(anvil_binary).await?
+        }
+        other => other,
+    };
+    match found {
+        Ok(anvil) => {
+            let chain = Devnet::start_at(&anvil, CHAIN).await?;
             say(&format!("  anvil, chain id {CHAIN}: payments settle on it"))?;
             Ok(Some(chain))
         }
         Err(missing) => {
-            say("  none: the merchant will only check signatures, and no money moves.")?;
+            say("  none: a merchant will only check signatures, and no money moves.")?;
             say(&format!("  ({missing})"))?;
             Ok(None)
         }
     }
-}
-
-/// A facilitator on the chain, with a key of its own that has coin for gas.
-async fn settle_on(chain: &Devnet, folder: &Path) -> anyhow::Result<Actor> {
-    let folder = folder.join("facilitator");
-    fs::create_dir(&folder)?;
-    let (key, secret) = (folder.join("gas.json"), folder.join("password"));
-    write_closed(&secret, &password()?)?;
-    let signer = tokio::task::spawn_blocking({
-        let (key, secret) = (key.clone(), secret.clone());
-        move || SigningKey::create_keystore_by_file(&key, &secret)
-    });
-    let signer = signer.await??.address();
-    chain.request("anvil_setBalance", json!([signer, "0xde0b6b3a7640000"])).await?;
-    let settings = folder.join("facilitator.toml");
-    let text = format!(
-        "listen = \"127.0.0.1:0\"\nmetrics_listen = \"off\"\n[networks.{CHAIN}]\nrpc = [{:?}]\n\
-         signers = [\"gas.json\"]\npassword_file = \"password\"\n",
-        chain.url()
-    );
-    fs::write(&settings, text)?;
-    let settings = settings.to_str().context("the folder's name is no text")?.to_owned();
-    Actor::start(&["facilitator", &settings]).await
-}
-
-/// A file that nobody else may read.
-fn write_closed(file: &Path, text: &str) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
-    file.write_all(text.as_bytes())?;
-    Ok(())
 }
 
 /// Wallet, seed, address and policy; answers the address.
@@ -193,8 +155,12 @@ async fn hire(operator: &mut Operator) -> anyhow::Result<Credentials> {
 }
 
 /// Starts the agent.
-fn buy(agent: &Credentials, wallet: &str, url: &str) -> anyhow::Result<Child> {
-    let mut command = role(&["agent", url])?;
+fn buy(agent: &Credentials, wallet: &str, ware: &Ware) -> anyhow::Result<Child> {
+    let mut arguments = vec!["agent", ware.url.as_str()];
+    if let Some(body) = &ware.body {
+        arguments.extend(["--body", body]);
+    }
+    let mut command = role(&arguments)?;
     command
         .env("WALLET_AGENT_ID", &agent.id)
         .env("WALLET_AGENT_TOKEN", &agent.token)
@@ -209,7 +175,14 @@ fn told(stdout: Vec<u8>) -> anyhow::Result<()> {
     let line = String::from_utf8(stdout)?;
     let answer: Value = serde_json::from_str(line.trim())
         .map_err(|_silent| anyhow!("the agent could not pay; what it said stands above"))?;
-    say(&format!("  the merchant answered {}: {}", answer["status"], answer["body"]))
+    match answer["body"]["choices"][0]["message"]["content"].as_str() {
+        Some(content) => say(&format!("  the model answered: {content}"))?,
+        None => say(&format!("  the merchant answered {}: {}", answer["status"], answer["body"]))?,
+    }
+    match answer["receipt"]["transaction"].as_str().filter(|hash| !hash.is_empty()) {
+        Some(hash) => say(&format!("  the receipt: transaction {hash}")),
+        None => Ok(()),
+    }
 }
 
 /// Waits until the request is in the queue.
@@ -237,14 +210,20 @@ async fn curtain(
         let limit = agent.daily_limit.unwrap_or_default();
         say(&format!("  agent {}: spent {} of {limit} USD today", agent.name, agent.spent_today))?;
     }
-    if let Some(chain) = chain {
-        for (who, address) in [("the agent's address", paying), ("the merchant", MERCHANT)] {
-            let balance = chain.balance_of(address).await?;
-            say(&format!("  on the chain, {who} has {}", shown(Atoms(balance))))?;
-        }
-    }
+    balances(chain, paying).await?;
     let Answer::Audit(audit) = must(operator, "audit verify").await? else { bail!("no audit") };
     say(&format!("  journal: {} entries, chain and seal intact", audit.entries))
+}
+
+/// What is where, on the chain.
+async fn balances(chain: Option<&Devnet>, paying: Address) -> anyhow::Result<()> {
+    let Some(chain) = chain else { return Ok(()) };
+    let (agent, seller) = (chain.balance_of(paying).await?, chain.balance_of(SELLER).await?);
+    say(&format!(
+        "  on the chain: the agent's address has {}, the seller {}",
+        shown(Atoms(agent)),
+        shown(Atoms(seller))
+    ))
 }
 
 async fn must(operator: &mut Operator, line: &str) -> anyhow::Result<Answer> {
@@ -252,14 +231,10 @@ async fn must(operator: &mut Operator, line: &str) -> anyhow::Result<Answer> {
 }
 
 /// A password that nobody needs to know: the wallet goes with its folder.
-fn password() -> anyhow::Result<String> {
+pub(crate) fn password() -> anyhow::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     Ok(hex::encode(bytes))
-}
-
-fn dollars(atoms: u128) -> String {
-    shown(Atoms(alloy_primitives::U256::from(atoms)))
 }
 
 fn shown(atoms: Atoms) -> String {

@@ -1,9 +1,11 @@
-//! `bursar-demo`: a wallet, an agent, a merchant, a facilitator and a local chain in a throw-away folder. The agent pays a
-//! small amount at once and a larger one after you press a key. One command, no questions; `--yes` presses
-//! the key. The program starts itself again as engine, facilitator, merchant and agent, so that what you see are real
-//! processes that share nothing but their sockets.
+//! `bursar-demo`: a wallet, an agent, a model that is sold by the request, a facilitator and a local chain in a
+//! throw-away folder. The agent asks a small question, which is paid at once, and a large one, which is paid
+//! after you press a key. One command, no questions; `--yes` presses the key. The program starts itself again as
+//! engine, facilitator, model, proxy and agent, so that what you see are real processes that share nothing but
+//! their sockets.
 
 mod director;
+mod market;
 mod roles;
 mod stage;
 
@@ -11,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Shows the whole loop on this machine: an agent pays a paywall through your policy.
+/// Shows the whole loop on this machine: an agent asks a model, is asked to pay, pays by your policy, is answered.
 #[derive(Debug, Parser)]
 #[command(name = "bursar-demo", version)]
 struct Cli {
@@ -35,14 +37,18 @@ enum Role {
     #[command(hide = true)]
     Facilitator { settings: std::path::PathBuf },
     #[command(hide = true)]
-    Merchant {
-        pay_to: alloy_primitives::Address,
-        /// Who settles, if there is a chain.
-        #[arg(long)]
-        facilitator: Option<String>,
-    },
+    Model { key: std::path::PathBuf },
     #[command(hide = true)]
-    Agent { url: String },
+    Proxy { settings: std::path::PathBuf },
+    #[command(hide = true)]
+    Merchant { pay_to: alloy_primitives::Address },
+    #[command(hide = true)]
+    Agent {
+        url: String,
+        /// JSON to post.
+        #[arg(long)]
+        body: Option<String>,
+    },
     /// Pays two prices of a merchant on this machine with the agent of the environment: no money moves.
     ///
     /// The environment holds the agent's four variables: `eval "$(bursar agent instructions <agent>)"`. The
@@ -61,11 +67,11 @@ fn main() -> ExitCode {
             None => director::direct(cli.yes).await,
             Some(Role::Engine { folder, chain }) => roles::engine(&folder, chain.as_deref()).await,
             Some(Role::Facilitator { settings }) => roles::facilitator(&settings).await,
-            Some(Role::Merchant { pay_to, facilitator }) => {
-                roles::merchant(pay_to, facilitator).await
-            }
+            Some(Role::Model { key }) => roles::model(&key).await,
+            Some(Role::Proxy { settings }) => roles::proxy(&settings).await,
+            Some(Role::Merchant { pay_to }) => roles::merchant(pay_to).await,
             Some(Role::Pay) => roles::pay().await,
-            Some(Role::Agent { url }) => roles::agent(&url).await,
+            Some(Role::Agent { url, body }) => roles::agent(&url, body.as_deref()).await,
         }
     });
     match done {

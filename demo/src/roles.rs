@@ -1,4 +1,4 @@
-//! What the program is when it was started again: the engine, the merchant, the agent.
+//! What the program is when it was started again: the engine, the sellers, the agent.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -10,8 +10,9 @@ use alloy_primitives::{Address, address};
 use anyhow::{Context, bail};
 use bursar_chain::points::NoPoints;
 use bursar_core::networks::{ChainId, NETWORKS};
-use bursar_demo::agent::{Agent, Patience};
+use bursar_demo::agent::{Agent, Patience, Wanted};
 use bursar_demo::merchant::{Merchant, MerchantConfig};
+use bursar_demo::model::Model;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::service::data_dir::DataFolder;
@@ -69,12 +70,29 @@ pub(crate) async fn facilitator(settings: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A merchant with two priced resources.
-pub(crate) async fn merchant(pay_to: Address, facilitator: Option<String>) -> anyhow::Result<()> {
-    let mut config = MerchantConfig::new(CHAIN, pay_to).sell("/small", SMALL).sell("/large", LARGE);
-    if let Some(url) = facilitator {
-        config = config.settle_through(&url);
-    }
+/// The model that is sold, for whoever has the key in that file.
+pub(crate) async fn model(key: &Path) -> anyhow::Result<()> {
+    let model = Model::serve(std::fs::read_to_string(key)?.trim()).await?;
+    let term = signal(SignalKind::terminate())?;
+    ready(model.url())?;
+    end_asked(term).await;
+    Ok(())
+}
+
+/// The proxy of `bursar-proxy`, by settings of the demonstration.
+pub(crate) async fn proxy(settings: &Path) -> anyhow::Result<()> {
+    let config = bursar_proxy::config::Config::load(Some(settings), &|_variable| None)?;
+    let running = bursar_proxy::service::Running::start(config, Arc::new(NoPoints)).await?;
+    let term = signal(SignalKind::terminate())?;
+    ready(&format!("http://{}", running.address))?;
+    end_asked(term).await;
+    running.stop().await;
+    Ok(())
+}
+
+/// A merchant with two priced resources, who only checks signatures.
+pub(crate) async fn merchant(pay_to: Address) -> anyhow::Result<()> {
+    let config = MerchantConfig::new(CHAIN, pay_to).sell("/small", SMALL).sell("/large", LARGE);
     let merchant = Merchant::serve(config).await?;
     let term = signal(SignalKind::terminate())?;
     ready(merchant.url())?;
@@ -83,17 +101,18 @@ pub(crate) async fn merchant(pay_to: Address, facilitator: Option<String>) -> an
     Ok(())
 }
 
-/// An agent that buys one resource with the credentials of its environment.
-pub(crate) async fn agent(url: &str) -> anyhow::Result<()> {
+/// An agent that buys one thing with the credentials of its environment.
+pub(crate) async fn agent(url: &str, body: Option<&str>) -> anyhow::Result<()> {
     let wallet = std::env::var("WALLET_URL").context("WALLET_URL is not set")?;
     let agent = Agent::from_environment()?;
-    let paid =
-        agent.buy(&wallet, url, Patience::NONE, &|step| eprintln!("    agent: {step}")).await?;
-    let answer =
-        serde_json::json!({"status": paid.status, "body": paid.body, "waited": paid.waited});
+    let tell = |step: &str| eprintln!("    agent: {step}");
+    let paid = agent.buy(&wallet, Wanted { url, body }, Patience::NONE, &tell).await?;
+    let answer = serde_json::json!({
+        "status": paid.status, "body": paid.body, "waited": paid.waited, "receipt": paid.receipt,
+    });
     writeln!(std::io::stdout(), "{answer}")?;
     if paid.status != 200 {
-        bail!("the merchant answered {}", paid.status)
+        bail!("the seller answered {}", paid.status)
     }
     Ok(())
 }

@@ -32,6 +32,9 @@ mod payer;
 #[path = "kit/permit2.rs"]
 mod permit2;
 #[cfg(test)]
+#[path = "kit/play.rs"]
+mod play;
+#[cfg(test)]
 #[path = "kit/prism.rs"]
 mod prism;
 #[cfg(test)]

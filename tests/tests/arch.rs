@@ -68,7 +68,14 @@ fn arrows_between_crates_point_one_way() {
         ),
         (
             "bursar-demo",
-            &["bursar-core", "bursar-chain", "bursar-engine", "bursar-facilitator", "bursar-tui"],
+            &[
+                "bursar-core",
+                "bursar-chain",
+                "bursar-engine",
+                "bursar-facilitator",
+                "bursar-proxy",
+                "bursar-tui",
+            ],
         ),
         ("xtask", &[]),
     ]);

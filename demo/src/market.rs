@@ -1,0 +1,142 @@
+//! What is for sale in the demonstration: a model by the request, behind the proxy and settled by a facilitator
+//! on the chain; or, where there is no chain, a merchant who only checks signatures.
+
+use std::fs;
+use std::path::Path;
+
+use alloy_primitives::{Address, address};
+use anyhow::Context;
+use bursar_demo::devnet::Devnet;
+use bursar_demo::model::NAME;
+use bursar_facilitator::keys::SigningKey;
+use serde_json::{Value, json};
+
+use crate::director::password;
+use crate::roles::CHAIN;
+use crate::stage::{Actor, say};
+
+/// Where sellers are paid.
+pub(crate) const SELLER: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
+/// Dollars for a thousand tokens.
+const PRICE: &str = "0.05";
+
+/// Something with a price.
+#[derive(Debug)]
+pub(crate) struct Ware {
+    pub(crate) url: String,
+    /// What is posted.
+    pub(crate) body: Option<String>,
+    /// What it is.
+    pub(crate) title: String,
+}
+
+/// The sellers' side, running.
+#[derive(Debug)]
+pub(crate) struct Market {
+    /// In the order in which they end.
+    actors: Vec<Actor>,
+    pub(crate) small: Ware,
+    pub(crate) large: Ware,
+}
+
+impl Market {
+    /// Sells the model on that chain.
+    pub(crate) async fn open(chain: &Devnet, folder: &Path) -> anyhow::Result<Self> {
+        let facilitator = settle_on(chain, folder).await?;
+        say(&format!(
+            "  bursar-facilitator   {:<28}  verifies, settles, pays gas",
+            facilitator.url
+        ))?;
+        let home = folder.join("proxy");
+        fs::create_dir(&home)?;
+        let key = home.join("key");
+        write_closed(&key, &password()?)?;
+        let model = Actor::start(&["model", text(&key)?]).await?;
+        say(&format!("  the model's own API  {:<28}  answers whoever has its key", model.url))?;
+        let settings = home.join("proxy.toml");
+        fs::write(
+            &settings,
+            format!(
+                "listen = \"127.0.0.1:0\"\nmetrics_listen = \"off\"\nupstream_api_key_file = \"key\"\n\
+                 wallet_address = \"{SELLER}\"\nprice_per_1k_tokens = \"{PRICE}\"\n\
+                 upstream_url = \"{}\"\nfacilitator_url = \"{}\"\n",
+                model.url, facilitator.url
+            ),
+        )?;
+        let proxy = Actor::start(&["proxy", text(&settings)?]).await?;
+        say(&format!(
+            "  bursar-proxy         {:<28}  sells it for {PRICE} USD per 1000 tokens",
+            proxy.url
+        ))?;
+        let url = format!("{}/v1/chat/completions", proxy.url);
+        let chat = |question: &str, tokens: u32| Ware {
+            url: url.clone(),
+            body: Some(asks(question, tokens).to_string()),
+            title: format!("{question:?}, answered in {tokens} tokens at most"),
+        };
+        let small = chat("What is x402, in one sentence?", 120);
+        let large = chat("Explain the history of payments, in all detail.", 30_000);
+        Ok(Self { actors: vec![proxy, model, facilitator], small, large })
+    }
+
+    /// Sells without a chain: no money moves.
+    pub(crate) async fn without_chain() -> anyhow::Result<Self> {
+        let merchant = Actor::start(&["merchant", &SELLER.to_string()]).await?;
+        say(&format!("  {}/small costs 0.012, {}/large costs 1.50", merchant.url, merchant.url))?;
+        let ware = |path: &str| Ware {
+            url: format!("{}{path}", merchant.url),
+            body: None,
+            title: format!("what is at {path}"),
+        };
+        let (small, large) = (ware("/small"), ware("/large"));
+        Ok(Self { actors: vec![merchant], small, large })
+    }
+
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        for actor in self.actors {
+            actor.end().await?;
+        }
+        Ok(())
+    }
+}
+
+fn asks(question: &str, tokens: u32) -> Value {
+    json!({
+        "model": NAME, "max_tokens": tokens, "messages": [{ "role": "user", "content": question }],
+    })
+}
+
+/// A facilitator on the chain, with a key of its own that has coin for gas.
+async fn settle_on(chain: &Devnet, folder: &Path) -> anyhow::Result<Actor> {
+    let folder = folder.join("facilitator");
+    fs::create_dir(&folder)?;
+    let (key, secret) = (folder.join("gas.json"), folder.join("password"));
+    write_closed(&secret, &password()?)?;
+    let signer = tokio::task::spawn_blocking({
+        let (key, secret) = (key.clone(), secret.clone());
+        move || SigningKey::create_keystore_by_file(&key, &secret)
+    });
+    let signer = signer.await??.address();
+    chain.request("anvil_setBalance", json!([signer, "0xde0b6b3a7640000"])).await?;
+    let settings = folder.join("facilitator.toml");
+    let lines = format!(
+        "listen = \"127.0.0.1:0\"\nmetrics_listen = \"off\"\n[networks.{CHAIN}]\nrpc = [{:?}]\n\
+         signers = [\"gas.json\"]\npassword_file = \"password\"\n",
+        chain.url()
+    );
+    fs::write(&settings, lines)?;
+    Actor::start(&["facilitator", text(&settings)?]).await
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().context("the folder's name is no text")
+}
+
+/// A file that nobody else may read.
+fn write_closed(file: &Path, text: &str) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+    file.write_all(text.as_bytes())?;
+    Ok(())
+}
