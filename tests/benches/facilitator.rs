@@ -2,8 +2,10 @@
 //! that does nothing, the recovery of a signature, and the node's own answer to one simulation. Ratios are what
 //! counts; run it with `cargo bench -p bursar-tests --bench facilitator`.
 
-#[path = "facilitator/http.rs"]
+#[path = "services/http.rs"]
 mod http;
+#[path = "services/process.rs"]
+mod process;
 #[path = "facilitator/settle.rs"]
 mod settle;
 #[path = "facilitator/stage.rs"]

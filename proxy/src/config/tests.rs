@@ -199,7 +199,7 @@ fn without_a_wallet_or_with_the_token_as_wallet_nothing_is_sold() {
     assert!(told_token.contains("it is the token"), "{told_token}");
     // Of any network that is taken.
     let robinhood = by_chain(ChainId(4663)).unwrap().stablecoin.address.to_string();
-    let both = [("WALLET_ADDRESS", &robinhood[..]), ("NETWORK", "base, 4663")];
+    let both = [("WALLET_ADDRESS", robinhood.as_str()), ("NETWORK", "base, 4663")];
     assert!(told(Config::load(None, &reader(&both))).contains("it is the token"));
     for wrong in ["0x", "0x0000000000000000000000000000000000000000", &WALLET.replace("0x2", "0x3")]
     {

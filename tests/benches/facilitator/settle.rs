@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::http::{Run, drive, post};
-use crate::stage::{Process, chain, fund, payers, payments};
+use crate::process::Process;
+use crate::stage::{chain, fund, payers, payments, started};
 
 sol! {
     function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
@@ -37,7 +38,7 @@ pub async fn measure() {
     let home = Home::new(chain.network(), &format!("http://{proxy}"), 4, "", "poll_ms = 100\n");
     fund(&chain, &home).await;
     chain.mine(12).await.expect("mined");
-    let process = Process::start(&home);
+    let process = started(&home);
     println!(
         "/settle: blocks of {BLOCK_GAS} gas each second, {CALLERS} callers with {EACH} payments each under way, 4 signers"
     );

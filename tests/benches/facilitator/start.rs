@@ -11,7 +11,7 @@ use bursar_facilitator::book::{Record, State};
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_tests::facilitator::Home;
 
-use crate::stage::{Process, chain, fund};
+use crate::stage::{chain, fund, started};
 
 const RECORDS: u64 = 100_000;
 
@@ -28,7 +28,7 @@ pub async fn measure() {
         }
     }
     let begun = Instant::now();
-    let process = Process::start(&home);
+    let process = started(&home);
     let took = begun.elapsed();
     let (now, _most) = process.memory();
     println!("start on {RECORDS} settled payments: {} ms, {now:.1} MiB", took.as_millis());

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::http::{Run, drive, post};
-use crate::stage::{Process, chain, fund, payers, payments};
+use crate::stage::{chain, fund, payers, payments, started};
 
 const ROUND: usize = 6_000;
 const ROUNDS: usize = 3;
@@ -33,7 +33,7 @@ pub async fn measure() {
 
     let home = Home::new(chain.network(), chain.url(), 1, "", "");
     fund(&chain, &home).await;
-    let process = Process::start(&home);
+    let process = started(&home);
     let echo = echo().await;
     let node = chain.url().trim_start_matches("http://").to_owned();
     let simulation = simulation(&chain, &paid[0]);
@@ -86,7 +86,7 @@ pub async fn measure() {
 
     let far = far_node(chain.url(), Duration::from_millis(20)).await;
     let home = Home::new(chain.network(), &format!("http://{far}"), 1, "", "");
-    let process = Process::start(&home);
+    let process = started(&home);
     drive(&process.address, 8, 512, Arc::clone(&asked), false).await;
     for connections in [1, 8, 32] {
         let run = drive(&process.address, connections, 600, Arc::clone(&asked), false).await;

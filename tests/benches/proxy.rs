@@ -1,0 +1,37 @@
+//! The proxy as a process of its own, beside its floors in the same run: an HTTP server that does nothing, the
+//! bare upstream, and the facilitator's own answers. Ratios are what counts; run it with
+//! `cargo bench -p bursar-tests --bench proxy`.
+
+#[path = "services/http.rs"]
+mod http;
+#[path = "proxy/paid.rs"]
+mod paid;
+#[path = "services/process.rs"]
+mod process;
+#[path = "proxy/stage.rs"]
+mod stage;
+#[path = "proxy/streams.rs"]
+mod streams;
+#[path = "proxy/unpaid.rs"]
+mod unpaid;
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let only = std::env::args().skip(1).find(|name| !name.starts_with('-'));
+    let wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
+    runtime.block_on(async {
+        if wanted("unpaid") {
+            unpaid::measure().await;
+        }
+        if wanted("paid") {
+            paid::measure().await;
+        }
+        if wanted("streams") {
+            streams::measure().await;
+        }
+    });
+}

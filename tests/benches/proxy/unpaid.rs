@@ -1,0 +1,87 @@
+//! The price of a body that nobody pays for: it costs the seller, so it must be quick.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::{StatusCode, header};
+use axum::routing::post as route;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::http::{Run, drive, post};
+use crate::stage::{Stage, body, upstream};
+
+const ROUND: usize = 20_000;
+const ROUNDS: usize = 3;
+
+pub async fn measure() {
+    let upstream = upstream().await;
+    let stage = Stage::before(&format!("http://{upstream}/v1")).await;
+    let small = json!({ "model": "toy", "messages": [{ "role": "user", "content": "hello" }] });
+    let long = "The quick brown fox jumps over the lazy dog. ".repeat(3_000);
+    for (name, body, round) in [
+        ("a word", small, ROUND),
+        ("a kilobyte", body(false), ROUND),
+        ("132 kilobytes", bursar_tests::proxy::chat(&long), ROUND / 20),
+    ] {
+        one(&stage, name, &body, round).await;
+    }
+    let (now, most) = stage.process.memory();
+    println!("memory: {now:.1} MiB, at most {most:.1} MiB");
+}
+
+async fn one(stage: &Stage, name: &str, body: &Value, round: usize) {
+    let asked = Arc::new(vec![post("/v1/chat/completions", &body.to_string())]);
+    let floor = floor(stage.customer.ask(body).await).await;
+    println!("unpaid, {name}: a body of {} bytes", body.to_string().len());
+    println!(
+        "{:>5}  {:>9} {:>8} {:>8}  {:>9}  {:>8} {:>8}",
+        "conns", "402 /s", "p50 ms", "p99 ms", "floor /s", "of floor", "CPU ms"
+    );
+    for connections in [1, 8, 32] {
+        let mut best: Option<(Run, f64)> = None;
+        let mut floors: f64 = 0.0;
+        for _round in 0..ROUNDS {
+            let run = drive(&floor, connections, round, Arc::clone(&asked), false).await;
+            floors = floors.max(run.rate());
+            let before = stage.process.cpu();
+            let address = &stage.process.address;
+            let run = drive(address, connections, round, Arc::clone(&asked), false).await;
+            let cpu = (stage.process.cpu() - before).as_secs_f64() * 1_000.0 / round as f64;
+            if best.as_ref().is_none_or(|(known, _cpu)| run.rate() > known.rate()) {
+                best = Some((run, cpu));
+            }
+        }
+        let (run, cpu) = best.expect("rounds");
+        println!(
+            "{connections:>5}  {:>9.0} {:>8.3} {:>8.3}  {floors:>9.0}  {:>7.0}% {cpu:>8.3}",
+            run.rate(),
+            run.quantile(0.5),
+            run.quantile(0.99),
+            100.0 * run.rate() / floors,
+        );
+    }
+}
+
+/// A server that reads the body and answers the same bytes to everything.
+async fn floor(asked: bursar_tests::proxy::Asked) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let body = Bytes::from(asked.first.to_string());
+    let offer = base64::Engine::encode(
+        &base64::engine::general_purpose::STANDARD,
+        asked.second.to_string(),
+    );
+    let answer = move |_body: Bytes| {
+        let (body, offer) = (body.clone(), offer.clone());
+        async move {
+            let kind = (header::CONTENT_TYPE.as_str(), "application/json".to_owned());
+            let headers = [kind, ("payment-required", offer)];
+            (StatusCode::PAYMENT_REQUIRED, headers, body)
+        }
+    };
+    let app = Router::new().route("/v1/chat/completions", route(answer));
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}

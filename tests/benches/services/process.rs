@@ -1,0 +1,59 @@
+//! A service that is measured from outside.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A service as a process.
+pub struct Process {
+    child: Child,
+    /// Host and port.
+    pub address: String,
+}
+
+impl Process {
+    pub fn start(program: &Path, settings: &Path) -> Self {
+        let mut command = Command::new(program);
+        command.arg("--config").arg(settings).env("RUST_LOG", "warn");
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("started");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("a pipe");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        let address = line.trim().strip_prefix("READY http://").expect("ready").to_owned();
+        Self { child, address }
+    }
+
+    fn proc(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("Linux")
+    }
+
+    /// Time on processors so far.
+    pub fn cpu(&self) -> Duration {
+        let stat = self.proc("stat");
+        let fields: Vec<&str> =
+            stat.rsplit(')').next().expect("fields").split_whitespace().collect();
+        let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        // USER_HZ is 100 everywhere.
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// Resident memory now and at its most, in MiB.
+    pub fn memory(&self) -> (f64, f64) {
+        let status = self.proc("status");
+        let of = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).expect("a line");
+            let kib: f64 = line.split_whitespace().nth(1).expect("a number").parse().unwrap();
+            kib / 1024.0
+        };
+        (of("VmRSS:"), of("VmHWM:"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
