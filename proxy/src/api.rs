@@ -3,6 +3,7 @@
 mod answers;
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::sync::Arc;
 
 use axum::Router;
@@ -29,6 +30,12 @@ use crate::shop::{Quote, Shop};
 
 /// Seconds that a payment must last beyond the longest answer: for settling, and for clocks that differ.
 const SPARE_SECONDS: u64 = 30;
+/// How far ahead a payment may end.
+const LONGEST_SECONDS: u64 = 24 * 60 * 60;
+/// For each that is served, how many may wait: for their payments to be verified, or for the same request.
+const WAITING_TIMES: usize = 4;
+/// The longest body that is priced at once.
+const SHORT_BYTES: usize = 16 << 10;
 /// Lists of models that are asked for at a time.
 const MODELS_AT_ONCE: usize = 16;
 
@@ -40,7 +47,10 @@ pub struct Api {
     pub metrics: Arc<Metrics>,
     pub access: Access,
     pub clock: Arc<dyn Clock>,
-    pub places: Arc<Semaphore>,
+    /// Those who wait for an answer: more than are served, because repeats wait for the first.
+    pub waiting: Semaphore,
+    /// Bodies that are priced at a time, if they are long.
+    pub pricing: Semaphore,
     pub models: Semaphore,
     pub stopping: CancellationToken,
 }
@@ -49,9 +59,19 @@ impl Api {
     pub fn new(shop: Shop, seller: Seller, access: Access, stopping: CancellationToken) -> Self {
         let parts = seller.parts();
         let (metrics, clock) = (Arc::clone(&parts.metrics), Arc::clone(&parts.clock));
-        let places = Arc::new(Semaphore::new(shop.config().in_flight));
-        let models = Semaphore::new(MODELS_AT_ONCE);
-        Self { shop, seller, metrics, access, clock, places, models, stopping }
+        let waiting = Semaphore::new(shop.config().in_flight.saturating_mul(WAITING_TIMES));
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Self {
+            shop,
+            seller,
+            metrics,
+            access,
+            clock,
+            waiting,
+            pricing: Semaphore::new(cores),
+            models: Semaphore::new(MODELS_AT_ONCE),
+            stopping,
+        }
     }
 }
 
@@ -113,7 +133,7 @@ async fn answer(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Fault> {
     let body = body.map_err(|fault| unread(&fault, api.shop.config().body_bytes))?;
-    let quote = api.shop.quote(&body, &resource(api, headers))?;
+    let quote = price(api, body, resource(api, headers)).await?;
     let Some((text, version)) = payment_header(headers)? else {
         api.metrics.chat("quoted");
         return Ok(challenge(&quote, None));
@@ -121,7 +141,9 @@ async fn answer(
     let now = u64::try_from(api.clock.now().utc.0).unwrap_or(0) / 1_000;
     let longest = api.shop.config().upstream_ms.div_ceil(1_000);
     let until = now.saturating_add(longest).saturating_add(SPARE_SECONDS);
-    let payment = match Payment::read(text, version, &quote.offers, until) {
+    // Nobody needs longer, and it would have to be remembered as long.
+    let span = until..=now.saturating_add(LONGEST_SECONDS);
+    let payment = match Payment::read(text, version, &quote.offers, &span) {
         Ok(payment) => payment,
         Err(Unpaid::Unreadable(fault)) => return Err(fault),
         Err(Unpaid::Unfit(unfit)) => return Ok(unpaid(api, &quote, &unfit)),
@@ -129,19 +151,18 @@ async fn answer(
     if api.stopping.is_cancelled() {
         return Err(Fault::of(Code::Stopping));
     }
-    let place = Arc::clone(&api.places).try_acquire_owned();
-    let place = Arc::new(place.map_err(|_none| Fault::of(Code::Busy))?);
-    let order = Order { quote, payment, place };
+    let _waits = api.waiting.try_acquire().map_err(|_none| Fault::of(Code::Busy))?;
+    let order = Order { quote, payment };
     let quote = order.quote.clone();
     // It goes on although this request ends: the payment may be under way.
     let seller = api.seller.clone();
     let sale = seller.parts().tasks.clone().spawn(async move { seller.sell(order).await });
     let sold = sale.await.map_err(|_ended| Fault::of(Code::Stopping))?;
     Ok(match sold {
-        Sold::Whole { answer, receipt, request_id } => {
-            answers::whole(answer, version, &receipt, request_id, &quote.estimate.usd)
+        Sold::Whole { answer, receipt, usd, request_id } => {
+            answers::whole(answer, version, &receipt, &usd, request_id)
         }
-        Sold::Stream(streamed) => answers::stream(streamed, version, &quote.estimate.usd),
+        Sold::Stream(streamed) => answers::stream(streamed, version),
         Sold::Refusal(side) => answers::side(side),
         Sold::Unpaid(unfit) => unpaid(api, &quote, &unfit),
         Sold::Refused(refused) => {
@@ -149,6 +170,17 @@ async fn answer(
             answers::refused(&refused, version)
         }
     })
+}
+
+/// A long body takes milliseconds, which others need not wait for; and nobody has paid for them yet.
+async fn price(api: &Arc<Api>, body: Bytes, resource: Arc<str>) -> Result<Quote, Fault> {
+    if body.len() <= SHORT_BYTES {
+        return api.shop.quote(&body, &resource);
+    }
+    let _turn = api.pricing.acquire().await.map_err(|_closed| Fault::of(Code::Stopping))?;
+    let api = Arc::clone(api);
+    let priced = tokio::task::spawn_blocking(move || api.shop.quote(&body, &resource));
+    priced.await.map_err(|_ended| Fault::of(Code::Stopping))?
 }
 
 fn challenge(quote: &Quote, unfit: Option<&Unfit>) -> Response {
@@ -256,8 +288,10 @@ mod tests {
             document["paths"].as_object().unwrap().keys().cloned().collect();
         let source = include_str!("api.rs").split("mod tests").next().unwrap();
         let routes = source.split(".route(\"").skip(1);
-        let routed: BTreeSet<String> =
-            routes.map(|rest| rest.split('"').next().unwrap().to_owned()).collect();
+        let routed: BTreeSet<String> = routes
+            .map(|rest| rest.split('"').next().unwrap().to_owned())
+            .filter(|path| path != "/metrics")
+            .collect();
         assert_eq!(told, routed);
         let codes = document["components"]["schemas"]["Code"]["enum"].as_array().unwrap();
         let codes: Vec<&str> = codes.iter().map(|code| code.as_str().unwrap()).collect();

@@ -5,12 +5,14 @@
 //!          +---------------------------------------+
 //!          |                                       |
 //!   (new) -> Taken -- a whole answer, kept --> Answered -- settled --> Paid
-//!              |                                   |  ^
-//!              |                                   +--+ not settled, or not known: asked again
+//!              |                                |    ^
+//!              |                                +----+ not settled, or not known: asked again
 //!              |
-//!              +-- a stream begins --> Owed -- settled --> Paid, and it streams --> Paid, with the answer
-//!                                       ^                        |
-//!                                       +---- the process ends --+
+//!              +-- a stream begins --> Owed -- settled --> Streaming -- its end --> Paid, or Broken
+//!                                      |  ^                    |
+//!                                      +--+ not settled        |
+//!                                         ^                    |
+//!                                         +- the process ends -+
 //! ```
 //!
 //! Nothing is charged before `Answered` or `Owed`, and both are on disk before the facilitator is told to
@@ -22,6 +24,8 @@ pub mod store;
 
 use alloy_primitives::Address;
 use serde::{Deserialize, Serialize};
+
+use crate::facilitator::Outcome;
 
 /// Names a payment: a digest of the network, the token and the payer's nonce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -50,8 +54,10 @@ pub enum Stage {
 /// How the settlement of a payment stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
-    /// The facilitator was not told to, or what it said is not known.
+    /// The facilitator was not told to.
     Open,
+    /// It was, and what came of it is not known: the money may have moved.
+    Asked,
     /// It said so. The receipt is its answer, as JSON.
     Settled { receipt: String },
     /// The money is on its way.
@@ -63,7 +69,7 @@ pub enum Settlement {
 impl Settlement {
     pub fn receipt(&self) -> Option<&str> {
         match self {
-            Self::Open => None,
+            Self::Open | Self::Asked => None,
             Self::Settled { receipt } | Self::Pending { receipt } | Self::Failed { receipt } => {
                 Some(receipt)
             }
@@ -74,6 +80,42 @@ impl Settlement {
     pub fn is_good(&self) -> bool {
         matches!(self, Self::Settled { .. } | Self::Pending { .. })
     }
+
+    /// How it stands after an answer of the facilitator. Whoever asked once and heard nothing cannot believe a
+    /// later "no": the first question may have moved the money, and then every later one fails.
+    #[must_use]
+    pub fn told(self, outcome: &Outcome) -> Self {
+        match (self, outcome) {
+            // There is no way back from there.
+            (this @ Self::Settled { .. }, _) => this,
+            (_, Outcome::Settled { receipt }) => Self::Settled { receipt: receipt.clone() },
+            (_, Outcome::Pending { receipt, sent: true }) => {
+                Self::Pending { receipt: receipt.clone() }
+            }
+            (this @ Self::Pending { .. }, Outcome::Failed { receipt, reason }) => {
+                if is_used(reason) { this } else { Self::Failed { receipt: receipt.clone() } }
+            }
+            (this @ Self::Pending { .. }, _) => this,
+            (Self::Open | Self::Failed { .. }, Outcome::Failed { receipt, .. }) => {
+                Self::Failed { receipt: receipt.clone() }
+            }
+            (this, Outcome::Unasked(_)) => this,
+            // What waits without a transaction may still be sent.
+            (_, Outcome::Unknown(_) | Outcome::Pending { sent: false, .. })
+            | (Self::Asked, Outcome::Failed { .. }) => Self::Asked,
+        }
+    }
+}
+
+/// Whether a reason says that the payment was used: perhaps by us.
+fn is_used(reason: &str) -> bool {
+    const USED: [&str; 4] = [
+        "invalid_exact_evm_nonce_already_used",
+        "invalid_permit2_nonce",
+        "duplicate_settlement",
+        "invalid_transaction_state",
+    ];
+    USED.contains(&reason)
 }
 
 /// Tokens that an upstream says it used, or that were counted here where it does not say.
@@ -104,6 +146,8 @@ pub struct Record {
     pub model: Option<String>,
     /// In the smallest unit, decimal.
     pub amount: String,
+    /// The same in dollars.
+    pub usd: String,
     /// EIP-155 chain id.
     pub network: u64,
     pub asset: Address,
@@ -182,6 +226,7 @@ mod tests {
             question: String::new(),
             model: None,
             amount: "1".to_owned(),
+            usd: "0.000001".to_owned(),
             network: 1,
             asset: Address::ZERO,
             payer: Address::ZERO,
@@ -207,6 +252,55 @@ mod tests {
             // Another body, or another signature over the same nonce.
             assert_eq!(record.next(&[9; 32], &[3; 32]), Next::Spent);
             assert_eq!(record.next(&[2; 32], &[9; 32]), Next::Spent);
+        }
+    }
+
+    #[test]
+    fn a_no_counts_only_from_whoever_was_not_asked_before() {
+        let text = |text: &str| text.to_owned();
+        let settled = Outcome::Settled { receipt: text("s") };
+        let pending = |sent| Outcome::Pending { receipt: text("p"), sent };
+        let failed = |reason: &str| Outcome::Failed { receipt: text("f"), reason: text(reason) };
+        let (poor, used) = (failed("insufficient_balance"), failed("duplicate_settlement"));
+        let (unasked, unknown) = (Outcome::Unasked(text("")), Outcome::Unknown(text("")));
+        let open = Settlement::Open;
+        let asked = Settlement::Asked;
+        let (s, p, f) = (
+            Settlement::Settled { receipt: text("s") },
+            Settlement::Pending { receipt: text("p") },
+            Settlement::Failed { receipt: text("f") },
+        );
+        for (before, outcome, after) in [
+            (&open, &settled, &s),
+            (&asked, &settled, &s),
+            (&p, &settled, &s),
+            (&f, &settled, &s),
+            (&open, &pending(true), &p),
+            (&asked, &pending(true), &p),
+            (&f, &pending(true), &p),
+            (&open, &pending(false), &asked),
+            (&f, &pending(false), &asked),
+            (&p, &pending(false), &p),
+            (&open, &poor, &f),
+            (&f, &poor, &f),
+            (&asked, &poor, &asked),
+            (&p, &poor, &f),
+            (&open, &used, &f),
+            (&asked, &used, &asked),
+            (&p, &used, &p),
+            (&open, &unasked, &open),
+            (&asked, &unasked, &asked),
+            (&p, &unasked, &p),
+            (&f, &unasked, &f),
+            (&open, &unknown, &asked),
+            (&f, &unknown, &asked),
+            (&p, &unknown, &p),
+            (&asked, &unknown, &asked),
+            (&s, &poor, &s),
+            (&s, &unknown, &s),
+            (&s, &pending(false), &s),
+        ] {
+            assert_eq!(before.clone().told(outcome), *after, "{before:?} {outcome:?}");
         }
     }
 

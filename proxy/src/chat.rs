@@ -110,17 +110,22 @@ impl Chat {
         })
     }
 
-    /// The body that goes upstream: with a bound, where none was said, and with a model.
-    /// `None` is the body as it came.
+    /// The body that goes upstream: with the bound that is paid, by the one name that the upstream obeys, and
+    /// with a model. `None` is the body as it came.
     pub fn completed(&self, bound: (&str, u64), model: Option<&str>) -> Option<String> {
+        let (name, most) = bound;
         let missing_model = model.filter(|_none| self.model.is_none());
-        if self.bound.is_some() && missing_model.is_none() {
+        let said = |key: &str| member(&self.object, key);
+        let told = said(name).and_then(Value::as_number).and_then(Number::as_u64);
+        let others = BOUNDS.iter().any(|key| *key != name && said(key).is_some());
+        if told == Some(most) && !others && missing_model.is_none() {
             return None;
         }
-        let mut object = self.object.clone();
-        if self.bound.is_none() {
-            object.insert(bound.0, bound.1);
+        let mut object = Object::new();
+        for (key, value) in self.object.iter().filter(|(key, _value)| !BOUNDS.contains(key)) {
+            object.insert(key, value.clone());
         }
+        object.insert(name, most);
         if let Some(model) = missing_model {
             object.insert("model", model);
         }

@@ -1,6 +1,7 @@
 //! `bursar-proxy check`: what is wrong, before the first customer finds out.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use bursar_core::json::{self, Number, Value};
 use bursar_core::networks::by_text;
@@ -63,6 +64,22 @@ fn prices(config: &Config, found: &mut Findings) {
             found.add(Mark::Mind, "prices", format!("{name} is sold for nothing"));
         }
     }
+    if config.models.is_empty() {
+        let text = "every model of the upstream is sold at PRICE_PER_1K_TOKENS, dear ones too: a table of \
+                    models says what each costs";
+        found.add(Mark::Mind, "prices", text);
+    }
+    if config.default_model.is_none() {
+        let text = "requests that name no model go upstream without one, or are refused where there is a \
+                    table: PROXY_DEFAULT_MODEL names one";
+        found.add(Mark::Mind, "prices", text);
+    }
+    for file in [&config.upstream_key_file, &config.facilitator_key_file].into_iter().flatten() {
+        if is_open_to_others(file) {
+            let text = format!("{} can be read by others: chmod 600", file.display());
+            found.add(Mark::Mind, "keys", text);
+        }
+    }
     if config.public_url.is_none() && !config.listen.ip().is_loopback() {
         let text = "customers are told http and the host they asked: set PROXY_PUBLIC_URL";
         found.add(Mark::Mind, "proxy", text);
@@ -70,6 +87,18 @@ fn prices(config: &Config, found: &mut Findings) {
     if let Some(pay_to) = config.wallet_address {
         found.add(Mark::Good, "prices", format!("{pay_to} is paid"));
     }
+}
+
+#[cfg(unix)]
+fn is_open_to_others(file: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(file).is_ok_and(|file| file.mode() & 0o077 != 0)
+}
+
+/// Where there are no modes, nothing is known.
+#[cfg(not(unix))]
+fn is_open_to_others(_file: &Path) -> bool {
+    false
 }
 
 fn store(config: &Config, found: &mut Findings) {

@@ -6,6 +6,7 @@ mod models;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,10 +46,10 @@ pub struct Config {
     /// The URL under which customers know the service, if they should be told another than they asked.
     pub public_url: Option<String>,
     pub store: PathBuf,
-    pub upstream_url: String,
+    pub upstream_url: Place,
     pub upstream_key: Option<SecretString>,
     pub upstream_key_file: Option<PathBuf>,
-    pub facilitator_url: String,
+    pub facilitator_url: Place,
     pub facilitator_key: Option<SecretString>,
     pub facilitator_key_file: Option<PathBuf>,
     pub allow_plain_http: bool,
@@ -90,10 +91,10 @@ impl Default for Config {
             metrics_listen: Some(here(4022)),
             public_url: None,
             store: PathBuf::from("proxy.redb"),
-            upstream_url: DEFAULT_UPSTREAM.to_owned(),
+            upstream_url: Place(DEFAULT_UPSTREAM.to_owned()),
             upstream_key: None,
             upstream_key_file: None,
-            facilitator_url: DEFAULT_FACILITATOR.to_owned(),
+            facilitator_url: Place(DEFAULT_FACILITATOR.to_owned()),
             facilitator_key: None,
             facilitator_key_file: None,
             allow_plain_http: false,
@@ -123,6 +124,16 @@ impl Default for Config {
             drain_ms: 30_000,
             log_format: LogFormat::Text,
         }
+    }
+}
+
+/// A URL as it was given. It may hold a key, so it is shown nowhere.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Place(pub(crate) String);
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Place([redacted])")
     }
 }
 
@@ -225,13 +236,13 @@ impl Config {
     /// # Errors
     /// The URL may not be asked.
     pub fn upstream(&self) -> Result<Target, Unusable> {
-        target("UPSTREAM_URL", &self.upstream_url, self.plain())
+        target("UPSTREAM_URL", &self.upstream_url.0, self.plain())
     }
 
     /// # Errors
     /// The URL may not be asked.
     pub fn facilitator(&self) -> Result<Target, Unusable> {
-        target("FACILITATOR_URL", &self.facilitator_url, self.plain())
+        target("FACILITATOR_URL", &self.facilitator_url.0, self.plain())
     }
 
     fn plain(&self) -> Plain {

@@ -153,6 +153,11 @@ fn verdict(status: u16, answer: &Value, about: About) -> Verdict {
             reason: said(answer, "invalidReason").unwrap_or_else(|| "invalid_payment".to_owned()),
             message: said(answer, "invalidMessage").unwrap_or_default(),
         },
+        // As facilitators answer what they cannot read.
+        None if status == 400 => Verdict::Bad {
+            reason: "invalid_payload".to_owned(),
+            message: said(answer, "error").unwrap_or_default(),
+        },
         Some(false) | None => Verdict::None(format!("it answers HTTP {status} without a verdict")),
     }
 }

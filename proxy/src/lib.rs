@@ -15,6 +15,7 @@ pub mod program;
 pub mod sell;
 pub mod service;
 pub mod shop;
+pub mod strikes;
 pub mod tokens;
 mod upkeep;
 pub mod upstream;

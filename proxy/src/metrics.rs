@@ -18,7 +18,7 @@ const BUCKETS: [f64; 12] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Result {
-    /// `quoted`, `whole`, `streamed`, `replayed`, `refused_upstream`, or a code.
+    /// Of a chat: `quoted`, `payment_refused`, `whole`, `streamed`, `replayed`, `refused_upstream`, or a code.
     result: &'static str,
 }
 

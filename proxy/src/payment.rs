@@ -1,6 +1,8 @@
 //! Reads a payment header, and says whether it is for what is sold. Whether it is good says the facilitator;
 //! what can be seen without it is seen here, so that a mistaken or lying facilitator cannot sell for less.
 
+use std::ops::RangeInclusive;
+
 use alloy_primitives::{Address, U256};
 use bursar_core::json::Object;
 use bursar_core::networks::by_text;
@@ -78,8 +80,8 @@ fn told(fault: &X402Error) -> String {
 }
 
 impl Payment {
-    /// Reads a header of that version. `until` is when an answer may be ready at the latest, in Unix seconds:
-    /// a payment that ends before would be worth nothing by then.
+    /// Reads a header of that version. `span` is when it may end, in Unix seconds: not before an answer may be
+    /// ready, for it would be worth nothing by then, and not in another age.
     ///
     /// # Errors
     /// [`Unpaid`]: it cannot be known.
@@ -87,7 +89,7 @@ impl Payment {
         text: &str,
         version: Version,
         offers: &[Offer],
-        until: u64,
+        span: &RangeInclusive<u64>,
     ) -> Result<Self, Unpaid> {
         let value = header::decode(text)?;
         let object = value
@@ -109,7 +111,7 @@ impl Payment {
         let signed = Signed::read(payload, offer.terms.method)?;
         let named_otherwise = accepted.is_some() && !is_named(&named, offer)?;
         let unfit =
-            if named_otherwise { Some(priced_otherwise()) } else { signed.unfit(offer, until) };
+            if named_otherwise { Some(priced_otherwise()) } else { signed.unfit(offer, span) };
         Ok(Self {
             id: signed.id(offer),
             digest: Sha256::digest(payload.to_compact()).into(),
@@ -198,7 +200,7 @@ impl Signed {
         })
     }
 
-    fn unfit(&self, offer: &Offer, until: u64) -> Option<Unfit> {
+    fn unfit(&self, offer: &Offer, span: &RangeInclusive<u64>) -> Option<Unfit> {
         if self.to != offer.terms.pay_to {
             let message = "the payment would go to another payee";
             return Some(Unfit::new("invalid_exact_evm_recipient_mismatch", message));
@@ -209,9 +211,9 @@ impl Signed {
         if self.value != offer.amount {
             return Some(priced_otherwise());
         }
-        if self.before < until {
-            let message =
-                "the payment ends before an answer may be ready: sign for maxTimeoutSeconds";
+        if !span.contains(&self.before) {
+            let message = "the payment ends before an answer may be ready, or more than a day ahead: sign \
+                           for maxTimeoutSeconds";
             let reason = "invalid_exact_evm_payload_authorization_valid_before";
             return Some(Unfit::new(reason, message));
         }

@@ -6,11 +6,12 @@ mod settle;
 mod stream;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bursar_chain::points::Points;
 use bursar_chain::ports::Clock;
 use bursar_outbound::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
 use crate::book::keeper::{Claim, Held, Keeper};
@@ -21,6 +22,7 @@ use crate::fault::{Code, Fault};
 use crate::metrics::Metrics;
 use crate::payment::{Payment, Unfit};
 use crate::shop::Quote;
+use crate::strikes::Strikes;
 use crate::upstream::{Begun, Said, Side, Upstream};
 use crate::usage;
 use crate::wait::within;
@@ -47,6 +49,9 @@ pub struct Parts {
     /// How long the same request waits for the one that is at work.
     pub patience_ms: u64,
     pub budget: Budget,
+    /// Places of those that are served at a time, from the verified payment to the end of the answer.
+    pub places: Arc<Semaphore>,
+    pub strikes: Strikes,
     /// What goes on without its customer: waited for when the service stops.
     pub tasks: TaskTracker,
 }
@@ -56,8 +61,6 @@ pub struct Parts {
 pub struct Order {
     pub quote: Quote,
     pub payment: Payment,
-    /// A place among those that are served at a time, until the answer is out.
-    pub place: Arc<OwnedSemaphorePermit>,
 }
 
 /// What a customer gets.
@@ -66,6 +69,7 @@ pub enum Sold {
     Whole {
         answer: Answer,
         receipt: String,
+        usd: String,
         request_id: Option<String>,
     },
     Stream(Streamed),
@@ -83,7 +87,10 @@ pub struct Streamed {
     pub content_type: Option<String>,
     pub request_id: Option<String>,
     pub receipt: String,
+    pub usd: String,
     pub chunks: mpsc::Receiver<Bytes>,
+    /// Whether the end of the chunks is that of the answer.
+    pub complete: Arc<AtomicBool>,
 }
 
 /// A refusal once a payment was seen.
@@ -122,11 +129,8 @@ impl Refused {
     fn of(code: Code, record: &Record) -> Self {
         let charged = match &record.settlement {
             Settlement::Settled { .. } | Settlement::Pending { .. } => Charged::Yes,
-            Settlement::Failed { .. } => Charged::No,
-            Settlement::Open => match record.stage {
-                Stage::Taken => Charged::No,
-                _later => Charged::Unknown,
-            },
+            Settlement::Open | Settlement::Failed { .. } => Charged::No,
+            Settlement::Asked => Charged::Unknown,
         };
         let receipt = record.settlement.receipt().map(str::to_owned);
         Self { fault: Fault::of(code), charged, receipt }
@@ -205,7 +209,7 @@ impl Seller {
                 match answer {
                     Some(answer) => {
                         self.0.metrics.chat("replayed");
-                        Ok(Sold::Whole { answer, receipt, request_id: None })
+                        Ok(Sold::Whole { answer, receipt, usd: record.usd, request_id: None })
                     }
                     None => end(Refused::of(Code::AnswerNotKept, &record)),
                 }
@@ -222,16 +226,21 @@ impl Seller {
         if let Some(unfit) = &order.payment.unfit {
             return end(Sold::Unpaid(unfit.clone()));
         }
+        let payer = order.payment.payer;
+        if self.0.strikes.is_out(payer, self.0.clock.mono_ms()) {
+            let fault = Fault::of(Code::TooManyRequests);
+            return end(Refused::free(
+                fault.because("payments of this payer bought nothing too often"),
+            ));
+        }
         self.verify(order).await?;
+        let place = self.place()?;
         let mut record = self.record_of(order);
         self.stored(self.0.keeper.put(&record, None).await)?;
         self.0.points.reach("taken");
         let said = match self.ask_upstream(order).await {
             Ok(said) => said,
-            Err(fault) => {
-                self.release(&record).await;
-                return end(Refused::free(fault));
-            }
+            Err(fault) => return self.in_vain(&record, fault).await,
         };
         match said {
             Said::Refusal(side) => {
@@ -239,36 +248,42 @@ impl Seller {
                 self.0.metrics.chat("refused_upstream");
                 Ok(Sold::Refusal(side))
             }
-            Said::Success(begun) if is_stream(&begun) => {
-                if begun.first.is_empty() {
-                    self.release(&record).await;
-                    return end(Refused::free(Fault::of(Code::UpstreamBroken)));
-                }
+            Said::Success(begun) if begun.is_stream => {
                 record.stage = Stage::Owed;
-                self.stored(self.0.keeper.put(&record, None).await)?;
-                self.0.points.reach("owed");
                 self.settle_stream(&mut record).await?;
-                self.begin_stream(order, record, *begun, held).await
+                self.begin_stream(order, record, *begun, (held, place)).await
             }
             Said::Success(begun) => {
                 let request_id = begun.request_id.clone();
                 let answer = match self.whole_of(*begun).await {
                     Ok(answer) => answer,
-                    Err(fault) => {
-                        self.release(&record).await;
-                        return end(Refused::free(fault));
-                    }
+                    Err(fault) => return self.in_vain(&record, fault).await,
                 };
                 self.answered(order, &mut record, &answer);
-                self.stored(self.0.keeper.put(&record, Some(answer.clone())).await)?;
-                self.0.points.reach("answered");
                 self.settle_whole(record, answer, request_id).await
             }
         }
     }
 
+    /// The upstream worked, perhaps, and nothing came of it. The payment is as good as before.
+    async fn in_vain<T>(&self, record: &Record, fault: Fault) -> Step<T> {
+        if fault.code != Code::UpstreamUnavailable && fault.code != Code::UpstreamKey {
+            self.0.strikes.add(record.payer, self.0.clock.mono_ms());
+        }
+        self.release(record).await;
+        end(Refused::free(fault))
+    }
+
+    fn place(&self) -> Step<OwnedSemaphorePermit> {
+        let place = Arc::clone(&self.0.places).try_acquire_owned();
+        place.or_else(|_none| end(Refused::free(Fault::of(Code::Busy))))
+    }
+
     /// A stream that is paid, or may be, and of which nothing was sent.
     async fn owed(&self, order: &Order, mut record: Record, held: Held) -> Step<Sold> {
+        let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() else {
+            return end(Refused::of(Code::AnswerOwed, &record));
+        };
         if !record.settlement.is_good() {
             self.settle_stream(&mut record).await?;
         }
@@ -277,15 +292,14 @@ impl Seller {
             Ok(Said::Success(begun)) => begun,
             Ok(Said::Refusal(_)) | Err(_) => return end(Refused::of(Code::AnswerOwed, &record)),
         };
-        if is_stream(&begun) && !begun.first.is_empty() {
-            return self.begin_stream(order, record, *begun, held).await;
+        if begun.is_stream {
+            return self.begin_stream(order, record, *begun, (held, place)).await;
         }
         let request_id = begun.request_id.clone();
         let Ok(answer) = self.whole_of(*begun).await else {
             return end(Refused::of(Code::AnswerOwed, &record));
         };
         self.answered(order, &mut record, &answer);
-        self.stored(self.0.keeper.put(&record, Some(answer.clone())).await)?;
         self.settle_whole(record, answer, request_id).await
     }
 
@@ -317,13 +331,16 @@ impl Seller {
     async fn whole_of(&self, begun: Begun) -> Result<Answer, Fault> {
         let (status, content_type) = (begun.status, begun.content_type.clone());
         let body = self.0.upstream.whole(begun, ANSWER_BYTES_MAX).await?;
+        if !usage::is_answer(&body) {
+            tracing::warn!(status, "the upstream's answer is no answer");
+            return Err(Fault::of(Code::UpstreamBroken));
+        }
         Ok(Answer { status, content_type, body })
     }
 
     fn answered(&self, order: &Order, record: &mut Record, answer: &Answer) {
         let quote = &order.quote;
         record.stage = Stage::Answered;
-        record.kept = true;
         record.usage =
             usage::of_whole(&answer.body, quote.estimate.prompt_tokens, quote.vocabulary);
         self.used(order, record);
@@ -337,7 +354,7 @@ impl Seller {
     }
 
     fn record_of(&self, order: &Order) -> Record {
-        let Order { quote, payment, place: _ } = order;
+        let Order { quote, payment } = order;
         Record {
             id: payment.id,
             body: quote.digest,
@@ -349,6 +366,7 @@ impl Seller {
             question: payment.question.clone(),
             model: quote.estimate.model.clone(),
             amount: payment.offer.amount.to_string(),
+            usd: payment.offer.usd(),
             network: payment.offer.terms.network.chain.0,
             asset: payment.offer.terms.asset,
             payer: payment.payer,
@@ -375,9 +393,4 @@ impl Seller {
 
 fn about(payment: &Payment) -> About {
     About { network: payment.offer.terms.network, payer: payment.payer }
-}
-
-fn is_stream(begun: &Begun) -> bool {
-    let kind = begun.content_type.as_deref().unwrap_or_default();
-    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }

@@ -9,6 +9,7 @@ use bursar_chain::ports::Clock;
 use bursar_outbound::Client;
 use bursar_serve::access::Access;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,6 +22,7 @@ use crate::facilitator::Facilitator;
 use crate::metrics::Metrics;
 use crate::sell::{Budget, Parts, Seller};
 use crate::shop::Shop;
+use crate::strikes::Strikes;
 use crate::upkeep;
 use crate::upstream::Upstream;
 
@@ -118,6 +120,8 @@ impl Running {
             points,
             patience_ms: config.upstream_ms.saturating_add(PATIENCE_MS),
             budget: Budget::of(COPIES_BYTES),
+            places: Arc::new(Semaphore::new(config.in_flight)),
+            strikes: Strikes::default(),
             tasks: sales.clone(),
         });
         let listener = listen(config.listen).await?;

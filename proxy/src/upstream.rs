@@ -9,6 +9,7 @@ use bursar_outbound::{
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::fault::{Code, Fault};
+use crate::usage::{self, Event};
 use crate::wait::within;
 
 /// Longest error that is passed on, and longest list of models.
@@ -44,9 +45,13 @@ pub struct Begun {
     pub status: u16,
     pub content_type: Option<String>,
     pub request_id: Option<String>,
-    /// Empty where the body is.
+    /// Pieces will follow as they come.
+    pub is_stream: bool,
+    /// What has come: of a stream, its first event at least.
     pub first: Bytes,
     pub rest: Answered,
+    /// When an answer that is no stream must be here, on the monotonic clock.
+    until_ms: u64,
 }
 
 /// What the upstream said to a chat.
@@ -80,6 +85,7 @@ impl Upstream {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         let asked =
             Asked { method: Method::POST, target: &target, headers: self.headers(accept), body };
+        let until_ms = self.clock.mono_ms().saturating_add(self.answer_ms);
         let exchange = async {
             let mut rest = self.client.open(asked).await.map_err(unanswered)?;
             let status = rest.status.as_u16();
@@ -91,8 +97,11 @@ impl Upstream {
             }
             let content_type = text(&rest.headers, "content-type");
             let request_id = text(&rest.headers, "x-request-id");
-            let first = rest.chunk().await.map_err(broken)?.unwrap_or_default();
-            Ok(Said::Success(Box::new(Begun { status, content_type, request_id, first, rest })))
+            let is_stream = is_event_stream(content_type.as_deref().unwrap_or_default());
+            let first = if is_stream { first_event(&mut rest).await? } else { Bytes::new() };
+            let begun =
+                Begun { status, content_type, request_id, is_stream, first, rest, until_ms };
+            Ok(Said::Success(Box::new(begun)))
         };
         within(&*self.clock, self.answer_ms, exchange).await.unwrap_or_else(too_late)
     }
@@ -112,15 +121,19 @@ impl Upstream {
     /// # Errors
     /// It broke off, took too long, or is too long.
     pub async fn whole(&self, begun: Begun, bytes_max: usize) -> Result<Vec<u8>, Fault> {
-        let mut body = begun.first.to_vec();
-        let mut rest = begun.rest;
-        while let Some(chunk) = self.next(&mut rest).await? {
-            if chunk.len() > bytes_max.saturating_sub(body.len()) {
-                return Err(broken(format!("the answer is longer than {bytes_max} bytes")));
+        let Begun { mut rest, until_ms, .. } = begun;
+        let left = until_ms.saturating_sub(self.clock.mono_ms());
+        let read = async {
+            let mut body = Vec::new();
+            while let Some(chunk) = self.next(&mut rest).await? {
+                if chunk.len() > bytes_max.saturating_sub(body.len()) {
+                    return Err(broken(format!("the answer is longer than {bytes_max} bytes")));
+                }
+                body.extend_from_slice(&chunk);
             }
-            body.extend_from_slice(&chunk);
-        }
-        Ok(body)
+            Ok(body)
+        };
+        within(&*self.clock, left, read).await.unwrap_or_else(too_late)
     }
 
     /// The list of models as it is.
@@ -143,9 +156,9 @@ impl Upstream {
 
     async fn side(&self, answered: Answered) -> Result<Side, Fault> {
         let status = answered.status.as_u16();
-        // What it says then is about the key.
-        if status == 401 || status == 403 {
-            tracing::error!(status, "the upstream refuses the key of this service");
+        // What it says then is about us: our key, or our credit.
+        if matches!(status, 401..=403) {
+            tracing::error!(status, "the upstream refuses this service");
             return Err(Fault::of(Code::UpstreamKey));
         }
         let content_type = text(&answered.headers, "content-type");
@@ -189,6 +202,34 @@ impl Upstream {
         }
         headers
     }
+}
+
+/// Reads until the first event is whole: before it nothing is sold, for it may tell of an error. Comments
+/// that keep a connection open wait with it.
+async fn first_event(rest: &mut Answered) -> Result<Bytes, Fault> {
+    let mut frames = Vec::new();
+    loop {
+        let Some(chunk) = rest.chunk().await.map_err(broken)? else {
+            return Err(broken("a stream without an event".to_owned()));
+        };
+        let alone = frames.is_empty();
+        frames.extend_from_slice(&chunk);
+        match usage::first_event(&frames) {
+            Some(Event::Error) => {
+                return Err(broken("a stream that begins with an error".to_owned()));
+            }
+            Some(Event::Piece) if alone => return Ok(chunk),
+            Some(Event::Piece) => return Ok(frames.into()),
+            None if frames.len() > SIDE_BYTES_MAX => {
+                return Err(broken("a stream whose first event has no end".to_owned()));
+            }
+            None => {}
+        }
+    }
+}
+
+fn is_event_stream(kind: &str) -> bool {
+    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -8,6 +8,43 @@ use crate::tokens::Vocabulary;
 const DEPTH_MAX: usize = 64;
 const VALUES_MAX: usize = 1 << 20;
 
+/// Whether a body is an answer: an object that tells of no error.
+pub fn is_answer(body: &[u8]) -> bool {
+    let answer = json::parse_few(body, DEPTH_MAX, VALUES_MAX).ok();
+    answer.is_some_and(|answer| answer.as_object().is_some() && !is_error(&answer))
+}
+
+/// What the first event of a stream is; `None` until it is there. Comments are no events.
+pub fn first_event(frames: &[u8]) -> Option<Event> {
+    let end = frames.iter().rposition(|byte| *byte == b'\n')?;
+    let lines = frames.get(..end)?.split(|byte| *byte == b'\n');
+    let data = lines.into_iter().find_map(|line| line.strip_prefix(b"data:"))?;
+    Some(if is_error_frame(data) { Event::Error } else { Event::Piece })
+}
+
+/// An event of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    Piece,
+    Error,
+}
+
+/// Whether a stream tells of an error somewhere.
+pub fn has_error(frames: &[u8]) -> bool {
+    let lines = frames.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| line.strip_prefix(b"data:")).any(is_error_frame)
+}
+
+fn is_error_frame(data: &[u8]) -> bool {
+    // Most frames are no errors, and need not be read.
+    data.windows(7).any(|window| window == b"\"error\"")
+        && json::parse_few(data, DEPTH_MAX, VALUES_MAX).is_ok_and(|frame| is_error(&frame))
+}
+
+fn is_error(answer: &Value) -> bool {
+    answer.get("error").is_some_and(|error| *error != Value::Null)
+}
+
 /// Of an answer in one piece.
 pub fn of_whole(body: &[u8], prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
     let answer = json::parse_few(body, DEPTH_MAX, VALUES_MAX).ok()?;
@@ -88,6 +125,33 @@ mod tests {
         let usage = of_whole(body, 5, VOCABULARY).unwrap();
         assert_eq!(usage, Usage { prompt: 5, completion: 2, told: false });
         assert_eq!(of_whole(b"<html>", 5, VOCABULARY), None);
+    }
+
+    #[test]
+    fn what_tells_of_an_error_or_is_no_object_is_no_answer() {
+        for body in
+            ["", "[]", "<html>", "null", "{\"error\":{}}", "{\"error\":\"x\",\"choices\":[]}"]
+        {
+            assert!(!is_answer(body.as_bytes()), "{body}");
+        }
+        for body in ["{}", "{\"error\":null,\"choices\":[]}", "{\"a\":\"error\"}"] {
+            assert!(is_answer(body.as_bytes()), "{body}");
+        }
+        for (frames, event) in [
+            ("", None),
+            (": still here\n\n", None),
+            (": a\n\ndata: {\"cho", None),
+            (": a\n\ndata: {\"choices\":[]}\n", Some(Event::Piece)),
+            ("data: {\"error\":{\"message\":\"no\"}}\n\n", Some(Event::Error)),
+            ("event: x\ndata: [DONE]\n\n", Some(Event::Piece)),
+            (
+                "data: {\"choices\":[{\"delta\":{\"content\":\"\\\"error\\\"\"}}]}\n\n",
+                Some(Event::Piece),
+            ),
+        ] {
+            assert_eq!(first_event(frames.as_bytes()), event, "{frames}");
+        }
+        assert!(has_error(b"data: {}\n\ndata: {\"error\":{}}\n\n") && !has_error(b"data: {}\n\n"));
     }
 
     #[test]

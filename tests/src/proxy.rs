@@ -129,7 +129,8 @@ pub fn client() -> reqwest::Client {
 
 /// A chat of one message.
 pub fn chat(text: &str) -> Value {
-    json!({ "model": "toy", "messages": [{ "role": "user", "content": text }], "max_tokens": 100 })
+    let messages = json!([{ "role": "user", "content": text }]);
+    json!({ "model": "toy", "messages": messages, "max_completion_tokens": 100 })
 }
 
 /// The same as a stream.

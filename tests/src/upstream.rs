@@ -32,6 +32,8 @@ pub enum Does {
     Stream(Vec<String>),
     /// Sends the head of an answer in one piece, and breaks off within it.
     Half,
+    /// Sends the head of an answer in one piece, and then nothing.
+    Stalls,
     /// Sends the head of a stream, and breaks off before any piece.
     NoPiece,
     /// Answers with a status and a text.
@@ -198,9 +200,10 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
         Does::Stream(pieces) => streamed(&shared, pieces, false, false),
         Does::Pieces { pieces, breaks } => streamed(&shared, pieces, breaks, true),
         Does::NoPiece => streamed(&shared, Vec::new(), true, false),
-        Does::Half => {
+        half @ (Does::Half | Does::Stalls) => {
+            let stalls = matches!(half, Does::Stalls);
             let pieces = vec!["{\"id\":".to_owned()];
-            let mut response = streamed(&shared, pieces, true, false);
+            let mut response = streamed(&shared, pieces, true, stalls);
             let kind = "application/json".parse().expect("a value");
             response.headers_mut().insert(header::CONTENT_TYPE, kind);
             response

@@ -1,6 +1,7 @@
 //! How things are said over HTTP.
 
-use std::convert::Infallible;
+use std::io;
+use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -87,8 +88,8 @@ pub(super) fn whole(
     answer: Answer,
     version: Version,
     receipt: &str,
-    request_id: Option<String>,
     usd: &str,
+    request_id: Option<String>,
 ) -> Response {
     let mut response = Response::new(Body::from(answer.body));
     *response.status_mut() = status(answer.status);
@@ -98,16 +99,22 @@ pub(super) fn whole(
     response
 }
 
-/// A paid answer piece by piece.
-pub(super) fn stream(streamed: Streamed, version: Version, usd: &str) -> Response {
-    let Streamed { status: code, content_type, request_id, receipt, mut chunks } = streamed;
+/// A paid answer piece by piece. Where the pieces end before the answer does the connection is cut: the end
+/// would look like that of the answer.
+pub(super) fn stream(streamed: Streamed, version: Version) -> Response {
+    let Streamed { status: code, content_type, request_id, receipt, usd, mut chunks, complete } =
+        streamed;
     let pieces = stream::poll_fn(move |context| {
-        chunks.poll_recv(context).map(|piece| piece.map(Ok::<_, Infallible>))
+        chunks.poll_recv(context).map(|piece| match piece {
+            Some(piece) => Some(Ok(piece)),
+            None if complete.load(Ordering::Acquire) => None,
+            None => Some(Err(io::Error::other("the stream was cut"))),
+        })
     });
     let mut response = Response::new(Body::from_stream(pieces));
     *response.status_mut() = status(code);
     let headers = response.headers_mut();
-    paid(headers, version, &receipt, usd);
+    paid(headers, version, &receipt, &usd);
     said(headers, content_type, request_id);
     // Reverse proxies that collect an answer would hold it back.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));

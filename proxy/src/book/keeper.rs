@@ -143,13 +143,11 @@ impl Keeper {
     /// # Errors
     /// The store's.
     pub async fn sweep(&self, now_ms: i64, kept_ms: i64, most: usize) -> Result<usize, StoreFault> {
-        let old = self.store.older(now_ms.saturating_sub(kept_ms), most).await?;
-        let mut forgotten = 0usize;
-        for record in old.iter().filter(|record| record.is_over(now_ms, kept_ms)) {
-            self.forget(record.id).await?;
-            forgotten = forgotten.saturating_add(1);
+        let over = self.store.over(now_ms, kept_ms, most).await?;
+        for id in &over {
+            self.forget(*id).await?;
         }
-        Ok(forgotten)
+        Ok(over.len())
     }
 
     async fn commit(&self, change: Change) -> Result<(), StoreFault> {

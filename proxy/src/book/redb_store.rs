@@ -104,16 +104,21 @@ impl Store for RedbStore {
         })
     }
 
-    fn older(&self, than: i64, most: usize) -> StoreReply<'_, Vec<Record>> {
+    fn over(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>> {
         self.work(move |db| {
             let read = db.begin_read().map_err(failed)?;
             let payments = read.open_table(PAYMENTS).map_err(failed)?;
             let taken = read.open_table(TAKEN).map_err(failed)?;
-            let end = order(than, &PaymentId([0; 32]));
+            let end = order(now_ms.saturating_sub(kept_ms).saturating_add(1), &PaymentId([0; 32]));
             let mut all = Vec::new();
-            for row in taken.range::<&[u8]>(..&end[..]).map_err(failed)?.take(most) {
+            for row in taken.range::<&[u8]>(..&end[..]).map_err(failed)? {
                 let (key, _unit) = row.map_err(failed)?;
-                all.extend(found(&payments, key.value().get(8..).unwrap_or_default())?);
+                let id = key.value().get(8..).unwrap_or_default();
+                let record: Option<Record> = found(&payments, id)?;
+                all.extend(record.filter(|one| one.is_over(now_ms, kept_ms)).map(|one| one.id));
+                if all.len() >= most {
+                    break;
+                }
             }
             Ok(all)
         })
@@ -183,3 +188,6 @@ fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreFault> {
 fn failed(fault: impl std::fmt::Display) -> StoreFault {
     StoreFault(fault.to_string())
 }
+
+#[cfg(test)]
+mod tests;

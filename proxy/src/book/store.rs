@@ -32,6 +32,6 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Payments that were under way, or whose money is.
     fn open(&self) -> StoreReply<'_, Vec<Record>>;
 
-    /// Some of the payments that were taken before that time, oldest first; times in milliseconds of Unix time.
-    fn older(&self, than: i64, most: usize) -> StoreReply<'_, Vec<Record>>;
+    /// Some of the payments that are over ([`Record::is_over`]), oldest first.
+    fn over(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>>;
 }

@@ -32,16 +32,29 @@ fn the_least_that_the_specification_shows_is_a_chat() {
     let chat = parse(&whole).unwrap();
     // Of two bounds the larger is priced.
     assert_eq!((chat.choices, chat.bound, chat.stream), (3, Some(9), true));
-    assert_eq!(chat.completed(("max_tokens", 1), Some("other")), None, "nothing is missing");
 }
 
 #[test]
 fn an_answer_without_a_bound_is_bounded_before_it_goes_upstream() {
     let chat = parse(&with(",\"max_tokens\":null,\"seed\":1e2")).unwrap();
     let body = chat.completed(("max_tokens", 77), Some("m")).unwrap();
-    assert_eq!(body, with(",\"max_tokens\":77,\"seed\":1e2,\"model\":\"m\""));
+    assert_eq!(body, with(",\"seed\":1e2,\"max_tokens\":77,\"model\":\"m\""));
     let body = chat.completed(("max_completion_tokens", 77), None).unwrap();
-    assert_eq!(body, with(",\"max_tokens\":null,\"seed\":1e2,\"max_completion_tokens\":77"));
+    assert_eq!(body, with(",\"seed\":1e2,\"max_completion_tokens\":77"));
+}
+
+/// A server that knows only one of the names would answer without a bound to the other.
+#[test]
+fn the_bound_goes_upstream_by_the_one_name_that_it_obeys() {
+    let chat = parse(&with(",\"max_completion_tokens\":1,\"model\":\"m\"")).unwrap();
+    let body = chat.completed(("max_tokens", 1), None).unwrap();
+    assert_eq!(body, with(",\"model\":\"m\",\"max_tokens\":1"));
+    assert_eq!(chat.completed(("max_completion_tokens", 1), Some("other")), None, "as it came");
+    let both = parse(&with(",\"max_completion_tokens\":1,\"max_tokens\":9")).unwrap();
+    for name in BOUNDS {
+        let body = both.completed((name, 9), None).unwrap();
+        assert_eq!(body, with(&format!(",\"{name}\":9")));
+    }
 }
 
 #[test]

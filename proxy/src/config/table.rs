@@ -5,8 +5,8 @@ use bursar_serve::logs::LogFormat;
 use bursar_serve::settings::{Given, HEAD, Key, put, rows};
 use toml::Value;
 
-use super::Config;
 use super::models::{MODEL, rate};
+use super::{Config, Place};
 use crate::offer::Method;
 
 /// The manual: every key with its variable, its default and its meaning.
@@ -51,7 +51,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "FACILITATOR_URL",
         default: "http://127.0.0.1:4402",
         meaning: "The facilitator that verifies and settles payments.",
-        set: |config, given| put(&mut config.facilitator_url, owned(given)),
+        set: |config, given| put(&mut config.facilitator_url, owned(given).map(Place)),
     },
     Key {
         name: "facilitator_api_key_file",
@@ -66,7 +66,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "UPSTREAM_URL",
         default: "https://api.openai.com/v1",
         meaning: "The OpenAI-compatible API that is sold, up to and with `/v1`.",
-        set: |config, given| put(&mut config.upstream_url, owned(given)),
+        set: |config, given| put(&mut config.upstream_url, owned(given).map(Place)),
     },
     Key {
         name: "upstream_api_key_file",

@@ -61,7 +61,7 @@ fn the_four_variables_of_the_specification_are_enough() {
     assert_eq!(config.wallet_address, Some(WALLET.parse().unwrap()));
     assert_eq!(key_of(&config), Some("sk-upstream"));
     assert_eq!(config.price, Rate(2_000_000_000_000_000));
-    assert_eq!(config.facilitator_url, "https://facilitator.test");
+    assert_eq!(config.facilitator_url.0, "https://facilitator.test");
     assert!(config.model(Some("any")).is_some() && config.model(None).is_some());
 }
 
@@ -69,7 +69,7 @@ fn the_four_variables_of_the_specification_are_enough() {
 fn what_nobody_sets_is_as_specified() {
     let config = env(&[]).unwrap();
     assert_eq!(config.price, Rate(10u128.pow(15)), "0.001 dollars");
-    assert_eq!(config.facilitator_url, "http://127.0.0.1:4402");
+    assert_eq!(config.facilitator_url.0, "http://127.0.0.1:4402");
     assert_eq!(config.listen, "127.0.0.1:4021".parse().unwrap());
     assert_eq!(config.metrics_listen, Some("127.0.0.1:4022".parse().unwrap()));
     assert_eq!(key_of(&config), None);

@@ -5,8 +5,8 @@ use bursar_core::networks::{ChainId, by_chain};
 use super::{Refused, Seller, Sold, Step, end};
 use crate::book::{Answer, Record, Settlement, Stage};
 use crate::facilitator::{About, Outcome};
-use crate::fault::{Code, Fault};
-use crate::sell::{Charged, KEPT_BYTES_MAX};
+use crate::fault::Code;
+use crate::sell::KEPT_BYTES_MAX;
 
 /// How often a facilitator is asked that cannot be reached.
 const TRIES: u32 = 3;
@@ -21,74 +21,66 @@ impl Seller {
         answer: Answer,
         request_id: Option<String>,
     ) -> Step<Sold> {
-        if !record.settlement.is_good() {
-            match self.settle(&record).await {
-                Outcome::Settled { receipt } => record.settlement = Settlement::Settled { receipt },
-                Outcome::Pending { receipt, .. } => {
-                    record.settlement = Settlement::Pending { receipt };
-                }
-                Outcome::Failed { receipt, .. } => {
-                    record.settlement = Settlement::Failed { receipt };
-                    self.stored(self.0.keeper.put(&record, None).await)?;
-                    return end(Refused::of(Code::SettlementFailed, &record));
-                }
-                other => return self.in_doubt(other, &record),
-            }
+        let earned = !record.settlement.is_good();
+        // An answer that is kept already is not written again.
+        let new = (!record.kept).then(|| answer.clone());
+        record.kept = true;
+        if earned {
+            self.settle(&mut record, new).await?;
+        } else {
+            self.stored(self.0.keeper.put(&record, new).await)?;
         }
-        self.0.points.reach("settled");
         record.stage = Stage::Paid;
         record.kept = answer.body.len() <= KEPT_BYTES_MAX;
         self.stored(self.0.keeper.put(&record, None).await)?;
         self.0.points.reach("paid");
-        self.sold(&record, "whole");
+        self.sold(&record, "whole", earned);
         let receipt = record.settlement.receipt().unwrap_or_default().to_owned();
-        Ok(Sold::Whole { answer, receipt, request_id })
+        Ok(Sold::Whole { answer, receipt, usd: record.usd, request_id })
     }
 
     /// Settles for a stream that is about to begin, and keeps that it was.
     pub(super) async fn settle_stream(&self, record: &mut Record) -> Step<()> {
-        match self.settle(record).await {
-            Outcome::Settled { receipt } => record.settlement = Settlement::Settled { receipt },
-            Outcome::Pending { receipt, .. } => record.settlement = Settlement::Pending { receipt },
-            Outcome::Failed { receipt, .. } => {
-                record.settlement = Settlement::Failed { receipt };
-                let refused = Refused::of(Code::SettlementFailed, record);
-                self.release(record).await;
-                return end(refused);
-            }
-            other => return self.in_doubt(other, record),
-        }
-        self.0.points.reach("settled");
+        self.settle(record, None).await?;
         self.stored(self.0.keeper.put(record, None).await)?;
         self.0.points.reach("paid");
-        self.sold(record, "streamed");
+        self.sold(record, "streamed", true);
         Ok(())
     }
 
-    /// Nothing is handed out, and nothing is forgotten: the same request asks again.
-    fn in_doubt<T>(&self, outcome: Outcome, record: &Record) -> Step<T> {
-        let facilitator = self.0.facilitator.label();
-        match outcome {
-            Outcome::Unasked(why) => {
-                tracing::warn!(facilitator, %why, "a payment could not be settled");
-                let mut refused = Refused::of(Code::FacilitatorUnavailable, record);
-                refused.charged = Charged::No;
-                end(refused)
-            }
-            Outcome::Unknown(why) => {
-                tracing::warn!(facilitator, %why, "whether a payment was settled is not known");
-                let fault = Fault::of(Code::SettlementUnknown);
-                end(Refused { fault, charged: Charged::Unknown, receipt: None })
-            }
-            Outcome::Settled { .. } | Outcome::Pending { .. } | Outcome::Failed { .. } => {
-                end(Refused::of(Code::SettlementUnknown, record))
-            }
+    /// Asks to settle until there is a good word. Else nothing is handed out, and nothing is forgotten: the
+    /// same request asks again. That it was asked is on disk before it is.
+    async fn settle(&self, record: &mut Record, answer: Option<Answer>) -> Step<()> {
+        let before = std::mem::replace(&mut record.settlement, Settlement::Asked);
+        self.stored(self.0.keeper.put(record, answer).await)?;
+        self.0.points.reach("asking");
+        let last = self.ask(record, before).await;
+        self.0.points.reach("settled");
+        if record.settlement.is_good() {
+            return Ok(());
         }
+        let facilitator = self.0.facilitator.label();
+        let code = match (&record.settlement, last) {
+            (Settlement::Failed { .. }, _) => {
+                self.0.strikes.add(record.payer, self.0.clock.mono_ms());
+                Code::SettlementFailed
+            }
+            (Settlement::Open, Outcome::Unasked(why)) => {
+                tracing::warn!(facilitator, %why, "a payment could not be settled");
+                Code::FacilitatorUnavailable
+            }
+            (_, outcome) => {
+                tracing::warn!(facilitator, ?outcome, "whether a payment was settled is not known");
+                Code::SettlementUnknown
+            }
+        };
+        self.stored(self.0.keeper.put(record, None).await)?;
+        end(Refused::of(code, record))
     }
 
-    /// Asks to settle. What is on its way is asked for once more, as official servers do: most blocks come
-    /// within that time.
-    async fn settle(&self, record: &Record) -> Outcome {
+    /// Asks, and again where it was not heard. What is on its way is asked for once more, as official servers
+    /// do: most blocks come within that time. What came of it is in the record.
+    async fn ask(&self, record: &mut Record, before: Settlement) -> Outcome {
         let mut outcome = self.settle_once(record).await;
         for _again in 1..TRIES {
             if !matches!(outcome, Outcome::Unasked(_)) {
@@ -98,12 +90,10 @@ impl Seller {
             self.0.clock.sleep_until(wake).await;
             outcome = self.settle_once(record).await;
         }
-        if matches!(outcome, Outcome::Pending { sent: true, .. }) {
-            match self.settle_once(record).await {
-                // The first word stands until there is a last one.
-                Outcome::Unasked(_) | Outcome::Unknown(_) => {}
-                other => outcome = other,
-            }
+        record.settlement = before.told(&outcome);
+        if matches!(outcome, Outcome::Pending { .. }) {
+            let again = self.settle_once(record).await;
+            record.settlement = record.settlement.clone().told(&again);
         }
         outcome
     }
@@ -112,7 +102,6 @@ impl Seller {
         let Some(network) = by_chain(ChainId(record.network)) else {
             return Outcome::Unknown("the payment is on a network that is not known".to_owned());
         };
-        self.0.points.reach("settling");
         let about = About { network, payer: record.payer };
         let outcome = self.0.facilitator.settle(&record.question, about).await;
         self.0.metrics.settlement(match &outcome {
@@ -125,35 +114,37 @@ impl Seller {
         outcome
     }
 
-    /// Finds out what became of money that was on its way.
+    /// Finds out what became of money that was on its way. `over` says that the payment cannot be used any
+    /// more.
     pub async fn reconcile(&self, mut record: Record, over: bool) {
-        match self.settle_once(&record).await {
-            Outcome::Settled { receipt } => {
-                record.settlement = Settlement::Settled { receipt };
-                self.0.metrics.earned(record.network, record.asset, &record.amount);
-            }
-            Outcome::Failed { receipt, reason } => {
-                tracing::warn!(amount = %record.amount, %reason, "an answer went out unpaid");
-                self.0.metrics.unpaid_answers.inc();
-                record.settlement = Settlement::Failed { receipt };
-            }
-            // The payment cannot be used any more, and nobody knows more.
-            _unknown if over => {
-                tracing::warn!(amount = %record.amount, "a settlement stayed pending until its end");
-                self.0.metrics.unpaid_answers.inc();
-                let receipt = record.settlement.receipt().unwrap_or_default().to_owned();
-                record.settlement = Settlement::Failed { receipt };
-            }
-            _unknown => return,
+        let outcome = self.settle_once(&record).await;
+        let before = record.settlement.clone();
+        record.settlement = before.clone().told(&outcome);
+        if matches!(record.settlement, Settlement::Settled { .. }) {
+            self.0.metrics.earned(record.network, record.asset, &record.amount);
+        }
+        // Nobody knows more, then.
+        if over && let Settlement::Pending { receipt } = &record.settlement {
+            record.settlement = Settlement::Failed { receipt: receipt.clone() };
+        }
+        if record.settlement == before {
+            return;
+        }
+        if matches!(record.settlement, Settlement::Failed { .. }) {
+            tracing::warn!(
+                payer = %record.payer, amount = %record.amount, ?outcome, "an answer went out unpaid"
+            );
+            self.0.metrics.unpaid_answers.inc();
         }
         if let Err(fault) = self.0.keeper.put(&record, None).await {
             tracing::error!(%fault, "the end of a settlement could not be kept");
         }
     }
 
-    fn sold(&self, record: &Record, result: &'static str) {
+    /// `earned` says that it was settled just now.
+    fn sold(&self, record: &Record, result: &'static str, earned: bool) {
         self.0.metrics.chat(result);
-        if matches!(record.settlement, Settlement::Settled { .. }) {
+        if earned && matches!(record.settlement, Settlement::Settled { .. }) {
             self.0.metrics.earned(record.network, record.asset, &record.amount);
         }
         tracing::info!(

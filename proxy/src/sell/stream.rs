@@ -1,11 +1,11 @@
 //! Streams: every piece goes out as it comes, and a copy stays here for whoever asks again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bursar_outbound::Bytes;
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{KEPT_BYTES_MAX, Order, Seller, Sold, Step, Streamed};
 use crate::book::keeper::Held;
@@ -41,6 +41,16 @@ impl Budget {
     fn give(&self, bytes: usize) {
         self.left.fetch_add(bytes, Ordering::AcqRel);
     }
+}
+
+/// Nobody else works on the payment, and a place is taken.
+pub(super) type Rights = (Held, OwnedSemaphorePermit);
+
+/// Who reads a stream.
+struct Reader {
+    chunks: mpsc::Sender<Bytes>,
+    /// Else the end of the chunks is none of the answer, and the connection is cut.
+    complete: Arc<AtomicBool>,
 }
 
 /// The copy of a stream.
@@ -96,23 +106,27 @@ impl Seller {
         order: &Order,
         mut record: Record,
         begun: Begun,
-        held: Held,
+        rights: Rights,
     ) -> Step<Sold> {
         record.stage = Stage::Streaming;
         self.stored(self.0.keeper.put(&record, None).await)?;
         self.0.points.reach("streaming");
         let receipt = record.settlement.receipt().unwrap_or_default().to_owned();
         let (chunks, pieces) = mpsc::channel(CHUNKS);
+        let complete = Arc::new(AtomicBool::new(false));
+        let reader = Reader { chunks, complete: Arc::clone(&complete) };
         let streamed = Streamed {
             status: begun.status,
             content_type: begun.content_type.clone(),
             request_id: begun.request_id.clone(),
             receipt,
+            usd: record.usd.clone(),
             chunks: pieces,
+            complete: Arc::clone(&complete),
         };
         let (seller, order) = (self.clone(), order.clone());
         let tasks = self.0.tasks.clone();
-        tasks.spawn(async move { seller.pass_on(&order, record, begun, held, chunks).await });
+        tasks.spawn(async move { seller.pass_on(&order, record, begun, rights, reader).await });
         Ok(Sold::Stream(streamed))
     }
 
@@ -121,16 +135,19 @@ impl Seller {
         order: &Order,
         mut record: Record,
         mut begun: Begun,
-        held: Held,
-        chunks: mpsc::Sender<Bytes>,
+        rights: Rights,
+        reader: Reader,
     ) {
         let mut copy = Copy::new(self.0.budget.clone());
-        let mut reader = Some(chunks);
+        let mut reader = Some(reader);
         let mut next = std::mem::take(&mut begun.first);
         let end = loop {
             copy.add(&next);
-            if let Some(chunks) = &reader
-                && !matches!(within(&*self.0.clock, READ_MS, chunks.send(next)).await, Some(Ok(())))
+            if let Some(reads) = &reader
+                && !matches!(
+                    within(&*self.0.clock, READ_MS, reads.chunks.send(next)).await,
+                    Some(Ok(()))
+                )
             {
                 self.0.metrics.streams_left.inc();
                 reader = None;
@@ -150,6 +167,11 @@ impl Seller {
         record.usage = usage::of_stream(&copy.bytes, copy.whole, prompt, quote.vocabulary);
         self.used(order, &record);
         let (stage, answer) = match end {
+            // The upstream said so itself, within the stream.
+            End::Complete if usage::has_error(&copy.bytes) => {
+                self.broken(&record, "upstream_error");
+                (Stage::Broken, None)
+            }
             End::Complete if copy.whole => {
                 let body = std::mem::take(&mut copy.bytes);
                 let content_type = begun.content_type.clone();
@@ -157,11 +179,10 @@ impl Seller {
             }
             End::Complete | End::Pointless => (Stage::Paid, None),
             End::Broken(fault) => {
-                self.0.metrics.streams_broken.inc();
-                tracing::warn!(payer = %record.payer, amount = %record.amount, code = fault.code.text(),
-                    "a stream broke after its first chunk, and stays paid");
-                if let Some(chunks) = &reader {
-                    let _left = within(&*self.0.clock, READ_MS, chunks.send(broken_frame())).await;
+                self.broken(&record, fault.code.text());
+                if let Some(reads) = &reader {
+                    let send = reads.chunks.send(broken_frame());
+                    let _left = within(&*self.0.clock, READ_MS, send).await;
                 }
                 (Stage::Broken, None)
             }
@@ -171,8 +192,18 @@ impl Seller {
             tracing::error!(%fault, "the end of a stream could not be kept");
         }
         // The customer hears the end once it is on disk: whoever asks again then gets the same.
-        drop(reader);
-        drop(held);
+        if let Some(reader) = reader {
+            reader.complete.store(true, Ordering::Release);
+        }
+        drop(rights);
+    }
+
+    fn broken(&self, record: &Record, code: &'static str) {
+        self.0.metrics.streams_broken.inc();
+        tracing::warn!(
+            payer = %record.payer, amount = %record.amount, code,
+            "a stream broke after its first chunk, and stays paid"
+        );
     }
 }
 

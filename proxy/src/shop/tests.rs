@@ -34,9 +34,10 @@ fn the_price_is_of_the_prompt_and_of_the_bound() {
     assert_eq!(quoted.estimate.usd, "0.001033");
     assert!(quoted.forward.ends_with(b",\"max_completion_tokens\":1024}"));
     // The same body, the same price, and what was bounded goes as it came.
-    let bounded = quote(&shop, ",\"max_tokens\":5").unwrap();
-    assert_eq!(bounded, quote(&shop, ",\"max_tokens\":5").unwrap());
-    assert_eq!(bounded.forward, format!("{BODY},\"max_tokens\":5}}"));
+    let rest = ",\"max_completion_tokens\":5";
+    let bounded = quote(&shop, rest).unwrap();
+    assert_eq!(bounded, quote(&shop, rest).unwrap());
+    assert_eq!(bounded.forward, format!("{BODY}{rest}}}"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use bursar_tests::proxy::{Home, chat, streaming};
 use bursar_tests::upstream::{Does, KEY, answer};
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, told};
+use crate::stage::{Stage, refusal, told, until};
 
 #[tokio::test]
 async fn refusals_of_the_upstream_are_passed_on_unpaid_and_the_payment_stays_good() {
@@ -33,7 +33,7 @@ async fn refusals_of_the_upstream_are_passed_on_unpaid_and_the_payment_stays_goo
 async fn the_upstreams_key_is_in_no_answer_and_no_log() {
     let stage = Stage::usual().await;
     let body = chat("hello");
-    for status in [401, 403] {
+    for status in [401, 402, 403] {
         stage.upstream.does(Does::Status(status, format!("{{\"error\":\"bad key {KEY}\"}}")));
         let got = stage.customer.buy(2, &body).await;
         assert_eq!(got.headers()["x-should-retry"], "false");
@@ -68,6 +68,50 @@ async fn an_answer_that_breaks_off_or_never_comes_costs_nothing() {
     assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
 }
 
+/// With status 200, as some servers tell of errors.
+#[tokio::test]
+async fn what_is_no_answer_is_not_sold_whatever_its_status() {
+    for text in ["", "<html>down</html>", "[]", "{\"error\":{\"message\":\"overloaded\"}}"] {
+        let stage = Stage::set(Does::Status(200, text.to_owned())).await;
+        let got = stage.customer.buy(2, &chat("hello")).await;
+        assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()), "{text}");
+        assert_eq!(stage.settling.asked(), 0);
+    }
+    let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n".to_owned();
+    for pieces in
+        [vec![error.clone()], vec![": wait\n\n".to_owned(), error], vec![": wait\n\n".to_owned()]]
+    {
+        let stage = Stage::set(Does::Stream(pieces)).await;
+        let got = stage.customer.buy(2, &streaming("hello")).await;
+        assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+        assert_eq!(stage.settling.asked(), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_has_to_be_whole_within_its_time() {
+    let stage = Stage::with(Does::Stalls, "upstream_ms = 300").await;
+    let got = stage.customer.buy(2, &chat("hello")).await;
+    assert_eq!(refusal(got).await, (504, "upstream_timeout".to_owned()));
+    assert_eq!(stage.settling.asked(), 0);
+}
+
+#[tokio::test]
+async fn a_payer_who_makes_the_upstream_work_in_vain_has_to_wait_and_nobody_else_has() {
+    let stage = Stage::set(Does::Half).await;
+    for _time in 0..10 {
+        let got = stage.customer.buy(2, &chat("hello")).await;
+        assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+    }
+    let got = stage.customer.buy(2, &chat("hello")).await;
+    assert_eq!(refusal(got).await, (429, "too_many_requests".to_owned()));
+    assert_eq!((stage.upstream.calls(), stage.settling.verified()), (10, 10));
+    let other = bursar_tests::payer::Payer::random();
+    let other = bursar_tests::proxy::Customer::of(&stage.proxy.url, other);
+    let got = other.buy(2, &chat("hello")).await;
+    assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
+}
+
 #[tokio::test]
 async fn an_upstream_that_is_away_costs_nothing() {
     let stage = Stage::usual().await;
@@ -88,9 +132,7 @@ async fn more_than_is_served_at_a_time_is_turned_away_unpaid() {
     let header = stage.customer.sign(2, &body).await;
     let first =
         tokio::spawn(stage.customer.request(&body).header(header.name, &header.value).send());
-    while stage.upstream.calls() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| stage.upstream.calls() > 0).await;
     let got = stage.customer.buy(2, &chat("other")).await;
     assert_eq!(got.headers()["retry-after"], "2");
     assert_eq!(refusal(got).await, (503, "busy".to_owned()));
@@ -106,9 +148,7 @@ async fn a_stopping_proxy_answers_what_it_began() {
     let header = stage.customer.sign(2, &body).await;
     let first =
         tokio::spawn(stage.customer.request(&body).header(header.name, &header.value).send());
-    while stage.upstream.calls() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| stage.upstream.calls() > 0).await;
     let Stage { proxy, upstream, .. } = stage;
     let stopped = tokio::spawn(proxy.stop());
     upstream.open(1);

@@ -57,9 +57,7 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
 #[tokio::test]
 async fn an_answer_survives_a_kill_at_every_point() {
     // Before the answer was kept nothing was charged, so the upstream is asked anew; afterwards never.
-    for (point, calls) in
-        [("taken", 1), ("answered", 1), ("settling", 1), ("settled", 1), ("paid", 1)]
-    {
+    for (point, calls) in [("taken", 1), ("asking", 1), ("settled", 1), ("paid", 1)] {
         let scene = killed_at(point, false).await;
         assert_eq!(scene.upstream.calls(), calls, "{point}");
         assert!(scene.home.settings().exists());
@@ -68,15 +66,9 @@ async fn an_answer_survives_a_kill_at_every_point() {
 
 #[tokio::test]
 async fn a_stream_survives_a_kill_at_every_point() {
-    for (point, calls) in [
-        ("taken", 1),
-        ("owed", 2),
-        ("settling", 2),
-        ("settled", 2),
-        ("paid", 2),
-        ("streaming", 2),
-        ("chunk", 2),
-    ] {
+    for (point, calls) in
+        [("taken", 1), ("asking", 2), ("settled", 2), ("paid", 2), ("streaming", 2), ("chunk", 2)]
+    {
         let scene = killed_at(point, true).await;
         assert_eq!(scene.upstream.calls(), calls, "{point}");
         assert!(scene.settling.verified() <= 2);

@@ -5,7 +5,7 @@ use bursar_tests::upstream::{Does, answer, frames};
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::stage::{Stage, refusal, told};
+use crate::stage::{Stage, refusal, told, until};
 
 #[tokio::test]
 async fn fifty_parallel_uses_of_one_payment_are_one_upstream_call_and_one_charge() {
@@ -110,9 +110,7 @@ async fn a_customer_who_left_before_the_answer_gets_it_when_he_asks_again() {
     let header = stage.customer.sign(2, &body).await;
     let request = stage.customer.request(&body).header(header.name, &header.value).send();
     let left = tokio::spawn(request);
-    while stage.upstream.calls() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(|| stage.upstream.calls() > 0).await;
     left.abort();
     let _gone = left.await;
     stage.upstream.open(1);

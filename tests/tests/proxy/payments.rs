@@ -25,12 +25,17 @@ async fn a_payment_for_another_price_payee_network_or_time_is_asked_for_again() 
     let stage = Stage::usual().await;
     let body = chat("hello");
     type Change = fn(&mut Due);
-    let changes: [(Change, &str); 6] = [
+    let changes: [(Change, &str); 7] = [
         (|due| due.amount -= U256::ONE, "invalid_exact_evm_payload_authorization_value"),
         (|due| due.amount += U256::ONE, "invalid_exact_evm_payload_authorization_value"),
         (|due| due.amount = U256::ZERO, "invalid_exact_evm_payload_authorization_value"),
         (|due| due.to = due.from, "invalid_exact_evm_recipient_mismatch"),
         (|due| due.before = now_s() + 60, "invalid_exact_evm_payload_authorization_valid_before"),
+        // Nobody would remember it that long.
+        (
+            |due| due.before = now_s() + 90_000,
+            "invalid_exact_evm_payload_authorization_valid_before",
+        ),
         (|due| due.before = 0, "invalid_exact_evm_payload_authorization_valid_before"),
     ];
     for version in [1, 2] {
@@ -128,7 +133,7 @@ async fn bodies_that_are_not_sold_are_refused_with_what_is_wrong() {
     image["messages"][0]["content"] =
         json!([{ "type": "image_url", "image_url": { "url": "https://a.test/b" } }]);
     let mut greedy = chat("hi");
-    greedy["max_tokens"] = json!(10_000_000);
+    greedy["max_completion_tokens"] = json!(10_000_000);
     for (body, status, code) in [
         (long, 413, "body_too_large"),
         (unknown.to_string(), 404, "model_not_found"),
@@ -138,7 +143,7 @@ async fn bodies_that_are_not_sold_are_refused_with_what_is_wrong() {
         ("{\"model\":\"toy\",\"messages\":[]}".to_owned(), 400, "invalid_request"),
         ("[".repeat(4_000), 400, "invalid_json"),
         ("nonsense".to_owned(), 400, "invalid_json"),
-        (chat("hi").to_string().replace("max_tokens", "Max_Tokens"), 400, "unsupported_parameter"),
+        (chat("hi").to_string().replace("max_c", "Max_c"), 400, "unsupported_parameter"),
     ] {
         let got = stage.customer.client.post(&url).body(body.clone()).send().await.unwrap();
         assert_eq!(refusal(got).await, (status, code.to_owned()), "{body:.80}");

@@ -5,7 +5,7 @@ use bursar_tests::settling::Says;
 use bursar_tests::upstream::{Does, answer, frames};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, refusal, told};
+use crate::stage::{Stage, refusal, told, until};
 
 fn whole() -> Does {
     Does::Whole(answer("hello world"))
@@ -61,23 +61,21 @@ async fn a_failed_settlement_of_a_stream_sends_no_chunk_and_frees_the_payment() 
 
 #[tokio::test]
 async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
-    for (sent, asked) in [(true, 2), (false, 1)] {
+    {
         let stage = Stage::set(whole()).await;
-        stage.settling.settle_says(Says::Pending(sent));
+        stage.settling.settle_says(Says::Pending(true));
         let body = chat("hello");
         let header = stage.customer.sign(2, &body).await;
         let got = stage.customer.send(&body, &header).await;
         let paid = receipt(&got);
         assert_eq!(paid["errorReason"], "settlement_pending");
         assert_eq!(told(got).await, (200, answer("hello world")));
-        // Where there is a transaction it is asked for once more, as official servers do.
-        assert_eq!(stage.settling.asked(), asked);
+        // It is asked for once more, as official servers do.
+        assert_eq!(stage.settling.asked(), 2);
         // The end is found out without anybody asking, also by the next process.
         stage.settling.settle_says(Says::Good);
         let stage = stage.restart().await;
-        while stage.settling.moved() == 0 {
-            tokio::task::yield_now().await;
-        }
+        until(|| stage.settling.moved() > 0).await;
         loop {
             let got = stage.customer.send(&body, &header).await;
             let paid = receipt(&got);
@@ -95,11 +93,9 @@ async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
     let stage = Stage::set(whole()).await;
     stage.settling.settle_says(Says::Pending(true));
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
-    stage.settling.settle_says(Says::Refuses("invalid_transaction_state"));
+    stage.settling.settle_says(Says::Refuses("invalid_exact_evm_transaction_failed"));
     let stage = stage.restart().await;
-    while !stage.proxy.metrics().await.contains("unpaid_answers_total 1") {
-        tokio::task::yield_now().await;
-    }
+    stage.counted("unpaid_answers_total 1").await;
 }
 
 #[tokio::test]
@@ -107,6 +103,8 @@ async fn where_it_is_not_known_nothing_goes_out_and_the_same_request_is_charged_
     for says in [
         Says::Mute,
         Says::Text(500, "{}".to_owned()),
+        // Without a transaction nothing is on its way yet.
+        Says::Pending(false),
         Says::Text(200, "{\"success\":true}".to_owned()),
         // Of another network, and of another payer.
         Says::Text(200, success("eip155:1", None)),
@@ -134,6 +132,39 @@ async fn where_it_is_not_known_nothing_goes_out_and_the_same_request_is_charged_
             assert!(got.text().await.unwrap().contains("world"));
             assert_eq!(stage.settling.moved(), 1);
         }
+    }
+}
+
+/// The first question may have moved the money: a "no" to the second proves nothing.
+#[tokio::test]
+async fn once_it_is_not_known_a_refusal_is_not_believed() {
+    for (does, body) in [(whole(), chat("hello")), (stream(), streaming("hello"))] {
+        let stage = Stage::set(does).await;
+        stage.settling.settle_says(Says::Mute);
+        let header = stage.customer.sign(2, &body).await;
+        assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
+        for says in [
+            Says::Refuses("invalid_exact_evm_nonce_already_used"),
+            Says::Refuses("insufficient_balance"),
+            Says::Text(429, "{}".to_owned()),
+            Says::Pending(false),
+        ] {
+            stage.settling.settle_says(says.clone());
+            let got = stage.customer.send(&body, &header).await;
+            assert_eq!(got.headers()["x-should-retry"], "false");
+            let (status, told) = told(got).await;
+            assert_eq!(
+                (status, &told["error"]["code"]),
+                (503, &json!("settlement_unknown")),
+                "{says:?}"
+            );
+            assert_eq!(told["x402"]["charged"], "unknown");
+        }
+        stage.settling.settle_says(Says::Good);
+        let got = stage.customer.send(&body, &header).await;
+        assert!(got.text().await.unwrap().contains("world"));
+        assert_eq!(stage.settling.moved(), 1);
+        assert!(stage.proxy.metrics().await.contains("revenue_atoms_total{"));
     }
 }
 

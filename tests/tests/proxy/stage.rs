@@ -1,5 +1,7 @@
 //! A proxy between an upstream and a facilitator that are both in the test's hand.
 
+use std::time::Duration;
+
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home, Proxy};
 use bursar_tests::settling::Settling;
@@ -40,6 +42,16 @@ impl Stage {
         (self.upstream.calls(), self.settling.moved())
     }
 
+    /// Waits until a line is among the metrics.
+    pub(crate) async fn counted(&self, line: &str) {
+        let counted = async {
+            while !self.proxy.metrics().await.contains(line) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, counted).await.expect("it is counted");
+    }
+
     /// Stops the proxy, and starts it on the same store.
     pub(crate) async fn restart(mut self) -> Self {
         let Stage { upstream, settling, home, proxy, mut customer } = self;
@@ -49,6 +61,19 @@ impl Stage {
         self = Stage { upstream, settling, home, proxy, customer };
         self
     }
+}
+
+/// For what would never come: no test waits so long for what does.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until something is so.
+pub(crate) async fn until(is_so: impl Fn() -> bool) {
+    let so = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, so).await.expect("it comes to be so");
 }
 
 /// What was said, and with which status.

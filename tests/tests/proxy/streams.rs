@@ -123,6 +123,20 @@ async fn a_stream_that_breaks_before_its_first_chunk_costs_nothing() {
 }
 
 #[tokio::test]
+async fn a_stream_that_tells_of_an_error_is_broken_and_what_came_is_passed_on() {
+    let error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n".to_owned();
+    let sent = vec![": wait\n\n".to_owned(), pieces()[0].clone(), error];
+    let stage = Stage::set(Does::Stream(sent.clone())).await;
+    let body = streaming("count");
+    let header = stage.customer.sign(2, &body).await;
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(got.text().await.unwrap(), sent.concat());
+    let again = stage.customer.send(&body, &header).await;
+    assert_eq!(refusal(again).await, (409, "stream_broken".to_owned()));
+    assert_eq!(stage.counts(), (1, 1));
+}
+
+#[tokio::test]
 async fn a_stream_that_stalls_is_broken_off_and_says_so() {
     let stage = Stage::with(gated(false), "upstream_idle_ms = 200").await;
     let body = streaming("count");
@@ -147,7 +161,5 @@ async fn the_tokens_of_a_stream_are_counted_where_the_upstream_does_not_say() {
     let got = stage.customer.buy(2, &streaming("count")).await;
     let _all = got.text().await.unwrap();
     let line = "bursar_proxy_tokens_total{model=\"other\",kind=\"completion\"} 2";
-    while !stage.proxy.metrics().await.contains(line) {
-        tokio::task::yield_now().await;
-    }
+    stage.counted(line).await;
 }

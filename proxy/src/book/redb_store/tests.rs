@@ -1,0 +1,73 @@
+use super::*;
+use alloy_primitives::Address;
+
+fn record(n: u8, taken_at: i64, settlement: Settlement) -> Record {
+    Record {
+        id: PaymentId([n; 32]),
+        body: [0; 32],
+        payment: [0; 32],
+        taken_at,
+        ends: 0,
+        stage: Stage::Paid,
+        settlement,
+        question: "{}".to_owned(),
+        model: Some("m".to_owned()),
+        amount: "7".to_owned(),
+        usd: "0.000007".to_owned(),
+        network: 1,
+        asset: Address::ZERO,
+        payer: Address::ZERO,
+        usage: None,
+        kept: true,
+    }
+}
+
+fn answer() -> Answer {
+    Answer { status: 200, content_type: None, body: b"hello".to_vec() }
+}
+
+async fn put(store: &RedbStore, record: &Record, answer: Option<Answer>) {
+    store.commit(vec![Change::Put(Box::new(record.clone()), answer)]).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_put_is_there_after_the_file_was_opened_again_and_what_was_forgotten_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.redb");
+    let open = record(1, 5, Settlement::Pending { receipt: "{}".to_owned() });
+    let done = record(2, 6, Settlement::Settled { receipt: "{}".to_owned() });
+    {
+        let store = RedbStore::open_file(&path).unwrap();
+        put(&store, &open, None).await;
+        put(&store, &done, Some(answer())).await;
+        put(&store, &record(3, 7, Settlement::Open), Some(answer())).await;
+        store.commit(vec![Change::Forget(PaymentId([3; 32]))]).await.unwrap();
+        assert!(RedbStore::open_file(&path).is_err(), "one process at a time");
+    }
+    let store = RedbStore::open_file(&path).unwrap();
+    assert_eq!(store.get(done.id).await.unwrap(), Some(done.clone()));
+    assert_eq!(store.answer(done.id).await.unwrap(), Some(answer()));
+    assert_eq!(store.get(PaymentId([3; 32])).await.unwrap(), None);
+    assert_eq!(store.answer(PaymentId([3; 32])).await.unwrap(), None);
+    assert_eq!(store.open().await.unwrap(), vec![open]);
+    // An answer that is kept no more is gone.
+    put(&store, &Record { kept: false, ..done.clone() }, None).await;
+    assert_eq!(store.answer(done.id).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_must_stay_does_not_hide_what_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RedbStore::open_file(&folder.path().join("a.redb")).unwrap();
+    for n in 0..20 {
+        let pending = Settlement::Pending { receipt: "{}".to_owned() };
+        put(&store, &record(n, i64::from(n), pending), None).await;
+    }
+    for n in 20..25 {
+        put(&store, &record(n, i64::from(n), Settlement::Open), None).await;
+    }
+    let over = store.over(123, 100, 3).await.unwrap();
+    assert_eq!(over, [20, 21, 22].map(|n| PaymentId([n; 32])));
+    assert_eq!(store.over(123, 100, 100).await.unwrap().len(), 4);
+    assert_eq!(store.over(119, 100, 100).await.unwrap(), vec![]);
+}
