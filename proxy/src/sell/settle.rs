@@ -4,7 +4,7 @@ use bursar_core::networks::{ChainId, by_chain};
 
 use super::{Refused, Seller, Sold, Step, end};
 use crate::book::{Answer, Record, Settlement, Stage};
-use crate::facilitator::{About, Outcome};
+use crate::facilitator::{About, Outcome, Verdict};
 use crate::fault::Code;
 use crate::sell::KEPT_BYTES_MAX;
 
@@ -92,17 +92,38 @@ impl Seller {
         }
         record.settlement = before.told(&outcome);
         if matches!(outcome, Outcome::Pending { .. }) {
-            let again = self.settle_once(record).await;
-            record.settlement = record.settlement.clone().told(&again);
+            self.ask_again(record).await;
+        }
+        if matches!(record.settlement, Settlement::Pending { .. })
+            && !self.is_still_good(record).await
+        {
+            record.settlement = Settlement::Asked;
         }
         outcome
     }
 
+    async fn ask_again(&self, record: &mut Record) {
+        let outcome = self.settle_once(record).await;
+        record.settlement = record.settlement.clone().told(&outcome);
+    }
+
+    /// Money that is on its way counts only while its payment is good. One that is not has moved, which the
+    /// facilitator knows if it is asked again, or it has found nothing left to move: such a transaction stays
+    /// pending until its block is final, and who empties the purse before many of them would pay for none.
+    async fn is_still_good(&self, record: &mut Record) -> bool {
+        let Some(about) = about(record) else { return true };
+        let verdict = self.0.facilitator.verify(&record.question, about).await;
+        if !matches!(verdict, Verdict::Bad { .. }) {
+            return true;
+        }
+        self.ask_again(record).await;
+        !matches!(record.settlement, Settlement::Pending { .. })
+    }
+
     async fn settle_once(&self, record: &Record) -> Outcome {
-        let Some(network) = by_chain(ChainId(record.network)) else {
+        let Some(about) = about(record) else {
             return Outcome::Unknown("the payment is on a network that is not known".to_owned());
         };
-        let about = About { network, payer: record.payer };
         let outcome = self.0.facilitator.settle(&record.question, about).await;
         self.0.metrics.settlement(match &outcome {
             Outcome::Settled { .. } => "settled",
@@ -152,4 +173,9 @@ impl Seller {
             pending = matches!(record.settlement, Settlement::Pending { .. }), "sold"
         );
     }
+}
+
+fn about(record: &Record) -> Option<About> {
+    let network = by_chain(ChainId(record.network))?;
+    Some(About { network, payer: record.payer })
 }

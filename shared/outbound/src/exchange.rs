@@ -10,6 +10,9 @@ use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 
 use crate::target::Target;
 
+/// Connections to one host that are kept for the next question.
+const IDLE_MAX: usize = 64;
+
 /// What came back, whatever its status; never a redirect.
 #[derive(Debug)]
 pub struct Reply {
@@ -46,6 +49,8 @@ impl Client {
         let builder = reqwest::Client::builder()
             .redirect(Policy::none())
             .no_proxy()
+            // What a burst leaves behind costs memory on both sides.
+            .pool_max_idle_per_host(IDLE_MAX)
             .resolve_to_addrs("localhost", &here)
             .user_agent(concat!("bursar/", env!("CARGO_PKG_VERSION")));
         wait(builder).build().map(Self).map_err(|error| root_cause(&error))

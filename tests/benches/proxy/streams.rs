@@ -16,9 +16,12 @@ use crate::http::post;
 use crate::stage::{Stage, body};
 
 /// Pieces of a stream.
-const PIECES: usize = 20;
+const PIECES: usize = 40;
 /// Between two of them.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// Between two customers.
+const BETWEEN: Duration = Duration::from_millis(2);
 
 pub async fn measure() {
     // Every piece carries the time at which it was made.
@@ -54,9 +57,11 @@ pub async fn measure() {
 /// How late each piece but the first of a stream came, in milliseconds, sorted: the first waits for its
 /// settlement.
 async fn run(address: &str, requests: Vec<Vec<u8>>, epoch: Instant) -> Vec<f64> {
-    let all = requests.into_iter().map(|request| {
+    let all = requests.into_iter().enumerate().map(|(n, request)| {
         let address = address.to_owned();
         tokio::spawn(async move {
+            // Customers do not come at the same instant: else all pieces of all would, ever after.
+            tokio::time::sleep(BETWEEN * u32::try_from(n).expect("few")).await;
             let mut stream = TcpStream::connect(&address).await.expect("connected");
             stream.write_all(&request).await.expect("sent");
             let mut buffer = Vec::with_capacity(8 << 10);
