@@ -4,7 +4,7 @@ use bursar_core::networks::{ChainId, by_chain};
 
 use super::{Refused, Seller, Sold, Step, end};
 use crate::book::{Answer, Record, Settlement, Stage};
-use crate::facilitator::{About, Outcome};
+use crate::facilitator::{About, Outcome, Verdict};
 use crate::fault::{Code, Fault};
 use crate::sell::{Charged, KEPT_BYTES_MAX};
 
@@ -99,21 +99,44 @@ impl Seller {
             outcome = self.settle_once(record).await;
         }
         if matches!(outcome, Outcome::Pending { sent: true, .. }) {
-            match self.settle_once(record).await {
-                // The first word stands until there is a last one.
-                Outcome::Unasked(_) | Outcome::Unknown(_) => {}
-                other => outcome = other,
-            }
+            outcome = self.settle_again(record, outcome).await;
+        }
+        if matches!(outcome, Outcome::Pending { .. }) {
+            outcome = self.still_good(record, outcome).await;
         }
         outcome
     }
 
+    async fn settle_again(&self, record: &Record, first: Outcome) -> Outcome {
+        match self.settle_once(record).await {
+            // The first word stands until there is a last one.
+            Outcome::Unasked(_) | Outcome::Unknown(_) => first,
+            other => other,
+        }
+    }
+
+    /// Money that is on its way counts only while its payment is good. One that is not has moved, which the
+    /// facilitator knows if it is asked again, or it has found nothing left to move: such a transaction stays
+    /// pending until its block is final, and who empties the purse before many of them would pay for none.
+    async fn still_good(&self, record: &Record, pending: Outcome) -> Outcome {
+        let Some(about) = about(record) else { return pending };
+        let Verdict::Bad { reason, .. } = self.0.facilitator.verify(&record.question, about).await
+        else {
+            return pending;
+        };
+        match self.settle_again(record, pending).await {
+            Outcome::Pending { .. } => Outcome::Unknown(format!(
+                "it is pending, and the payment is not good any more: {reason}"
+            )),
+            other => other,
+        }
+    }
+
     async fn settle_once(&self, record: &Record) -> Outcome {
-        let Some(network) = by_chain(ChainId(record.network)) else {
+        let Some(about) = about(record) else {
             return Outcome::Unknown("the payment is on a network that is not known".to_owned());
         };
         self.0.points.reach("settling");
-        let about = About { network, payer: record.payer };
         let outcome = self.0.facilitator.settle(&record.question, about).await;
         self.0.metrics.settlement(match &outcome {
             Outcome::Settled { .. } => "settled",
@@ -161,4 +184,9 @@ impl Seller {
             pending = matches!(record.settlement, Settlement::Pending { .. }), "sold"
         );
     }
+}
+
+fn about(record: &Record) -> Option<About> {
+    let network = by_chain(ChainId(record.network))?;
+    Some(About { network, payer: record.payer })
 }
