@@ -2,9 +2,12 @@
 
 use alloy_primitives::U256;
 use bursar_core::networks::ChainId;
-use bursar_tests::proxy::Customer;
+use bursar_demo::devnet::install::chain_or_skip;
+use bursar_tests::payer::Payer;
+use bursar_tests::proxy::{Customer, Home};
 use bursar_tests::sdk::Script;
-use bursar_tests::upstream::{Does, answer, frames};
+use bursar_tests::settling::{Says, Settling};
+use bursar_tests::upstream::{Does, Upstream, answer, frames};
 use serde_json::{Value, json};
 
 use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
@@ -97,5 +100,88 @@ async fn an_official_client_that_cannot_pay_is_told_why_and_does_not_try_for_eve
         assert_eq!(told["sent"], if pays.is_some() { 3 } else { 2 }, "{told}");
     }
     assert_eq!((stage.upstream.calls(), stage.earned().await), (0, U256::ZERO));
+    stage.close().await;
+}
+
+/// The other package, of version 1, gives up on a list with a network that it does not know.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn official_clients_of_version_2_pay_on_the_network_that_they_know_where_several_are_offered()
+{
+    for networks in ["\"eip155:8453\", \"eip155:4663\"", "\"eip155:4663\", \"eip155:8453\""] {
+        let does = Does::Whole(answer("hello world"));
+        let selling = format!("network = [{networks}]");
+        let Some(stage) = Stage::with(BASE, does, "", &selling).await else { return };
+        let customer = stage.customer(PURSE).await;
+        let mut thinker = thinker(&stage, &customer).await;
+        for by in ["fetch", "openai"] {
+            let before = stage.earned().await;
+            let mut order = order(&stage, by, Some(FETCH_V2), false);
+            // Without a word about what else it may spend.
+            order["allowed"] = Value::Null;
+            let told = thinker.ask(&order).await;
+            let amount = stage.earned().await - before;
+            assert!(amount > U256::ZERO, "{by} of {networks}: {told}");
+            stage.assert_moved(&told["receipt"], customer.payer.address(), amount).await;
+        }
+        stage.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openai_for_javascript_repeats_by_itself_only_what_costs_nothing() {
+    if chain_or_skip().is_none() {
+        return;
+    }
+    let upstream = Upstream::serve(Does::Whole(answer("hello world"))).await;
+    let settling = Settling::serve().await;
+    let home = Home::new(&upstream.url, &settling.url, "");
+    let proxy = home.start().await;
+    let key = Payer::random().key();
+    let mut thinker = Script::start("thinker.mjs", &[&format!("{}/v1", proxy.url), &key]).await;
+    let counts = || (settling.verified(), upstream.calls(), settling.asked());
+    for pays in [FETCH_V1, FETCH_V2] {
+        for stream in [false, true] {
+            let order = json!({ "by": "openai", "pays": pays, "stream": stream, "text": "hello" });
+            let before = counts();
+            // Nobody knows whether money has moved: asked for once, after models and price.
+            settling.settle_says(Says::Mute);
+            let told = thinker.ask(&order).await;
+            assert_eq!(
+                (&told["status"], &told["code"]),
+                (&json!(503), &json!("settlement_unknown"))
+            );
+            assert_eq!(told["sent"], 3, "{told}");
+            settling.settle_says(Says::Refuses("insufficient_balance"));
+            let told = thinker.ask(&order).await;
+            assert_eq!(
+                (&told["status"], &told["code"]),
+                (&json!(402), &json!("settlement_failed"))
+            );
+            assert_eq!(told["receipt"]["errorReason"], "insufficient_balance", "{told}");
+            assert_eq!(told["sent"], 3, "{told}");
+            assert_eq!(counts(), (before.0 + 2, before.1 + 2, before.2 + 2));
+        }
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openai_for_javascript_raises_its_error_where_a_stream_breaks() {
+    let Some(stage) = Stage::set(BASE, Does::Nothing).await else { return };
+    let customer = stage.customer(PURSE).await;
+    let mut thinker = thinker(&stage, &customer).await;
+    for pays in [FETCH_V1, FETCH_V2] {
+        let calls = stage.upstream.calls();
+        stage.upstream.does(Does::Pieces { pieces: frames(&WORDS)[..2].to_vec(), breaks: true });
+        stage.upstream.open(2);
+        assert_eq!(thinker.ask(&order(&stage, "openai", Some(pays), true)).await["piece"], "one");
+        assert_eq!(thinker.next().await["piece"], " two");
+        let told = thinker.next().await;
+        assert_eq!(
+            (&told["error"][0], &told["code"]),
+            (&json!("APIError"), &json!("stream_broken"))
+        );
+        assert_eq!((&told["sent"], stage.upstream.calls()), (&json!(3), calls + 1));
+    }
     stage.close().await;
 }

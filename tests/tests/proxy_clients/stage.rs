@@ -47,8 +47,9 @@ impl Stage {
         }
         let facilitator = FacilitatorProcess::start(&office, None);
         let upstream = Upstream::serve(does).await;
-        let network = chain.network().caip2();
-        let selling = format!("network = \"{network}\"\n{selling}");
+        let network = format!("network = \"{}\"", chain.network().caip2());
+        let network = if selling.contains("network =") { String::new() } else { network };
+        let selling = format!("{network}\n{selling}");
         let home = Home::new(&upstream.url, &facilitator.url, &selling);
         let proxy = home.start().await;
         Some(Self { chain, office, facilitator, upstream, _home: home, proxy })
