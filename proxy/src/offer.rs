@@ -116,9 +116,14 @@ pub struct Challenge {
 impl Challenge {
     /// Asks for one of the offers. `error` is a string in both versions, as their readers demand.
     pub fn new(offers: &[Offer], estimate: &Estimate, error: &str) -> Self {
+        // The official clients of version 1 refuse a list with a network in it that they do not know.
+        let official = offers.iter().any(|offer| offer.terms.network.v1_official);
+        let told = |version, offer: &&Offer| {
+            version == Version::V2 || !official || offer.terms.network.v1_official
+        };
         let accepts = |version| {
-            let all = offers.iter().map(|offer| Value::from(offer.requirements(version)));
-            all.collect::<Vec<_>>()
+            let all = offers.iter().filter(|offer| told(version, offer));
+            all.map(|offer| Value::from(offer.requirements(version))).collect::<Vec<_>>()
         };
         let resource = offers.first().map(|offer| &*offer.resource).unwrap_or_default();
         let second = Object::new()
@@ -197,7 +202,11 @@ mod tests {
             assert_eq!(one.pay_to, two.pay_to);
             assert_eq!(one.max_timeout_seconds, two.max_timeout_seconds);
         }
-        assert_eq!((first.offers.len(), second.offers.len()), (2, 2));
+        // Clients of version 1 do not know Robinhood, and would refuse both.
+        assert_eq!((first.offers.len(), second.offers.len()), (1, 2));
+        let alone = Challenge::new(&offers[1..], &estimate, "payment required");
+        let body_alone = parse(alone.body.as_bytes(), 32).unwrap();
+        assert_eq!(PaymentRequired::parse(&body_alone).unwrap().offers.len(), 1);
         let price = body.get("price").unwrap();
         assert_eq!(price.get("model").and_then(Value::as_str), Some("gpt-\"x\""));
         assert_eq!(price.get("prompt_tokens").unwrap().to_compact(), "20");

@@ -86,6 +86,11 @@ impl Script {
     /// Sends it a line and reads the answer.
     pub async fn ask(&mut self, order: &Value) -> Value {
         self.stdin.write_all(format!("{order}\n").as_bytes()).await.expect("it reads");
+        self.next().await
+    }
+
+    /// The next line, of a script that says more than one to an order.
+    pub async fn next(&mut self) -> Value {
         let line = self.line().await;
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }

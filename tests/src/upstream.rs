@@ -26,6 +26,8 @@ pub enum Does {
     Long(usize),
     /// Waits for the gate, then answers in one piece.
     Late(Value),
+    /// The same with a stream.
+    LateStream(Vec<String>),
     /// Sends pieces, each after a turn of the gate but the first, and ends well or breaks off.
     Pieces { pieces: Vec<String>, breaks: bool },
     /// Sends pieces as they are, at once.
@@ -38,6 +40,8 @@ pub enum Does {
     NoPiece,
     /// Answers with a status and a text.
     Status(u16, String),
+    /// Answers with a status and a text, and from then on does the other.
+    Once(u16, String, Box<Does>),
     /// Never answers.
     Nothing,
 }
@@ -191,11 +195,19 @@ async fn chat(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
         return said(401, format!("{{\"error\":{{\"message\":\"wrong key, not {KEY}\"}}}}"));
     }
     match does(&shared) {
+        Does::Once(status, text, then) => {
+            *shared.does.lock().expect("held for a moment") = *then;
+            said(status, text)
+        }
         Does::Whole(answer) => told(&answer),
         Does::Long(bytes) => said(200, format!("{{\"a\":\"{}\"}}", "x".repeat(bytes))),
         Does::Late(answer) => {
             turn(&shared).await;
             told(&answer)
+        }
+        Does::LateStream(pieces) => {
+            turn(&shared).await;
+            streamed(&shared, pieces, false, false)
         }
         Does::Stream(pieces) => streamed(&shared, pieces, false, false),
         Does::Pieces { pieces, breaks } => streamed(&shared, pieces, breaks, true),

@@ -119,6 +119,9 @@ pub struct Network {
     pub title: &'static str,
     /// x402 v1 names; the first is the one we write.
     pub v1_names: &'static [&'static str],
+    /// The official clients of version 1 know the first name. They refuse a whole list of offers with a name in
+    /// it that they do not know.
+    pub v1_official: bool,
     /// Symbol of the coin that pays gas.
     pub native: &'static str,
     pub gas: Gas,
@@ -153,6 +156,7 @@ pub static NETWORKS: &[Network] = &[
         chain: ChainId(4663),
         title: "Robinhood Chain",
         v1_names: &["robinhood", "rhc", "robinhood-chain"],
+        v1_official: false,
         native: "ETH",
         gas: Gas::ORBIT,
         stablecoin: Stablecoin {
@@ -178,6 +182,7 @@ pub static NETWORKS: &[Network] = &[
         chain: ChainId(46630),
         title: "Robinhood Chain Testnet",
         v1_names: &["robinhood-testnet"],
+        v1_official: false,
         native: "ETH",
         gas: Gas::ORBIT,
         stablecoin: Stablecoin {
@@ -199,6 +204,7 @@ pub static NETWORKS: &[Network] = &[
         chain: ChainId(8453),
         title: "Base",
         v1_names: &["base", "base-mainnet"],
+        v1_official: true,
         native: "ETH",
         gas: Gas::OP_STACK,
         stablecoin: Stablecoin {
@@ -224,6 +230,7 @@ pub static NETWORKS: &[Network] = &[
         chain: ChainId(84532),
         title: "Base Sepolia",
         v1_names: &["base-sepolia"],
+        v1_official: true,
         native: "ETH",
         gas: Gas::OP_STACK,
         stablecoin: Stablecoin {
@@ -245,6 +252,7 @@ pub static NETWORKS: &[Network] = &[
         chain: ChainId(1_187_947_933),
         title: "SKALE Base",
         v1_names: &["skale-base"],
+        v1_official: false,
         native: "CREDIT",
         gas: Gas::SKALE,
         stablecoin: Stablecoin {
@@ -266,6 +274,7 @@ pub static NETWORKS: &[Network] = &[
         chain: ChainId(324_705_682),
         title: "SKALE Base Sepolia",
         v1_names: &["skale-base-sepolia"],
+        v1_official: true,
         native: "CREDIT",
         gas: Gas::SKALE,
         stablecoin: Stablecoin {
@@ -287,6 +296,7 @@ pub static NETWORKS: &[Network] = &[
         chain: ChainId(1),
         title: "Ethereum",
         v1_names: &["ethereum"],
+        v1_official: false,
         native: "ETH",
         gas: Gas::ETHEREUM,
         stablecoin: Stablecoin {
@@ -308,6 +318,7 @@ pub static NETWORKS: &[Network] = &[
         chain: ChainId(11_155_111),
         title: "Sepolia",
         v1_names: &["sepolia"],
+        v1_official: false,
         native: "ETH",
         gas: Gas::ETHEREUM,
         stablecoin: Stablecoin {

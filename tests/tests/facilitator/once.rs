@@ -224,6 +224,7 @@ async fn prism_payments_of_one_payer_go_in_sequence_however_they_come() {
     // The first is under way before the others come, in whatever order.
     stage.chain.set_automine(false).await.expect("set");
     let first = pay(0, 1_000);
+    // Signed once: what is signed in another second is another payment.
     let later: Vec<Value> = [3, 1, 2].into_iter().map(|nonce| pay(nonce, 1_000 + nonce)).collect();
     let rest = async {
         until("sent", async || all_sent(&stage, "pending").await == 1).await;
@@ -242,9 +243,8 @@ async fn prism_payments_of_one_payer_go_in_sequence_however_they_come() {
         // What came too early comes again.
         assert!(told["success"] == true || told["errorReason"] == "prism_invalid_nonce", "{told}");
     }
-    for nonce in 1..=3 {
-        let body = pay(nonce, 1_000 + nonce);
-        let told = stage.settle(&body).await;
+    for (nonce, body) in [(1, &later[1]), (2, &later[2]), (3, &later[0])] {
+        let told = stage.settle(body).await;
         assert_eq!(told["success"], true, "{nonce}: {told}");
     }
     assert_eq!(stage.balance(SHOP).await - before, U256::from(4_006));

@@ -19,6 +19,8 @@ fn payer_of(told: &Value) -> Address {
 #[test]
 fn the_list_of_python_packages_pins_bytes_and_names_no_host() {
     assert!(!WHEELS.requirements.contains("://"));
+    // Nor a folder of the machine on which it was made.
+    assert!(!WHEELS.requirements.contains("--find-links"));
     let entries: Vec<&str> = WHEELS.requirements.split("\n").collect();
     for (at, line) in entries.iter().enumerate() {
         let is_package = line.contains("==");

@@ -89,6 +89,38 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
 }
 
 #[tokio::test]
+async fn a_pending_settlement_of_a_payment_that_is_good_no_more_gives_no_content() {
+    for (does, body) in [
+        (Does::Late(answer("hello world")), chat("hello")),
+        (Does::LateStream(frames(&["hello", " world"])), streaming("hello")),
+    ] {
+        for sent in [true, false] {
+            let stage = Stage::set(does.clone()).await;
+            stage.settling.settle_says(Says::Pending(sent));
+            let header = stage.customer.sign(2, &body).await;
+            let asking = stage.customer.request(&body).header(header.name, &header.value).send();
+            let asking = tokio::spawn(asking);
+            while stage.upstream.calls() == 0 {
+                tokio::task::yield_now().await;
+            }
+            stage.settling.verify_says(Says::Refuses("insufficient_balance"));
+            stage.upstream.open(1);
+            let (status, told) = told(asking.await.unwrap().unwrap()).await;
+            assert_eq!((status, &told["error"]["code"]), (503, &json!("settlement_unknown")));
+            assert!(!told.to_string().contains("world"));
+            // It was looked for once more: it could have moved meanwhile, and be no more good for that.
+            assert_eq!(stage.settling.asked(), if sent { 3 } else { 2 });
+            stage.settling.settle_says(Says::Good);
+            stage.upstream.open(1);
+            let got = stage.customer.send(&body, &header).await;
+            assert_eq!(receipt(&got)["success"], json!(true));
+            assert!(got.text().await.unwrap().contains("world"));
+            assert_eq!(stage.settling.moved(), 1);
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_answer_delivered_for_a_settlement_that_failed_later_is_counted() {
     let stage = Stage::set(whole()).await;
     stage.settling.settle_says(Says::Pending(true));

@@ -1,0 +1,15 @@
+//! The proxy with everything real around it: our facilitator and a local chain behind, and in front of it our
+//! wallet and clients that others wrote.
+
+#[path = "proxy_clients/mishaps.rs"]
+mod mishaps;
+#[path = "proxy_clients/money.rs"]
+mod money;
+#[path = "proxy_clients/node.rs"]
+mod node;
+#[path = "proxy_clients/python.rs"]
+mod python;
+#[path = "proxy_clients/stage.rs"]
+mod stage;
+#[path = "proxy_clients/wallet.rs"]
+mod wallet;

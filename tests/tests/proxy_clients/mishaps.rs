@@ -1,0 +1,260 @@
+//! What goes wrong with money on a chain, with the facilitator that is there, and what a customer makes of it.
+
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::{SolCall, sol};
+use bursar_demo::devnet::Call;
+use bursar_tests::proxy::{Asked, Customer, Header, SELLER, chat, receipt, streaming};
+use bursar_tests::upstream::{Does, answer, frames};
+use reqwest::Response;
+use serde_json::{Value, json};
+
+use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
+
+sol! {
+    function transfer(address to, uint256 value) external returns (bool);
+}
+
+fn whole() -> Does {
+    Does::Whole(answer("hello world"))
+}
+
+fn late() -> Does {
+    Does::Late(answer("hello world"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_too_little_is_told_so_and_no_model_is_asked() {
+    for chain in [BASE, ROBINHOOD] {
+        let Some(stage) = Stage::set(chain, whole()).await else { return };
+        for (version, purse) in [(1, 0), (2, 1)] {
+            let customer = stage.customer(purse).await;
+            let got = customer.buy(version, &chat("hello")).await;
+            assert!(got.headers().get("payment-response").is_none());
+            let told = Asked::read(got).await;
+            for text in [&told.first["error"], &told.second["error"]] {
+                let text = text.as_str().unwrap();
+                assert!(text.starts_with("insufficient_balance"), "{text}");
+            }
+        }
+        assert_eq!((stage.upstream.calls(), stage.earned().await), (0, U256::ZERO));
+        stage.close().await;
+    }
+}
+
+/// Sends a paid request, and does something while the model thinks.
+async fn meanwhile(
+    stage: &mut Stage,
+    customer: &Customer,
+    (body, header): (&Value, &Header),
+    act: impl AsyncFnOnce(&mut Stage),
+) -> Response {
+    let asking = customer.request(body).header(header.name, &header.value).send();
+    let asking = tokio::spawn(asking);
+    while stage.upstream.calls() == 0 {
+        tokio::task::yield_now().await;
+    }
+    act(stage).await;
+    stage.upstream.open(1);
+    asking.await.expect("it ends").expect("answered")
+}
+
+/// All of somebody's money goes elsewhere.
+async fn spend(stage: &Stage, payer: Address) {
+    let gas = U256::from(10).pow(U256::from(18));
+    stage.chain.request("anvil_setBalance", json!([payer, gas])).await.expect("set");
+    let value = stage.balance(payer).await;
+    let call = transferCall { to: Address::repeat_byte(0x77), value };
+    let call = Call::new(payer, stage.network().stablecoin.address, &call);
+    stage.chain.send_as(&call).await.expect("sent");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_spends_the_money_while_the_model_thinks_gets_no_content() {
+    let stream = || Does::LateStream(frames(&["hello", " world"]));
+    for (chain, version, does, body, calls) in [
+        (BASE, 1, late(), chat("hello"), 1),
+        (ROBINHOOD, 2, late(), chat("hello"), 1),
+        // Nothing is kept of a stream that nobody paid for.
+        (BASE, 2, stream(), streaming("hello"), 2),
+    ] {
+        let Some(mut stage) = Stage::set(chain, does).await else { return };
+        let customer = stage.customer(PURSE).await;
+        let payer = customer.payer.address();
+        let header = customer.sign(version, &body).await;
+        let act = async |stage: &mut Stage| spend(stage, payer).await;
+        let got = meanwhile(&mut stage, &customer, (&body, &header), act).await;
+        assert_eq!(got.status(), 402);
+        assert_eq!(got.headers()["x-should-retry"], "false");
+        let said = receipt(&got);
+        assert_eq!(
+            (&said["success"], &said["errorReason"]),
+            (&json!(false), &json!("insufficient_balance"))
+        );
+        let told: Value = got.json().await.unwrap();
+        assert_eq!(told["error"]["code"], "settlement_failed");
+        assert_eq!(told["x402"]["charged"], "no");
+        assert!(!told.to_string().contains("world"));
+        assert_eq!(stage.earned().await, U256::ZERO);
+        // With money again, the same payment buys it.
+        stage.chain.mint(payer, PURSE).await.expect("minted");
+        stage.upstream.open(1);
+        let got = customer.send(&body, &header).await;
+        stage.assert_moved(&receipt(&got), payer, header.due.amount).await;
+        assert!(got.text().await.unwrap().contains("world"));
+        assert_eq!(stage.upstream.calls(), calls);
+        stage.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_facilitator_that_starts_anew_while_the_model_thinks_settles_once() {
+    for version in [1, 2] {
+        let Some(mut stage) = Stage::set(BASE, late()).await else { return };
+        let customer = stage.customer(PURSE).await;
+        let (body, payer) = (chat("hello"), customer.payer.address());
+        let header = customer.sign(version, &body).await;
+        let act = async |stage: &mut Stage| stage.restart_facilitator();
+        let got = meanwhile(&mut stage, &customer, (&body, &header), act).await;
+        stage.assert_moved(&receipt(&got), payer, header.due.amount).await;
+        assert_eq!(got.json::<Value>().await.unwrap(), answer("hello world"));
+        assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.due.amount));
+        stage.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_block_comes_the_answer_does_and_the_receipt_follows() {
+    for (chain, does, body) in [
+        (BASE, whole(), chat("hello")),
+        (ROBINHOOD, Does::Stream(frames(&["hello", " world"])), streaming("hello")),
+    ] {
+        let Some(stage) = Stage::with(chain, does, "wait_ms = 200", "").await else { return };
+        let customer = stage.customer(PURSE).await;
+        let header = customer.sign(2, &body).await;
+        stage.chain.set_automine(false).await.expect("set");
+        let got = customer.send(&body, &header).await;
+        assert_eq!(got.status(), 200);
+        let said = receipt(&got);
+        assert_eq!(said["errorReason"], "settlement_pending", "{said}");
+        assert_eq!(said["transaction"].as_str().map(str::len), Some(66), "{said}");
+        let text = got.text().await.unwrap();
+        assert!(text.contains("world"));
+        let balance = stage.chain.request("eth_call", balance_at_latest(&stage)).await;
+        assert_eq!(balance.expect("an answer"), json!(format!("0x{:064x}", 0)));
+        // Whoever asks again before the block gets the same.
+        let again = customer.send(&body, &header).await;
+        assert_eq!(receipt(&again)["success"], json!(false));
+        assert_eq!(again.text().await.unwrap(), text);
+        stage.chain.set_automine(true).await.expect("set");
+        stage.chain.mine(1).await.expect("mined");
+        // The proxy finds out by itself.
+        let paid = loop {
+            let again = customer.send(&body, &header).await;
+            let paid = receipt(&again);
+            assert_eq!(again.text().await.unwrap(), text);
+            if paid["success"] == json!(true) {
+                break paid;
+            }
+        };
+        stage.assert_moved(&paid, customer.payer.address(), header.due.amount).await;
+        assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.due.amount));
+        stage.close().await;
+    }
+}
+
+/// What the seller has in the newest block, and not in the one that is to come.
+fn balance_at_latest(stage: &Stage) -> Value {
+    let data = format!("0x70a08231{}", hex::encode(SELLER.into_word()));
+    json!([{ "to": stage.network().stablecoin.address, "data": data }, "latest"])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_purse_for_many_payments_at_once_buys_one_answer() {
+    for (does, body) in
+        [(whole(), chat("hello")), (Does::Stream(frames(&["hello", " world"])), streaming("hello"))]
+    {
+        let Some(stage) = Stage::with(BASE, does, "wait_ms = 200", "").await else { return };
+        let customer = stage.customer(0).await;
+        let mut headers = Vec::new();
+        for _each in 0..6 {
+            headers.push(customer.sign(2, &body).await);
+        }
+        let amount = headers[0].due.amount;
+        stage.chain.mint(customer.payer.address(), amount.to::<u128>()).await.expect("minted");
+        // Each is good by itself.
+        let all = headers.iter().map(|header| customer.send(&body, header));
+        let mut sold = 0;
+        for got in futures::future::join_all(all).await {
+            let status = got.status().as_u16();
+            let text = got.text().await.unwrap();
+            assert_eq!(text.contains("world"), status == 200, "{status} {text}");
+            sold += usize::from(status == 200);
+        }
+        assert_eq!((sold, stage.earned().await), (1, amount));
+        // Once the blocks are final, whoever got nothing is told that nothing was charged.
+        stage.chain.mine(30).await.expect("mined");
+        let mut ends = Vec::new();
+        for header in &headers {
+            let mut got = customer.send(&body, header).await;
+            while got.status() == 503 {
+                stage.chain.mine(1).await.expect("mined");
+                got = customer.send(&body, header).await;
+            }
+            ends.push(got.status().as_u16());
+        }
+        ends.sort_unstable();
+        assert_eq!(ends, [200, 402, 402, 402, 402, 402]);
+        assert_eq!(stage.earned().await, amount);
+        stage.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_empties_the_purse_before_the_settlement_is_in_a_block_gets_no_content() {
+    let Some(stage) = Stage::with(BASE, whole(), "wait_ms = 3000", "").await else { return };
+    let customer = stage.customer(PURSE).await;
+    let payer = customer.payer.address();
+    let (body, coin) = (chat("hello"), stage.network().stablecoin.address);
+    let header = customer.sign(2, &body).await;
+    let gas = U256::from(10).pow(U256::from(20));
+    stage.chain.request("anvil_setBalance", json!([payer, gas])).await.expect("set");
+    stage.chain.request("anvil_impersonateAccount", json!([payer])).await.expect("set");
+    stage.chain.set_automine(false).await.expect("set");
+    let asking = customer.request(&body).header(header.name, &header.value).send();
+    let asking = tokio::spawn(asking);
+    let waiting = async || {
+        let told = stage.chain.request("txpool_status", json!([])).await.expect("an answer");
+        told["pending"].as_str().expect("text").to_owned()
+    };
+    while waiting().await == "0x0" {
+        tokio::task::yield_now().await;
+    }
+    // It overtakes the settlement, because it offers more.
+    let call = transferCall { to: Address::repeat_byte(0x77), value: U256::from(PURSE) };
+    let price = U256::from(10).pow(U256::from(12));
+    let drain = json!({
+        "from": payer, "to": coin, "gas": "0x30d40", "maxFeePerGas": price,
+        "maxPriorityFeePerGas": price, "data": Bytes::from(call.abi_encode()),
+    });
+    stage.chain.request("eth_sendTransaction", json!([drain])).await.expect("sent");
+    stage.chain.mine(1).await.expect("mined");
+    stage.chain.set_automine(true).await.expect("set");
+    let got = asking.await.expect("it ends").expect("answered");
+    assert_eq!(got.status(), 503);
+    assert_eq!(got.headers()["x-should-retry"], "false");
+    let told: Value = got.json().await.unwrap();
+    assert_eq!(told["error"]["code"], "settlement_unknown", "{told}");
+    assert!(!told.to_string().contains("hello world"));
+    assert_eq!(stage.balance(payer).await, U256::ZERO);
+    stage.chain.mine(30).await.expect("mined");
+    let mut got = customer.send(&body, &header).await;
+    while got.status() == 503 {
+        stage.chain.mine(1).await.expect("mined");
+        got = customer.send(&body, &header).await;
+    }
+    assert_eq!(got.status(), 402);
+    let told: Value = got.json().await.unwrap();
+    assert_eq!(told["x402"]["charged"], "no", "{told}");
+    assert_eq!((stage.upstream.calls(), stage.earned().await), (1, U256::ZERO));
+    stage.close().await;
+}

@@ -1,0 +1,187 @@
+//! The clients of npm: those of both versions of x402 around fetch, alone and under OpenAI's own.
+
+use alloy_primitives::U256;
+use bursar_core::networks::ChainId;
+use bursar_demo::devnet::install::chain_or_skip;
+use bursar_tests::payer::Payer;
+use bursar_tests::proxy::{Customer, Home};
+use bursar_tests::sdk::Script;
+use bursar_tests::settling::{Says, Settling};
+use bursar_tests::upstream::{Does, Upstream, answer, frames};
+use serde_json::{Value, json};
+
+use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
+
+const FETCH_V2: &str = "@x402/fetch";
+const FETCH_V1: &str = "x402-fetch";
+const WORDS: [&str; 3] = ["one", " two", " three"];
+
+async fn thinker(stage: &Stage, customer: &Customer) -> Script {
+    Script::start("thinker.mjs", &[&stage.base_url(), &customer.payer.key()]).await
+}
+
+fn order(stage: &Stage, by: &str, pays: Option<&str>, stream: bool) -> Value {
+    let coin = stage.network().stablecoin.address;
+    json!({
+        "by": by, "pays": pays, "stream": stream, "text": "hello",
+        "allowed": [{ "network": stage.network().caip2(), "asset": coin }],
+    })
+}
+
+/// Buys an answer and a stream with each of these.
+async fn buys_on(chain: ChainId, clients: &[(&str, &str)]) {
+    let Some(stage) = Stage::set(chain, Does::Whole(answer("hello world"))).await else { return };
+    let customer = stage.customer(PURSE).await;
+    let payer = customer.payer.address();
+    let mut thinker = thinker(&stage, &customer).await;
+    for (by, pays) in clients {
+        let case = format!("{by} with {pays}");
+        stage.upstream.does(Does::Whole(answer("hello world")));
+        let before = stage.earned().await;
+        let told = thinker.ask(&order(&stage, by, Some(pays), false)).await;
+        let content = match *by {
+            "openai" => &told["content"],
+            _fetch => &told["body"]["choices"][0]["message"]["content"],
+        };
+        assert_eq!(content, "hello world", "{case}: {told}");
+        let amount = stage.earned().await - before;
+        assert!(amount > U256::ZERO);
+        stage.assert_moved(&told["receipt"], payer, amount).await;
+
+        // Each piece is here before the model has thought of the next.
+        stage.upstream.does(Does::Pieces { pieces: frames(&WORDS), breaks: false });
+        let before = stage.earned().await;
+        let mut told = thinker.ask(&order(&stage, by, Some(pays), true)).await;
+        for (n, word) in WORDS.iter().enumerate() {
+            match *by {
+                "openai" => assert_eq!(told["piece"], *word, "{case}: {told}"),
+                _fetch => assert_eq!(told["piece"], frames(&WORDS)[n], "{case}: {told}"),
+            }
+            stage.upstream.open(1);
+            told = thinker.next().await;
+        }
+        stage.upstream.open(1);
+        while told["over"] != json!(true) {
+            told = thinker.next().await;
+        }
+        let amount = stage.earned().await - before;
+        assert!(amount > U256::ZERO, "{told}");
+        stage.assert_moved(&told["receipt"], payer, amount).await;
+    }
+    assert_eq!(stage.upstream.calls(), 2 * clients.len());
+    let spent = U256::from(PURSE) - stage.balance(payer).await;
+    assert_eq!(stage.earned().await, spent);
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn official_clients_of_both_versions_buy_answers_and_streams_on_base() {
+    let clients =
+        [("fetch", FETCH_V1), ("fetch", FETCH_V2), ("openai", FETCH_V1), ("openai", FETCH_V2)];
+    buys_on(BASE, &clients).await;
+}
+
+/// Version 1 of the package has a list of networks, and Robinhood Chain is not on it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn official_clients_of_version_2_buy_answers_and_streams_on_robinhood() {
+    buys_on(ROBINHOOD, &[("fetch", FETCH_V2), ("openai", FETCH_V2)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_official_client_that_cannot_pay_is_told_why_and_does_not_try_for_ever() {
+    let Some(stage) = Stage::set(BASE, Does::Whole(answer("hello world"))).await else { return };
+    let poor = stage.customer(0).await;
+    let mut thinker = thinker(&stage, &poor).await;
+    for pays in [None, Some(FETCH_V1), Some(FETCH_V2)] {
+        let told = thinker.ask(&order(&stage, "openai", pays, false)).await;
+        assert_eq!(told["status"], 402, "{told}");
+        assert!(told["error"].as_array().unwrap().contains(&json!("APIError")), "{told}");
+        // The list of models, the price, and the payment.
+        assert_eq!(told["sent"], if pays.is_some() { 3 } else { 2 }, "{told}");
+    }
+    assert_eq!((stage.upstream.calls(), stage.earned().await), (0, U256::ZERO));
+    stage.close().await;
+}
+
+/// The other package, of version 1, gives up on a list with a network that it does not know.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn official_clients_of_version_2_pay_on_the_network_that_they_know_where_several_are_offered()
+{
+    for networks in ["\"eip155:8453\", \"eip155:4663\"", "\"eip155:4663\", \"eip155:8453\""] {
+        let does = Does::Whole(answer("hello world"));
+        let selling = format!("network = [{networks}]");
+        let Some(stage) = Stage::with(BASE, does, "", &selling).await else { return };
+        let customer = stage.customer(PURSE).await;
+        let mut thinker = thinker(&stage, &customer).await;
+        for by in ["fetch", "openai"] {
+            let before = stage.earned().await;
+            let mut order = order(&stage, by, Some(FETCH_V2), false);
+            // Without a word about what else it may spend.
+            order["allowed"] = Value::Null;
+            let told = thinker.ask(&order).await;
+            let amount = stage.earned().await - before;
+            assert!(amount > U256::ZERO, "{by} of {networks}: {told}");
+            stage.assert_moved(&told["receipt"], customer.payer.address(), amount).await;
+        }
+        stage.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openai_for_javascript_repeats_by_itself_only_what_costs_nothing() {
+    if chain_or_skip().is_none() {
+        return;
+    }
+    let upstream = Upstream::serve(Does::Whole(answer("hello world"))).await;
+    let settling = Settling::serve().await;
+    let home = Home::new(&upstream.url, &settling.url, "");
+    let proxy = home.start().await;
+    let key = Payer::random().key();
+    let mut thinker = Script::start("thinker.mjs", &[&format!("{}/v1", proxy.url), &key]).await;
+    let counts = || (settling.verified(), upstream.calls(), settling.asked());
+    for pays in [FETCH_V1, FETCH_V2] {
+        for stream in [false, true] {
+            let order = json!({ "by": "openai", "pays": pays, "stream": stream, "text": "hello" });
+            let before = counts();
+            // Nobody knows whether money has moved: asked for once, after models and price.
+            settling.settle_says(Says::Mute);
+            let told = thinker.ask(&order).await;
+            assert_eq!(
+                (&told["status"], &told["code"]),
+                (&json!(503), &json!("settlement_unknown"))
+            );
+            assert_eq!(told["sent"], 3, "{told}");
+            settling.settle_says(Says::Refuses("insufficient_balance"));
+            let told = thinker.ask(&order).await;
+            assert_eq!(
+                (&told["status"], &told["code"]),
+                (&json!(402), &json!("settlement_failed"))
+            );
+            assert_eq!(told["receipt"]["errorReason"], "insufficient_balance", "{told}");
+            assert_eq!(told["sent"], 3, "{told}");
+            assert_eq!(counts(), (before.0 + 2, before.1 + 2, before.2 + 2));
+        }
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openai_for_javascript_raises_its_error_where_a_stream_breaks() {
+    let Some(stage) = Stage::set(BASE, Does::Nothing).await else { return };
+    let customer = stage.customer(PURSE).await;
+    let mut thinker = thinker(&stage, &customer).await;
+    for pays in [FETCH_V1, FETCH_V2] {
+        let calls = stage.upstream.calls();
+        stage.upstream.does(Does::Pieces { pieces: frames(&WORDS)[..2].to_vec(), breaks: true });
+        stage.upstream.open(2);
+        assert_eq!(thinker.ask(&order(&stage, "openai", Some(pays), true)).await["piece"], "one");
+        assert_eq!(thinker.next().await["piece"], " two");
+        let told = thinker.next().await;
+        assert_eq!(
+            (&told["error"][0], &told["code"]),
+            (&json!("APIError"), &json!("stream_broken"))
+        );
+        assert_eq!((&told["sent"], stage.upstream.calls()), (&json!(3), calls + 1));
+    }
+    stage.close().await;
+}

@@ -1,0 +1,223 @@
+//! OpenAI's own client for Python, with the payments of PyPI's x402: it lists models, pays, reads answers and
+//! streams, and repeats by itself only what costs nothing.
+
+use alloy_primitives::U256;
+use bursar_demo::devnet::install::chain_or_skip;
+use bursar_tests::payer::Payer;
+use bursar_tests::proxy::{Customer, Home, chat};
+use bursar_tests::sdk::Script;
+use bursar_tests::settling::{Says, Settling};
+use bursar_tests::upstream::{Does, Upstream, answer, frames};
+use serde_json::{Value, json};
+
+use crate::stage::{BASE, PURSE, Stage};
+
+/// Both of its clients: the one that waits pays by a few lines on top of x402, the other by x402's transport.
+const CLIENTS: [&str; 2] = ["sync", "async"];
+const REFUSED: &str = "{\"error\":{\"message\":\"slowly\",\"code\":\"rate_limit_exceeded\"}}";
+
+fn whole() -> Does {
+    Does::Whole(answer("hello world"))
+}
+
+async fn thinker(base: &str, payer: &Payer) -> Script {
+    Script::start_python("thinker.py", &[base, &payer.key()]).await
+}
+
+fn order(ask: &str, by: &str) -> Value {
+    json!({ "ask": ask, "by": by, "text": "hello" })
+}
+
+/// An order that signs nothing but shows this payment.
+fn showing(ask: &str, header: (&str, &str)) -> Value {
+    json!({ "ask": ask, "by": "unpaid", "text": "hello", "header": { header.0: header.1 } })
+}
+
+/// It is an exception of that class.
+fn is_a(told: &Value, class: &str) -> bool {
+    told["error"].as_array().is_some_and(|classes| classes.contains(&json!(class)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openai_clients_list_models_and_are_told_the_price_before_they_pay() {
+    let Some(stage) = Stage::set(BASE, whole()).await else { return };
+    let customer = stage.customer(PURSE).await;
+    let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
+    for by in ["unpaid", "sync", "async"] {
+        let told = thinker.ask(&order("models", by)).await;
+        assert_eq!((&told["type"], &told["models"]), (&json!("Model"), &json!(["toy"])), "{told}");
+        assert_eq!((&told["sent"], &told["signed"]), (&json!(1), &json!(0)));
+    }
+    for ask in ["chat", "stream"] {
+        let told = thinker.ask(&order(ask, "unpaid")).await;
+        assert!(is_a(&told, "APIStatusError"), "{told}");
+        assert_eq!((&told["status"], &told["sent"]), (&json!(402), &json!(1)));
+        let body = &told["body"];
+        assert_eq!(body["x402Version"], 1);
+        assert_eq!(body["accepts"][0]["scheme"], "exact");
+        assert_eq!(body["price"]["model"], "toy");
+        assert!(body["price"]["usd"].is_string(), "{body}");
+    }
+    assert_eq!(stage.upstream.calls(), 0);
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openai_clients_pay_for_answers_and_streams_and_read_both() {
+    let Some(stage) = Stage::set(BASE, whole()).await else { return };
+    let customer = stage.customer(PURSE).await;
+    let payer = customer.payer.address();
+    let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
+    for by in CLIENTS {
+        stage.upstream.does(whole());
+        let before = stage.earned().await;
+        let told = thinker.ask(&order("chat", by)).await;
+        assert_eq!(told["type"], "ChatCompletion", "{by}: {told}");
+        assert_eq!((&told["content"], &told["tokens"]), (&json!("hello world"), &json!(9)));
+        assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
+        let amount = stage.earned().await - before;
+        stage.assert_moved(&told["receipt"], payer, amount).await;
+        let usd: f64 = told["price"].as_str().expect("a price").parse().expect("dollars");
+        assert_eq!(amount, U256::from((usd * 1e6).round()));
+
+        // The first piece is here before the model has thought of the second.
+        let pieces = frames(&["one", " two", " three"]);
+        stage.upstream.does(Does::Pieces { pieces: pieces.clone(), breaks: false });
+        let before = stage.earned().await;
+        let mut told = thinker.ask(&order("stream", by)).await;
+        for word in ["one", " two", " three"] {
+            assert_eq!(
+                (&told["type"], &told["piece"]),
+                (&json!("ChatCompletionChunk"), &json!(word))
+            );
+            stage.upstream.open(1);
+            told = thinker.next().await;
+        }
+        assert_eq!(told["piece"], Value::Null, "the piece that says why it ends");
+        stage.upstream.open(1);
+        let told = thinker.next().await;
+        assert_eq!((&told["over"], &told["signed"]), (&json!(true), &json!(1)), "{told}");
+        stage.assert_moved(&told["receipt"], payer, stage.earned().await - before).await;
+    }
+    assert_eq!(stage.upstream.calls(), 4);
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_openai_client_that_is_cut_off_within_a_stream_raises_its_error() {
+    let Some(stage) = Stage::set(BASE, whole()).await else { return };
+    let customer = stage.customer(PURSE).await;
+    let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
+    for (n, by) in CLIENTS.into_iter().enumerate() {
+        let pieces = frames(&["one", " two", " three"])[..2].to_vec();
+        stage.upstream.does(Does::Pieces { pieces, breaks: true });
+        stage.upstream.open(2);
+        for word in ["one", " two"] {
+            let told = if word == "one" {
+                thinker.ask(&order("stream", by)).await
+            } else {
+                thinker.next().await
+            };
+            assert_eq!(told["piece"], word, "{told}");
+        }
+        let told = thinker.next().await;
+        assert_eq!(told["error"][0], "APIError", "{told}");
+        assert_eq!(told["code"], "stream_broken");
+        // It is not asked for again: that would be another payment.
+        assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
+        assert_eq!(stage.upstream.calls(), n + 1);
+    }
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_model_refuses_is_tried_again_by_an_openai_client_and_charged_once() {
+    let Some(stage) = Stage::set(BASE, whole()).await else { return };
+    let customer = stage.customer(PURSE).await;
+    let payer = customer.payer.address();
+    let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
+    for (n, (by, signed, sent)) in [
+        // One payment: for the refusal, and for the answer.
+        ("sync", 1, 3),
+        // x402's transport signs anew whenever it is asked to pay: the first payment is never used.
+        ("async", 2, 4),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        stage.upstream.does(Does::Once(429, REFUSED.to_owned(), Box::new(whole())));
+        let before = stage.earned().await;
+        let told = thinker.ask(&order("chat", by)).await;
+        assert_eq!(told["content"], "hello world", "{by}: {told}");
+        assert_eq!((&told["signed"], &told["sent"]), (&json!(signed), &json!(sent)), "{by}");
+        stage.assert_moved(&told["receipt"], payer, stage.earned().await - before).await;
+        assert_eq!(stage.upstream.calls(), 2 * (n + 1));
+    }
+    // The payment that was never used is worth what it was: nothing else has moved.
+    let spent = U256::from(PURSE) - stage.balance(payer).await;
+    assert_eq!(stage.earned().await, spent);
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_for_something_else_is_refused_and_not_shown_again() {
+    let Some(stage) = Stage::set(BASE, whole()).await else { return };
+    let customer = stage.customer(PURSE).await;
+    let mut thinker = thinker(&stage.base_url(), &customer.payer).await;
+    let header = customer.sign(2, &chat("something else")).await;
+    assert_eq!(customer.send(&chat("something else"), &header).await.status(), 200);
+    let told = thinker.ask(&showing("chat", (header.name, &header.value))).await;
+    assert!(is_a(&told, "ConflictError"), "{told}");
+    assert_eq!((&told["status"], &told["code"]), (&json!(409), &json!("payment_spent")));
+    assert_eq!(told["sent"], 1);
+    assert_eq!((stage.upstream.calls(), stage.earned().await), (1, header.due.amount));
+    stage.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn openai_clients_repeat_by_themselves_only_what_costs_nothing() {
+    if chain_or_skip().is_none() {
+        return;
+    }
+    let upstream = Upstream::serve(whole()).await;
+    let settling = Settling::serve().await;
+    let home = Home::new(&upstream.url, &settling.url, "");
+    let proxy = home.start().await;
+    let customer = Customer::of(&proxy.url, Payer::random());
+    let mut thinker = thinker(&format!("{}/v1", proxy.url), &customer.payer).await;
+    let counts = || (settling.verified(), upstream.calls(), settling.asked());
+    for by in CLIENTS {
+        for ask in ["chat", "stream"] {
+            // Nobody knows whether money has moved: one payment, asked for once.
+            settling.settle_says(Says::Mute);
+            let before = counts();
+            let told = thinker.ask(&order(ask, by)).await;
+            assert!(is_a(&told, "InternalServerError"), "{told}");
+            assert_eq!(
+                (&told["status"], &told["code"]),
+                (&json!(503), &json!("settlement_unknown"))
+            );
+            assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
+            assert_eq!(counts(), (before.0 + 1, before.1 + 1, before.2 + 1));
+            // It failed: the client gets the receipt that says why, and does not pay again.
+            settling.settle_says(Says::Refuses("insufficient_balance"));
+            let told = thinker.ask(&order(ask, by)).await;
+            assert_eq!(
+                (&told["status"], &told["code"]),
+                (&json!(402), &json!("settlement_failed"))
+            );
+            assert_eq!(told["receipt"]["errorReason"], "insufficient_balance", "{told}");
+            assert_eq!((&told["signed"], &told["sent"]), (&json!(1), &json!(2)));
+            settling.settle_says(Says::Good);
+        }
+    }
+    // Without a verdict nothing was charged, and the client tries again as it always does: twice.
+    settling.verify_says(Says::Text(500, "{}".to_owned()));
+    let before = counts();
+    let header = customer.sign(2, &chat("hello")).await;
+    let told = thinker.ask(&showing("chat", (header.name, &header.value))).await;
+    assert_eq!((&told["status"], &told["code"]), (&json!(503), &json!("facilitator_unavailable")));
+    assert_eq!(told["sent"], 3);
+    assert_eq!(counts(), (before.0 + 3, before.1, before.2));
+    proxy.stop().await;
+}

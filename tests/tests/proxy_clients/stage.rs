@@ -1,0 +1,123 @@
+//! A local chain, our facilitator on it, and a proxy before a model that is in the test's hand.
+
+use alloy_primitives::{Address, B256, U256, keccak256};
+use bursar_core::networks::{ChainId, Network};
+use bursar_demo::devnet::Devnet;
+use bursar_demo::devnet::install::chain_or_skip;
+use bursar_tests::facilitator::{self, FacilitatorProcess};
+use bursar_tests::payer::Payer;
+use bursar_tests::proxy::{Customer, Home, Proxy, SELLER};
+use bursar_tests::upstream::{Does, Upstream};
+use serde_json::{Value, json};
+
+pub(crate) const BASE: ChainId = ChainId(8453);
+pub(crate) const ROBINHOOD: ChainId = ChainId(4663);
+/// What a payer has: 100 dollars.
+pub(crate) const PURSE: u128 = 100_000_000;
+
+/// Everything that stands behind a customer.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) chain: Devnet,
+    pub(crate) office: facilitator::Home,
+    pub(crate) facilitator: FacilitatorProcess,
+    pub(crate) upstream: Upstream,
+    _home: Home,
+    pub(crate) proxy: Proxy,
+}
+
+impl Stage {
+    pub(crate) async fn set(chain: ChainId, does: Does) -> Option<Self> {
+        Self::with(chain, does, "", "").await
+    }
+
+    /// The same with more settings of the facilitator and of the proxy.
+    pub(crate) async fn with(
+        chain: ChainId,
+        does: Does,
+        settling: &str,
+        selling: &str,
+    ) -> Option<Self> {
+        let anvil = chain_or_skip()?;
+        let chain = Devnet::start_at(&anvil, chain).await.expect("a chain");
+        let office = facilitator::Home::new(chain.network(), chain.url(), 1, settling, "");
+        for signer in &office.signers {
+            let gas = U256::from(10).pow(U256::from(20));
+            chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");
+        }
+        let facilitator = FacilitatorProcess::start(&office, None);
+        let upstream = Upstream::serve(does).await;
+        let network = format!("network = \"{}\"", chain.network().caip2());
+        let network = if selling.contains("network =") { String::new() } else { network };
+        let selling = format!("{network}\n{selling}");
+        let home = Home::new(&upstream.url, &facilitator.url, &selling);
+        let proxy = home.start().await;
+        Some(Self { chain, office, facilitator, upstream, _home: home, proxy })
+    }
+
+    pub(crate) fn network(&self) -> &'static Network {
+        self.chain.network()
+    }
+
+    /// Where an OpenAI client is told to go.
+    pub(crate) fn base_url(&self) -> String {
+        format!("{}/v1", self.proxy.url)
+    }
+
+    /// Somebody with so much money.
+    pub(crate) async fn customer(&self, purse: u128) -> Customer {
+        let payer = Payer::random();
+        if purse > 0 {
+            self.chain.mint(payer.address(), purse).await.expect("minted");
+        }
+        let mut customer = Customer::of(&self.proxy.url, payer);
+        customer.network = self.network();
+        customer
+    }
+
+    /// What the seller has.
+    pub(crate) async fn earned(&self) -> U256 {
+        self.balance(SELLER).await
+    }
+
+    pub(crate) async fn balance(&self, owner: Address) -> U256 {
+        self.chain.balance_of(owner).await.expect("a balance")
+    }
+
+    /// The receipt names a transaction that is in a block, and that moved this from the payer to the seller.
+    pub(crate) async fn assert_moved(&self, receipt: &Value, payer: Address, amount: U256) {
+        assert_eq!(receipt["success"], true, "{receipt}");
+        let said: Address = receipt["payer"].as_str().expect("text").parse().expect("an address");
+        assert_eq!(said, payer, "{receipt}");
+        let hash: B256 = receipt["transaction"].as_str().expect("text").parse().expect("a hash");
+        let mined = self.chain.request("eth_getTransactionReceipt", json!([hash])).await;
+        let mined = mined.expect("an answer");
+        assert_eq!(mined["status"], "0x1", "{mined}");
+        let transfer = keccak256("Transfer(address,address,uint256)");
+        let topics = json!([transfer, payer.into_word(), SELLER.into_word()]);
+        let value = B256::from(amount.to_be_bytes::<32>());
+        let moved = |log: &&Value| {
+            let from: Address = log["address"].as_str().expect("text").parse().expect("an address");
+            from == self.network().stablecoin.address
+                && log["topics"] == topics
+                && log["data"] == json!(value)
+        };
+        let logs = mined["logs"].as_array().expect("a list");
+        assert_eq!(logs.iter().filter(moved).count(), 1, "{mined}");
+    }
+
+    /// Kills the facilitator, and starts another one on its store and at its address.
+    pub(crate) fn restart_facilitator(&mut self) {
+        self.facilitator.signal(rustix::process::Signal::KILL);
+        self.facilitator.wait();
+        let settings = std::fs::read_to_string(self.office.settings()).expect("settings");
+        let address = self.facilitator.url.strip_prefix("http://").expect("a URL");
+        let here = settings.replacen("127.0.0.1:0", address, 1);
+        std::fs::write(self.office.settings(), here).expect("written");
+        self.facilitator = FacilitatorProcess::start(&self.office, None);
+    }
+
+    pub(crate) async fn close(self) {
+        self.proxy.stop().await;
+    }
+}
