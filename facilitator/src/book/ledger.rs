@@ -1,7 +1,7 @@
 //! The one writer of payments: what waits at the same time shares a commit, and whoever waits for an end hears
 //! of it once that is on disk.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::{Address, B256, U256};
@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::book::store::{Change, Open, Payments};
 use crate::book::{Batch, Record, State};
-use crate::payment::PaymentKey;
+use crate::payment::{Payment, PaymentKey};
 
 /// Changes that share a commit.
 const TOGETHER_MAX: usize = 256;
@@ -87,9 +87,60 @@ struct Shared {
 struct OpenPayments {
     by_key: HashMap<PaymentKey, Entry>,
     by_payer: HashMap<Address, BTreeSet<PaymentKey>>,
+    /// What is about to be taken on, by payer.
+    claimed: HashMap<Address, BTreeMap<PaymentKey, Claimed>>,
+}
+
+#[derive(Clone, Copy)]
+struct Claimed {
+    token: Address,
+    amount: U256,
+    /// Requests for the same payment.
+    askers: usize,
+}
+
+/// Room for a payment, from when it was found to fit until it is taken on, or not: what comes at the same time
+/// counts it, too.
+#[derive(Debug)]
+pub struct Claim {
+    shared: Arc<Shared>,
+    payer: Address,
+    key: PaymentKey,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut open = self.shared.open();
+        let Some(claimed) = open.claimed.get_mut(&self.payer) else { return };
+        if let Some(one) = claimed.get_mut(&self.key) {
+            one.askers = one.askers.saturating_sub(1);
+        }
+        claimed.retain(|_key, one| one.askers > 0);
+        if claimed.is_empty() {
+            open.claimed.remove(&self.payer);
+        }
+    }
 }
 
 impl OpenPayments {
+    /// How many payments of a payer have not ended, but for this one, and what they come to in a token.
+    fn owed(&self, but: &PaymentKey, payer: Address, token: Address) -> (usize, U256) {
+        let mut all = BTreeMap::new();
+        for key in self.by_payer.get(&payer).into_iter().flatten() {
+            if let Some(entry) = self.by_key.get(key) {
+                let terms = &entry.record.payment.terms;
+                all.insert(*key, (terms.token, terms.amount));
+            }
+        }
+        for (key, claimed) in self.claimed.get(&payer).into_iter().flatten() {
+            all.insert(*key, (claimed.token, claimed.amount));
+        }
+        all.remove(but);
+        let of_token = all.values().filter(|(of, _amount)| *of == token);
+        let sum = of_token.fold(U256::ZERO, |sum, (_token, amount)| sum.saturating_add(*amount));
+        (all.len(), sum)
+    }
+
     fn insert(&mut self, record: &Record) {
         let key = record.payment.key();
         self.by_payer.entry(record.payment.terms.payer).or_default().insert(key);
@@ -244,15 +295,24 @@ impl Ledger {
         self.shared.open().by_key.len()
     }
 
-    /// How many payments of a payer have not ended, and what they come to in a token.
-    pub fn owed(&self, payer: Address, token: Address) -> (usize, U256) {
-        let open = self.shared.open();
-        let Some(keys) = open.by_payer.get(&payer) else { return (0, U256::ZERO) };
-        let records = keys.iter().filter_map(|key| open.by_key.get(key));
-        let of_token = records.filter(|entry| entry.record.payment.terms.token == token);
-        let sum = of_token
-            .fold(U256::ZERO, |sum, entry| sum.saturating_add(entry.record.payment.terms.amount));
-        (keys.len(), sum)
+    /// Makes room for a payment, if it fits beside the others of its payer: how many those are that have not
+    /// ended, and what they come to in its token.
+    pub fn claim(
+        &self,
+        payment: &Payment,
+        fits: impl FnOnce(usize, U256) -> bool,
+    ) -> Option<Claim> {
+        let (key, terms) = (payment.key(), &payment.terms);
+        let mut open = self.shared.open();
+        let (count, owed) = open.owed(&key, terms.payer, terms.token);
+        if !fits(count, owed) {
+            return None;
+        }
+        let claimed = open.claimed.entry(terms.payer).or_default().entry(key);
+        let claimed =
+            claimed.or_insert(Claimed { token: terms.token, amount: terms.amount, askers: 0 });
+        claimed.askers = claimed.askers.saturating_add(1);
+        Some(Claim { shared: Arc::clone(&self.shared), payer: terms.payer, key })
     }
 
     /// How many payments have not ended, and when the oldest of those that wait for a transaction came.

@@ -10,7 +10,7 @@ use bursar_desks::store::StoreFault;
 use bursar_x402::settlement::SettlementRequest;
 use tokio::sync::watch;
 
-use crate::book::ledger::{Known, Ledger, Progress, Taken};
+use crate::book::ledger::{Claim, Known, Ledger, Progress, Taken};
 use crate::book::{ATTEMPTS_MAX, Record, State};
 use crate::network::Served;
 use crate::node::Hurry;
@@ -185,7 +185,7 @@ impl Door {
             let why = "The payer's last payment cost gas and moved nothing: wait a minute.";
             return Ok(End::Refused(Refused::because(Reason::TransactionFailed, why).of(payer)));
         }
-        self.check_room(&payment, balance)?;
+        let claim = self.claim_room(&payment, balance)?;
         let accepted_at = served.clock.now().utc;
         let record = Record {
             payment,
@@ -194,7 +194,7 @@ impl Door {
             attempts,
             state: State::Queued,
         };
-        let taken = self.take_on(settler, record).await?;
+        let taken = self.take_on(settler, record, claim).await?;
         let end = known_end(settler, read, &taken.known, deadline, false).await;
         let end = end.unwrap_or(End::Pending { hash: None, payer });
         Ok(if taken.new { end } else { end.repeated() })
@@ -202,29 +202,40 @@ impl Door {
 
     /// That a payer does not fill the house, and does not owe more than there is: of payments that are each
     /// good and together are not, all but some would cost gas and move nothing.
-    fn check_room(&self, payment: &Payment, balance: U256) -> Result<(), Stop> {
+    fn claim_room(&self, payment: &Payment, balance: U256) -> Result<Claim, Stop> {
         if self.ledger.open_count() >= OPEN_MAX {
             return Err(Trouble::Busy.into());
         }
         let terms = &payment.terms;
-        let (count, owed) = self.ledger.owed(terms.payer, terms.token);
-        if count >= OPEN_OF_PAYER_MAX {
-            return Err(Trouble::Busy.into());
+        let mut crowded = false;
+        let claim = self.ledger.claim(payment, |count, owed| {
+            crowded = count >= OPEN_OF_PAYER_MAX;
+            !crowded && owed.saturating_add(terms.amount) <= balance
+        });
+        match claim {
+            Some(claim) => Ok(claim),
+            None if crowded => Err(Trouble::Busy.into()),
+            None => {
+                let refused = Refused::from(Reason::InsufficientBalance).of(terms.payer);
+                Err(Fault::Refused(refused).into())
+            }
         }
-        if owed.saturating_add(terms.amount) > balance {
-            let refused = Refused::from(Reason::InsufficientBalance).of(terms.payer);
-            return Err(Fault::Refused(refused).into());
-        }
-        Ok(())
     }
 
     /// Keeps a payment and has it wait for its transaction: also if the caller hangs up meanwhile.
-    async fn take_on(&self, settler: &Arc<Settler>, record: Record) -> Result<Taken, Stop> {
+    async fn take_on(
+        &self,
+        settler: &Arc<Settler>,
+        record: Record,
+        claim: Claim,
+    ) -> Result<Taken, Stop> {
         let (ledger, settler) = (self.ledger.clone(), Arc::clone(settler));
         let tasks = settler.tasks.clone();
         let taking = tasks.spawn(async move {
             settler.points.reach("settle.before accept");
             let taken = ledger.accept(record).await?;
+            // From here on it counts as what has not ended.
+            drop(claim);
             settler.points.reach("settle.after accept");
             if taken.new
                 && let Known::Open(record, _progress) = &taken.known

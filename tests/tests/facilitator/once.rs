@@ -273,3 +273,20 @@ async fn what_expires_in_the_queue_is_never_sent() {
     assert!(!stage.chain.authorization_used(due.from, due.nonce).await.expect("told"));
     assert_eq!(all_sent(&stage, "pending").await, 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payments_that_come_at_once_owe_no_more_than_there_is() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let payer = bursar_tests::payer::Payer::random();
+    stage.chain.mint(payer.address(), 900).await.expect("minted");
+    let bodies: Vec<Value> =
+        (0..8).map(|_each| stage.pay(&payer, Way::Eip3009, 900).body(2)).collect();
+    let told = join_all(bodies.iter().map(|body| stage.settle(body))).await;
+    let settled = told.iter().filter(|told| told["success"] == true).count();
+    let refused = told.iter().filter(|told| told["errorReason"] == "insufficient_balance").count();
+    // One, and nobody paid gas for the others.
+    assert_eq!((settled, refused), (1, 7), "{told:?}");
+    assert_eq!(all_sent(&stage, "pending").await, 1);
+    assert_eq!(stage.balance(SHOP).await, U256::from(900));
+    stage.facilitator.stop().await;
+}
