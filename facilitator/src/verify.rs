@@ -120,6 +120,11 @@ pub fn read(served: &Served, request: &SettlementRequest) -> Result<Read, Fault>
     let asked = &request.asked;
     let fits = |method: &&&'static dyn Method| method.fits(&request.payload, asked);
     let method = METHODS.iter().find(fits).ok_or(Reason::UnsupportedPayload)?;
+    // Whoever reads the other one would take it for another payment.
+    let both = ["authorization", "permit2Authorization"];
+    if both.iter().all(|key| request.payload.get(key).is_some()) {
+        return Err(Reason::UnsupportedPayload.into());
+    }
     let signed = exact::signature(&request.payload)?;
     let terms = method.read(&served.place, &request.payload, asked)?;
     let of = |reason: Reason| Fault::Refused(Refused::from(reason).of(terms.payer));

@@ -48,7 +48,7 @@ pub struct Api {
     pub access: Access,
     pub clock: Arc<dyn Clock>,
     /// Those who wait for an answer: more than are served, because repeats wait for the first.
-    pub waiting: Semaphore,
+    pub waiting: Arc<Semaphore>,
     /// Bodies that are priced at a time, if they are long.
     pub pricing: Semaphore,
     pub models: Semaphore,
@@ -59,7 +59,8 @@ impl Api {
     pub fn new(shop: Shop, seller: Seller, access: Access, stopping: CancellationToken) -> Self {
         let parts = seller.parts();
         let (metrics, clock) = (Arc::clone(&parts.metrics), Arc::clone(&parts.clock));
-        let waiting = Semaphore::new(shop.config().in_flight.saturating_mul(WAITING_TIMES));
+        let waiting = shop.config().in_flight.saturating_mul(WAITING_TIMES);
+        let waiting = Arc::new(Semaphore::new(waiting));
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         Self {
             shop,
@@ -151,12 +152,18 @@ async fn answer(
     if api.stopping.is_cancelled() {
         return Err(Fault::of(Code::Stopping));
     }
-    let _waits = api.waiting.try_acquire().map_err(|_none| Fault::of(Code::Busy))?;
+    // Held by the sale: a customer who leaves does not end it.
+    let waits = Arc::clone(&api.waiting).try_acquire_owned();
+    let waits = waits.map_err(|_none| Fault::of(Code::Busy))?;
     let order = Order { quote, payment };
     let quote = order.quote.clone();
     // It goes on although this request ends: the payment may be under way.
     let seller = api.seller.clone();
-    let sale = seller.parts().tasks.clone().spawn(async move { seller.sell(order).await });
+    let sale = seller.parts().tasks.clone().spawn(async move {
+        let sold = seller.sell(order).await;
+        drop(waits);
+        sold
+    });
     let sold = sale.await.map_err(|_ended| Fault::of(Code::Stopping))?;
     Ok(match sold {
         Sold::Whole { answer, receipt, usd, request_id } => {

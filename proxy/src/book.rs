@@ -81,19 +81,27 @@ impl Settlement {
         matches!(self, Self::Settled { .. } | Self::Pending { .. })
     }
 
-    /// How it stands after an answer of the facilitator. Whoever asked once and heard nothing cannot believe a
-    /// later "no": the first question may have moved the money, and then every later one fails.
+    /// How it stands after an answer of the facilitator. Whoever asked once and heard nothing cannot believe
+    /// that the payment was used: the first question may have used it.
     #[must_use]
     pub fn told(self, outcome: &Outcome) -> Self {
         match (self, outcome) {
             // There is no way back from there.
             (this @ Self::Settled { .. }, _) => this,
-            (_, Outcome::Settled { receipt }) => Self::Settled { receipt: receipt.clone() },
+            // Who never asked was not the one for whom it was settled: another seller was.
+            (Self::Open, Outcome::Settled { receipt, repeated: true }) => {
+                Self::Failed { receipt: denied(receipt) }
+            }
+            (_, Outcome::Settled { receipt, .. }) => Self::Settled { receipt: receipt.clone() },
             (_, Outcome::Pending { receipt, sent: true }) => {
                 Self::Pending { receipt: receipt.clone() }
             }
-            (this @ Self::Pending { .. }, Outcome::Failed { receipt, reason }) => {
-                if is_used(reason) { this } else { Self::Failed { receipt: receipt.clone() } }
+            (this @ (Self::Pending { .. } | Self::Asked), Outcome::Failed { receipt, reason }) => {
+                if is_used(reason) {
+                    this
+                } else {
+                    Self::Failed { receipt: receipt.clone() }
+                }
             }
             (this @ Self::Pending { .. }, _) => this,
             (Self::Open | Self::Failed { .. }, Outcome::Failed { receipt, .. }) => {
@@ -101,19 +109,29 @@ impl Settlement {
             }
             (this, Outcome::Unasked(_)) => this,
             // What waits without a transaction may still be sent.
-            (_, Outcome::Unknown(_) | Outcome::Pending { sent: false, .. })
-            | (Self::Asked, Outcome::Failed { .. }) => Self::Asked,
+            (_, Outcome::Unknown(_) | Outcome::Pending { sent: false, .. }) => Self::Asked,
         }
     }
 }
 
+/// A receipt of somebody else's settlement, as a refusal.
+fn denied(receipt: &str) -> String {
+    const TEXT: &str = "The payment was settled for another request: sign a new one.";
+    let mut told: serde_json::Value = serde_json::from_str(receipt).unwrap_or_default();
+    told["success"] = false.into();
+    told["errorReason"] = "duplicate_settlement".into();
+    told["errorMessage"] = TEXT.into();
+    told.to_string()
+}
+
 /// Whether a reason says that the payment was used: perhaps by us.
 fn is_used(reason: &str) -> bool {
-    const USED: [&str; 4] = [
+    const USED: [&str; 5] = [
         "invalid_exact_evm_nonce_already_used",
         "invalid_permit2_nonce",
         "duplicate_settlement",
         "invalid_transaction_state",
+        "invalid_exact_evm_transaction_simulation_failed",
     ];
     USED.contains(&reason)
 }
@@ -258,7 +276,9 @@ mod tests {
     #[test]
     fn a_no_counts_only_from_whoever_was_not_asked_before() {
         let text = |text: &str| text.to_owned();
-        let settled = Outcome::Settled { receipt: text("s") };
+        let settled = Outcome::Settled { receipt: text("s"), repeated: false };
+        let repeated = Outcome::Settled { receipt: text("s"), repeated: true };
+
         let pending = |sent| Outcome::Pending { receipt: text("p"), sent };
         let failed = |reason: &str| Outcome::Failed { receipt: text("f"), reason: text(reason) };
         let (poor, used) = (failed("insufficient_balance"), failed("duplicate_settlement"));
@@ -283,7 +303,7 @@ mod tests {
             (&p, &pending(false), &p),
             (&open, &poor, &f),
             (&f, &poor, &f),
-            (&asked, &poor, &asked),
+            (&asked, &poor, &f),
             (&p, &poor, &f),
             (&open, &used, &f),
             (&asked, &used, &asked),
@@ -302,6 +322,12 @@ mod tests {
         ] {
             assert_eq!(before.clone().told(outcome), *after, "{before:?} {outcome:?}");
         }
+        // Of another seller with the same address, unless we asked before.
+        assert_eq!(asked.told(&repeated), s);
+        let receipt = "{\"success\":true,\"transaction\":\"0x1\"}".to_owned();
+        let repeated = Outcome::Settled { receipt, repeated: true };
+        let Settlement::Failed { receipt } = open.told(&repeated) else { panic!() };
+        assert!(receipt.contains("duplicate_settlement") && receipt.contains("\"success\":false"));
     }
 
     #[test]

@@ -23,7 +23,7 @@ const CHOICES_MAX: u64 = 16;
 const BOUNDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
 /// Members that are passed on, and cost nothing or are counted.
-const KNOWN: [&str; 36] = [
+const KNOWN: [&str; 33] = [
     "messages",
     "model",
     "max_completion_tokens",
@@ -46,8 +46,6 @@ const KNOWN: [&str; 36] = [
     "frequency_penalty",
     "repetition_penalty",
     "logit_bias",
-    "logprobs",
-    "top_logprobs",
     "seed",
     "stop",
     "user",
@@ -59,7 +57,6 @@ const KNOWN: [&str; 36] = [
     "safety_identifier",
     "prompt_cache_key",
     "modalities",
-    "chat_template_kwargs",
 ];
 
 /// What was asked.
@@ -158,6 +155,12 @@ fn known(key: &str, extra: &[String]) -> Result<(), Fault> {
 fn costs_nothing_more(key: &str, value: &Value) -> Result<(), Fault> {
     let dear = match key {
         "service_tier" => !matches!(value.as_str(), Some("auto" | "default" | "flex")),
+        // Those of the upstream's own run there, and are billed apart.
+        "tools" => {
+            let kind = |tool: &Value| tool.get("type").and_then(Value::as_str).map(str::to_owned);
+            let known = |tool| matches!(kind(tool).as_deref(), Some("function" | "custom"));
+            value.as_array().is_none_or(|tools| !tools.iter().all(known))
+        }
         "modalities" => {
             let texts = value.as_array();
             texts.is_none_or(|all| all.iter().any(|one| one.as_str() != Some("text")))

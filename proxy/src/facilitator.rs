@@ -29,6 +29,16 @@ pub struct Facilitator {
     clock: Arc<dyn Clock>,
 }
 
+/// Our facilitator says so, if another asked before.
+const REPEATED: &str = "x-settlement-repeated";
+
+/// What it answered.
+struct Heard {
+    status: u16,
+    body: Value,
+    repeated: bool,
+}
+
 /// What is said of a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
@@ -44,8 +54,10 @@ pub enum Verdict {
 /// What became of a settlement. Receipts are what the client gets, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
+    /// `repeated` says that it was settled before, for whoever asked first.
     Settled {
         receipt: String,
+        repeated: bool,
     },
     /// It is on its way; `sent` says whether there is a transaction.
     Pending {
@@ -87,15 +99,19 @@ impl Facilitator {
 
     pub async fn verify(&self, question: &str, about: About) -> Verdict {
         match self.ask(Method::POST, "verify", question, VERIFY_MS).await {
-            Ok((status, answer)) => verdict(status, &answer, about),
+            Ok(heard) => verdict(heard.status, &heard.body, about),
             Err(Unanswered::Unreached(why) | Unanswered::Lost(why)) => Verdict::None(why),
         }
     }
 
     pub async fn settle(&self, question: &str, about: About) -> Outcome {
         match self.ask(Method::POST, "settle", question, SETTLE_MS).await {
-            Ok((429, _answer)) => Outcome::Unasked("it answers 429: too many requests".to_owned()),
-            Ok((status, answer)) => outcome(status, &answer, about),
+            Ok(heard) => match outcome(heard.status, &heard.body, about) {
+                Outcome::Settled { receipt, .. } => {
+                    Outcome::Settled { receipt, repeated: heard.repeated }
+                }
+                other => other,
+            },
             Err(Unanswered::Unreached(why)) => Outcome::Unasked(why),
             Err(Unanswered::Lost(why)) => Outcome::Unknown(why),
         }
@@ -107,8 +123,8 @@ impl Facilitator {
     /// Why there is no such list.
     pub async fn supported(&self) -> Result<Value, String> {
         match self.ask(Method::GET, "supported", "", VERIFY_MS).await {
-            Ok((200, answer)) => Ok(answer),
-            Ok((status, _answer)) => Err(format!("it answers HTTP {status}")),
+            Ok(Heard { status: 200, body, .. }) => Ok(body),
+            Ok(Heard { status, .. }) => Err(format!("it answers HTTP {status}")),
             Err(fault) => Err(fault.to_string()),
         }
     }
@@ -123,19 +139,25 @@ impl Facilitator {
         path: &str,
         question: &str,
         wait_ms: u64,
-    ) -> Result<(u16, Value), Unanswered> {
+    ) -> Result<Heard, Unanswered> {
         let target = self.base.below(&[path]);
         let body = Bytes::copy_from_slice(question.as_bytes());
         let asked = Asked { method, target: &target, headers: self.headers.clone(), body };
         let exchange = async {
             let answered = self.client.open(asked).await?;
             let status = answered.status.as_u16();
+            // Whatever it says besides, it did nothing.
+            if status == 429 {
+                let why = "it answers 429: too many requests";
+                return Err(Unanswered::Unreached(why.to_owned()));
+            }
+            let repeated = answered.headers.contains_key(REPEATED);
             let body = answered.whole(ANSWER_BYTES_MAX).await.map_err(Unanswered::Lost)?;
             let value = json::parse_few(&body, DEPTH_MAX, 4_096);
             let value = value.map_err(|fault| {
                 Unanswered::Lost(format!("HTTP {status} with what is no answer: {fault}"))
             })?;
-            Ok((status, value))
+            Ok(Heard { status, body: value, repeated })
         };
         match within(&*self.clock, wait_ms, exchange).await {
             Some(answer) => answer,
@@ -167,14 +189,19 @@ fn outcome(status: u16, answer: &Value, about: About) -> Outcome {
     let hash = answer.get("transaction").and_then(Value::as_str).is_some_and(is_hash);
     match answer.get("success").and_then(Value::as_bool) {
         Some(true) if status == 200 && hash && is_of(answer, about) && is_on(answer, about) => {
-            Outcome::Settled { receipt: receipt() }
+            Outcome::Settled { receipt: receipt(), repeated: false }
         }
         Some(true) => Outcome::Unknown("its answer contradicts what it was asked".to_owned()),
         Some(false) => {
             let reason = said(answer, "errorReason").unwrap_or_default();
             if reason == "settlement_pending" {
                 Outcome::Pending { receipt: receipt(), sent: hash }
-            } else if status < 500 {
+            // Else it is a trouble of its own, or one after something was sent.
+            } else if status < 500
+                && !hash
+                && !reason.is_empty()
+                && !reason.starts_with("unexpected")
+            {
                 Outcome::Failed { receipt: receipt(), reason }
             } else {
                 Outcome::Unknown(format!("it answers HTTP {status}: {reason}"))
@@ -297,6 +324,13 @@ mod tests {
             judge(500, &pending.replace("HASH", "")),
             Outcome::Pending { sent: false, .. }
         ));
+        for text in [
+            "{\"success\":false}",
+            "{\"success\":false,\"errorReason\":\"unexpected_error\"}",
+            "{\"success\":false,\"errorReason\":\"x\",\"transaction\":\"HASH\"}",
+        ] {
+            assert!(matches!(judge(200, text), Outcome::Unknown(_)), "{text}");
+        }
         let failed = "{\"success\":false,\"errorReason\":\"insufficient_balance\",\"transaction\":\"\",\
                       \"network\":\"base\",\"errorMessage\":\"a\\u001bb\",\"extra\":{\"a\":1}}";
         let Outcome::Failed { receipt, reason } = judge(200, failed) else { panic!() };

@@ -152,6 +152,20 @@ fn priced_otherwise() -> Unfit {
     Unfit::new("invalid_exact_evm_payload_authorization_value", message)
 }
 
+const EIP3009: [&str; 6] = ["from", "to", "value", "validAfter", "validBefore", "nonce"];
+const PERMIT2: [&str; 6] = ["from", "permitted", "spender", "nonce", "deadline", "witness"];
+
+/// Nothing but what is read here goes to the facilitator: another member could be the payment for it, and one
+/// payment would have as many names as one likes.
+fn known_alone(object: &Object, place: &str, known: &[&str]) -> Result<(), X402Error> {
+    match object.iter().find(|(key, _value)| !known.contains(key)) {
+        None => Ok(()),
+        Some(_other) => {
+            Err(Fields::new(object, place).refuse("", "has a member besides those that are signed"))
+        }
+    }
+}
+
 /// What of a signed payment can be read without knowing whether it is good.
 struct Signed {
     from: Address,
@@ -164,11 +178,17 @@ struct Signed {
 
 impl Signed {
     fn read(payload: &Object, method: Method) -> Result<Self, Unpaid> {
+        let key = match method {
+            Method::Eip3009 => "authorization",
+            Method::Permit2 => "permit2Authorization",
+        };
+        known_alone(payload, "payload.", &["signature", key])?;
         let payload = Fields::new(payload, "payload.");
+        let object = payload.required(key, payload.object(key)?)?;
         Ok(match method {
             Method::Eip3009 => {
-                let key = "authorization";
-                let signed = payload.required(key, payload.object(key)?)?;
+                known_alone(object, "payload.authorization.", &EIP3009)?;
+                let signed = object;
                 let signed = Fields::new(signed, "payload.authorization.");
                 let nonce = signed.required("nonce", signed.word("nonce")?)?;
                 Self {
@@ -181,8 +201,8 @@ impl Signed {
                 }
             }
             Method::Permit2 => {
-                let key = "permit2Authorization";
-                let signed = payload.required(key, payload.object(key)?)?;
+                known_alone(object, "payload.permit2Authorization.", &PERMIT2)?;
+                let signed = object;
                 let signed = Fields::new(signed, "payload.permit2Authorization.");
                 let permitted = signed.required("permitted", signed.object("permitted")?)?;
                 let permitted = Fields::new(permitted, "payload.permit2Authorization.permitted.");

@@ -282,7 +282,8 @@ impl Seller {
     /// A stream that is paid, or may be, and of which nothing was sent.
     async fn owed(&self, order: &Order, mut record: Record, held: Held) -> Step<Sold> {
         let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() else {
-            return end(Refused::of(Code::AnswerOwed, &record));
+            let paid = record.settlement.is_good();
+            return end(Refused::of(if paid { Code::AnswerOwed } else { Code::Busy }, &record));
         };
         if !record.settlement.is_good() {
             self.settle_stream(&mut record).await?;

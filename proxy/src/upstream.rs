@@ -95,8 +95,8 @@ impl Upstream {
             if status >= 400 {
                 return Ok(Said::Refusal(self.side(rest).await?));
             }
-            let content_type = text(&rest.headers, "content-type");
-            let request_id = text(&rest.headers, "x-request-id");
+            let content_type = self.text(&rest.headers, "content-type");
+            let request_id = self.text(&rest.headers, "x-request-id");
             let is_stream = is_event_stream(content_type.as_deref().unwrap_or_default());
             let first = if is_stream { first_event(&mut rest).await? } else { Bytes::new() };
             let begun =
@@ -133,7 +133,8 @@ impl Upstream {
             }
             Ok(body)
         };
-        within(&*self.clock, left, read).await.unwrap_or_else(too_late)
+        let body = within(&*self.clock, left, read).await.unwrap_or_else(too_late)?;
+        Ok(self.without_key(body))
     }
 
     /// The list of models as it is.
@@ -161,10 +162,17 @@ impl Upstream {
             tracing::error!(status, "the upstream refuses this service");
             return Err(Fault::of(Code::UpstreamKey));
         }
-        let content_type = text(&answered.headers, "content-type");
-        let retry_after = text(&answered.headers, "retry-after");
+        let content_type = self.text(&answered.headers, "content-type");
+        let retry_after = self.text(&answered.headers, "retry-after");
         let body = self.without_key(answered.whole(SIDE_BYTES_MAX).await.map_err(broken)?);
         Ok(Side { status, content_type, retry_after, body })
+    }
+
+    /// A header that is passed on, unless it holds the key.
+    fn text(&self, headers: &HeaderMap, name: &str) -> Option<String> {
+        let text = headers.get(name)?.to_str().ok()?;
+        let key = self.key.as_ref().map(ExposeSecret::expose_secret);
+        key.is_none_or(|key| !text.contains(key)).then(|| text.to_owned())
     }
 
     /// Some servers quote the key that they were asked with.
@@ -230,10 +238,6 @@ async fn first_event(rest: &mut Answered) -> Result<Bytes, Fault> {
 
 fn is_event_stream(kind: &str) -> bool {
     kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
-}
-
-fn text(headers: &HeaderMap, name: &str) -> Option<String> {
-    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
 fn unanswered(fault: Unanswered) -> Fault {

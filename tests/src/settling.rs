@@ -22,6 +22,8 @@ pub enum Says {
     Good,
     /// The money is on its way, with or without a transaction.
     Pending(bool),
+    /// It was settled before, for another who asked.
+    Repeated,
     /// It is refused for a reason.
     Refuses(&'static str),
     /// This text with this status.
@@ -135,7 +137,7 @@ async fn verify(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
             shared.gate.acquire().await.expect("open").forget();
             told(&json!({ "isValid": true, "payer": payer(&question) }))
         }
-        Says::Good | Says::Pending(_) | Says::Mute => {
+        Says::Good | Says::Pending(_) | Says::Mute | Says::Repeated => {
             told(&json!({ "isValid": true, "payer": payer(&question) }))
         }
     }
@@ -161,6 +163,12 @@ async fn settle(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         Says::Good => {
             move_it();
             told(&good)
+        }
+        Says::Repeated => {
+            let mut response = told(&good);
+            let repeated = "true".parse().expect("a value");
+            response.headers_mut().insert("x-settlement-repeated", repeated);
+            response
         }
         Says::Late => {
             shared.gate.acquire().await.expect("open").forget();

@@ -33,7 +33,7 @@ struct Work {
 
 #[derive(Debug)]
 struct Command {
-    change: Change,
+    changes: Vec<Change>,
     done: oneshot::Sender<Result<(), StoreFault>>,
 }
 
@@ -112,7 +112,7 @@ impl Keeper {
     /// # Errors
     /// The store's; then it is as it was.
     pub async fn put(&self, record: &Record, answer: Option<Answer>) -> Result<(), StoreFault> {
-        self.commit(Change::Put(Box::new(record.clone()), answer)).await?;
+        self.commit(vec![Change::Put(Box::new(record.clone()), answer)]).await?;
         let mut pending = lock(&self.pending);
         if matches!(record.settlement, Settlement::Pending { .. }) {
             pending.insert(record.id, record.clone());
@@ -125,7 +125,7 @@ impl Keeper {
     /// # Errors
     /// The store's.
     pub async fn forget(&self, id: PaymentId) -> Result<(), StoreFault> {
-        self.commit(Change::Forget(id)).await
+        self.commit(vec![Change::Forget(id)]).await
     }
 
     /// Payments whose money is on its way.
@@ -144,16 +144,16 @@ impl Keeper {
     /// The store's.
     pub async fn sweep(&self, now_ms: i64, kept_ms: i64, most: usize) -> Result<usize, StoreFault> {
         let over = self.store.over(now_ms, kept_ms, most).await?;
-        for id in &over {
-            self.forget(*id).await?;
+        if !over.is_empty() {
+            self.commit(over.iter().copied().map(Change::Forget).collect()).await?;
         }
         Ok(over.len())
     }
 
-    async fn commit(&self, change: Change) -> Result<(), StoreFault> {
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreFault> {
         let ended = || StoreFault("the writer has ended".to_owned());
         let (done, answer) = oneshot::channel();
-        self.commands.send(Command { change, done }).await.map_err(|_gone| ended())?;
+        self.commands.send(Command { changes, done }).await.map_err(|_gone| ended())?;
         answer.await.map_err(|_gone| ended())?
     }
 }
@@ -167,8 +167,8 @@ async fn write(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Command>) {
             together.push(next);
         }
         let (changes, done): (Vec<_>, Vec<_>) =
-            together.into_iter().map(|command| (command.change, command.done)).unzip();
-        let outcome = store.commit(changes).await;
+            together.into_iter().map(|command| (command.changes, command.done)).unzip();
+        let outcome = store.commit(changes.into_iter().flatten().collect()).await;
         if let Err(fault) = &outcome {
             tracing::error!(%fault, "payments could not be kept");
         }

@@ -49,7 +49,7 @@ impl Chat {
                 counter.json(tools);
             }
         }
-        for key in ["response_format", "tool_choice", "function_call", "chat_template_kwargs"] {
+        for key in ["response_format", "tool_choice", "function_call"] {
             if let Some(value) = member(&self.object, key) {
                 counter.json(value);
             }
@@ -98,9 +98,14 @@ impl Counter {
                     self.text(name);
                 }
                 ("audio", _) => return Err(not_sold("audio")),
-                // Calls of tools, and what only some upstreams know: whether they put it into the prompt is
-                // theirs to say, so it counts.
-                _other => self.json(value),
+                // Whether an upstream puts them into the prompt is for it to say, so they count.
+                (
+                    "tool_calls" | "tool_call_id" | "function_call" | "reasoning_content"
+                    | "reasoning" | "refusal" | "name",
+                    _any,
+                ) => self.json(value),
+                // Also another spelling of one of these, which some servers would take for it.
+                _other => return Err(unknown(key)),
             }
         }
         Ok(())
@@ -115,9 +120,9 @@ impl Counter {
                 let text = part.get(kind).and_then(Value::as_str);
                 self.text(text.ok_or_else(|| wrong("messages", "holds a part without its text"))?);
                 let others = part.as_object().into_iter().flat_map(Object::iter);
-                for (key, value) in others {
+                for (key, _value) in others {
                     if key != "type" && key != kind {
-                        self.json(value);
+                        return Err(unknown(key));
                     }
                 }
                 Ok(())
@@ -125,13 +130,27 @@ impl Counter {
             "image_url" => {
                 let image = self.image.ok_or_else(|| not_sold("images"))?;
                 self.add(image);
-                Ok(())
+                only(part, &["type", "image_url"])?;
+                part.get("image_url").map_or(Ok(()), |url| only(url, &["url", "detail"]))
             }
             _other => {
                 Err(not_sold(&format!("parts of type {}", bursar_core::text::quoted(kind, 32))))
             }
         }
     }
+}
+
+/// Refuses an object with another member than these.
+fn only(value: &Value, known: &[&str]) -> Result<(), Fault> {
+    let members = value.as_object().into_iter().flat_map(Object::iter);
+    let mut others = members.map(|(key, _value)| key).filter(|key| !known.contains(key));
+    others.next().map_or(Ok(()), |key| Err(unknown(key)))
+}
+
+fn unknown(key: &str) -> Fault {
+    let shown = bursar_core::text::quoted(key, 64);
+    let fault = Fault::of(Code::UnsupportedParameter).about("messages");
+    fault.because(format!("{shown} in a message is not sold here"))
 }
 
 fn not_sold(what: &str) -> Fault {

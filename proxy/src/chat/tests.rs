@@ -69,6 +69,11 @@ fn what_could_cost_more_than_is_read_is_refused() {
         (",\"models\":[\"dear\"]", UnsupportedParameter),
         (",\"best_of\":9", UnsupportedParameter),
         (",\"audio\":{}", UnsupportedParameter),
+        (",\"chat_template_kwargs\":{}", UnsupportedParameter),
+        (",\"top_logprobs\":20", UnsupportedParameter),
+        (",\"tools\":[{\"type\":\"browser_search\"}]", UnsupportedParameter),
+        (",\"tools\":[{\"type\":\"function\"},{}]", UnsupportedParameter),
+        (",\"tools\":{}", UnsupportedParameter),
         (",\"modalities\":[\"text\",\"audio\"]", UnsupportedParameter),
         (",\"service_tier\":\"priority\"", UnsupportedParameter),
         // Twice, of which two readers take different ones.
@@ -135,8 +140,6 @@ fn everything_that_may_reach_the_prompt_counts() {
     for message in [
         "\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]",
         "\"reasoning_content\":\"a long thought\"",
-        "\"Content\":\"what Go takes for the content\"",
-        "\"images\":[\"aGVsbG8gd29ybGQhIGhlbGxvIHdvcmxkIQ==\"]",
     ] {
         let body = format!(
             "{{\"messages\":[{{\"role\":\"user\",\"content\":\"hello world\",{message}}}]}}"
@@ -155,6 +158,12 @@ fn contents_that_are_no_text_are_refused_or_priced() {
     let image = of("[{\"type\":\"image_url\",\"image_url\":{\"url\":\"https://a.test/b.png\"}}]");
     assert_eq!(code(count(&image, None)), Code::UnsupportedContent);
     assert_eq!(count(&image, Some(765)).unwrap().prompt, 7 + 765);
+    for more in ["\"url\":\"a\",\"max_dynamic_patch\":9", "\"url\":\"a\",\"Detail\":\"high\""] {
+        let image = of(&format!("[{{\"type\":\"image_url\",\"image_url\":{{{more}}}}}]"));
+        assert_eq!(code(count(&image, Some(1))), Code::UnsupportedParameter);
+    }
+    let image = of("[{\"type\":\"image_url\",\"image_url\":{},\"text\":\"free\"}]");
+    assert_eq!(code(count(&image, Some(1))), Code::UnsupportedParameter);
     for content in ["[{\"type\":\"input_audio\"}]", "[{\"type\":\"file\"}]", "[{\"type\":\"x\"}]"] {
         assert_eq!(code(count(&of(content), Some(1))), Code::UnsupportedContent, "{content}");
     }

@@ -61,13 +61,13 @@ impl Seller {
         }
         let facilitator = self.0.facilitator.label();
         let code = match (&record.settlement, last) {
+            (Settlement::Failed { .. } | Settlement::Open, Outcome::Unasked(why)) => {
+                tracing::warn!(facilitator, %why, "a payment could not be settled");
+                Code::FacilitatorUnavailable
+            }
             (Settlement::Failed { .. }, _) => {
                 self.0.strikes.add(record.payer, self.0.clock.mono_ms());
                 Code::SettlementFailed
-            }
-            (Settlement::Open, Outcome::Unasked(why)) => {
-                tracing::warn!(facilitator, %why, "a payment could not be settled");
-                Code::FacilitatorUnavailable
             }
             (_, outcome) => {
                 tracing::warn!(facilitator, ?outcome, "whether a payment was settled is not known");

@@ -104,6 +104,33 @@ async fn what_is_no_payment_is_refused_and_changes_nothing() {
     assert_eq!(stage.counts(), (0, 0));
 }
 
+/// Whatever a facilitator might read as the payment is what was read here: else one payment had many names.
+#[tokio::test]
+async fn a_payload_with_more_than_one_payment_in_it_buys_nothing() {
+    let stage = Stage::usual().await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let payment: Value = serde_json::from_slice(&STANDARD.decode(&header.value).unwrap()).unwrap();
+    let permit = json!({ "from": header.due.from, "nonce": "1" });
+    for (pointer, key, value) in [
+        ("/payload", "permit2Authorization", permit),
+        ("/payload", "Authorization", json!({})),
+        ("/payload/authorization", "Nonce", json!("0x01")),
+        ("/payload/authorization", "valid_before", json!("1")),
+    ] {
+        let mut payment = payment.clone();
+        payment.pointer_mut(pointer).unwrap()[key] = value;
+        let text = STANDARD.encode(payment.to_string());
+        let got = stage.customer.request(&body).header("payment-signature", text).send().await;
+        assert_eq!(
+            refusal(got.unwrap()).await,
+            (400, "invalid_payment_header".to_owned()),
+            "{key}"
+        );
+    }
+    assert_eq!((stage.counts(), stage.settling.verified()), ((0, 0), 0));
+}
+
 #[tokio::test]
 async fn what_the_facilitator_refuses_is_asked_for_again_with_its_reason() {
     let stage = Stage::usual().await;

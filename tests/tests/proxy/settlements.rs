@@ -167,6 +167,18 @@ async fn where_it_is_not_known_nothing_goes_out_and_the_same_request_is_charged_
     }
 }
 
+/// Two sellers with one address: the payment bought something of the other.
+#[tokio::test]
+async fn what_was_settled_for_another_seller_buys_nothing_here() {
+    let stage = Stage::set(whole()).await;
+    stage.settling.settle_says(Says::Repeated);
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(receipt(&got)["errorReason"], "duplicate_settlement");
+    assert_eq!(refusal(got).await, (402, "settlement_failed".to_owned()));
+}
+
 /// The first question may have moved the money: a "no" to the second proves nothing.
 #[tokio::test]
 async fn once_it_is_not_known_a_refusal_is_not_believed() {
@@ -177,7 +189,8 @@ async fn once_it_is_not_known_a_refusal_is_not_believed() {
         assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
         for says in [
             Says::Refuses("invalid_exact_evm_nonce_already_used"),
-            Says::Refuses("insufficient_balance"),
+            Says::Refuses("duplicate_settlement"),
+            Says::Refuses("unexpected_settle_error"),
             Says::Text(429, "{}".to_owned()),
             Says::Pending(false),
         ] {
