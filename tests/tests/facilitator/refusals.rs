@@ -108,6 +108,10 @@ async fn of_every_method(stage: &Stage, way: Way) -> Vec<Refusal> {
     let payer = stage.payer().await;
     let paid = payer.pay(way, &owed(stage, &payer, way));
     let body = paid.body(2);
+    let another = match way {
+        Way::Eip3009 | Way::Prism => "/paymentPayload/payload/permit2Authorization",
+        Way::Permit2 => "/paymentPayload/payload/authorization",
+    };
     let (recipient, too_much, nowhere) = match way {
         Way::Eip3009 | Way::Prism => (
             "invalid_exact_evm_recipient_mismatch",
@@ -145,6 +149,11 @@ async fn of_every_method(stage: &Stage, way: Way) -> Vec<Refusal> {
             "one network accepted and another asked",
             "invalid_exact_evm_network_mismatch",
             with(&body, "/paymentPayload/accepted/network", json!("eip155:4663")),
+        ),
+        plain(
+            "a payload of two methods",
+            "unsupported_payload_type",
+            with(&body, another, json!({ "from": OTHER })),
         ),
         plain(
             "a payload of no method",

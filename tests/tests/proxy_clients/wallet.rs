@@ -88,7 +88,7 @@ impl Household {
 
 fn small(text: &str) -> Value {
     let mut body = chat(text);
-    body["max_tokens"] = json!(10);
+    body["max_completion_tokens"] = json!(10);
     body
 }
 
