@@ -166,8 +166,12 @@ async fn answer(
     });
     let sold = sale.await.map_err(|_ended| Fault::of(Code::Stopping))?;
     Ok(match sold {
-        Sold::Whole { answer, receipt, usd, request_id } => {
-            answers::whole(answer, version, &receipt, &usd, request_id)
+        Sold::Whole { answer, receipt, usd, request_id, long } => {
+            let out = long.map(|id| {
+                let seller = api.seller.clone();
+                async move { seller.is_out(id).await }
+            });
+            answers::whole(answer, version, &receipt, &usd, (request_id, out))
         }
         Sold::Stream(streamed) => answers::stream(streamed, version),
         Sold::Refusal(side) => answers::side(side),

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::book::keeper::{Claim, Held, Keeper};
 use crate::book::store::StoreFault;
-use crate::book::{Answer, Next, Record, Settlement, Stage};
+use crate::book::{Answer, Next, PaymentId, Record, Settlement, Stage};
 use crate::facilitator::{About, Facilitator, Verdict};
 use crate::fault::{Code, Fault};
 use crate::metrics::Metrics;
@@ -71,6 +71,8 @@ pub enum Sold {
         receipt: String,
         usd: String,
         request_id: Option<String>,
+        /// It is too long to be kept once it is out: then [`Seller::is_out`] is told.
+        long: Option<PaymentId>,
     },
     Stream(Streamed),
     /// The upstream refused, and nothing was charged.
@@ -188,6 +190,19 @@ impl Seller {
         }
     }
 
+    /// A long answer has gone out, and need not be kept any more.
+    pub async fn is_out(&self, id: PaymentId) {
+        let keeper = &self.0.keeper;
+        let Ok(Some(record)) = keeper.find(id).await else { return };
+        // Whoever works on it has it from the store: it goes with the sweep, then.
+        let Claim::Mine(_held) = keeper.claim(id, &record.body) else { return };
+        let Ok(Some(mut record)) = keeper.find(id).await else { return };
+        record.kept = false;
+        if let Err(fault) = keeper.put(&record, None).await {
+            tracing::warn!(%fault, "a long answer could not be dropped");
+        }
+    }
+
     /// Nobody else works on the payment.
     async fn held(&self, order: &Order, held: Held) -> Step<Sold> {
         let id = order.payment.id;
@@ -209,7 +224,8 @@ impl Seller {
                 match answer {
                     Some(answer) => {
                         self.0.metrics.chat("replayed");
-                        Ok(Sold::Whole { answer, receipt, usd: record.usd, request_id: None })
+                        let long = (answer.body.len() > KEPT_BYTES_MAX).then_some(record.id);
+                        Ok(Sold::Whole { answer, receipt, usd: record.usd, request_id: None, long })
                     }
                     None => end(Refused::of(Code::AnswerNotKept, &record)),
                 }

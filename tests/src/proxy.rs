@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use alloy_primitives::{Address, address};
 use base64::Engine;
@@ -11,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use bursar_chain::points::NoPoints;
 use bursar_core::networks::{ChainId, Network, by_chain};
 use bursar_proxy::config::Config;
-use bursar_proxy::service::Running;
+use bursar_proxy::service::{Running, StartFault};
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -21,6 +22,9 @@ use crate::upstream::KEY;
 
 /// Who is paid.
 pub const SELLER: Address = address!("0x209693Bc6afc0C5328bA36FaF03C514EF312287C");
+
+/// For what would never come: no test waits so long for what does.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where a proxy lives: settings and store.
 #[derive(Debug)]
@@ -56,7 +60,18 @@ impl Home {
 
     /// Starts it in this process.
     pub async fn start(&self) -> Proxy {
-        let running = Running::start(self.config(), Arc::new(NoPoints)).await.expect("started");
+        let started = async {
+            loop {
+                match Running::start(self.config(), Arc::new(NoPoints)).await {
+                    // A child of another test has the file of the proxy before, until it is another program.
+                    Err(StartFault::Store { why, .. }) if why.contains("already open") => {
+                        tokio::task::yield_now().await;
+                    }
+                    other => return other.expect("started"),
+                }
+            }
+        };
+        let running = tokio::time::timeout(PATIENCE, started).await.expect("the file is free");
         Proxy { url: format!("http://{}", running.address), running }
     }
 }

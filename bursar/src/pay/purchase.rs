@@ -163,11 +163,11 @@ impl Purchase {
         }
     }
 
-    /// Asks again with the payment, and with the same one as often as the connection is lost over it: a server
-    /// that has taken it knows it and answers as before.
+    /// Asks again with the payment, and with the same one as often as the connection is lost over it, or the
+    /// server cannot answer just now: one that has taken it knows it and answers as before.
     async fn redeem(&mut self, payment: &Payment) -> Result<(), Fault> {
         let mut lost = String::new();
-        for pause in TRIES {
+        for (tried, pause) in (1..).zip(TRIES) {
             if !pause.is_zero() {
                 self.tell(&format!("{lost}: asking again with the same payment"));
                 sleep(pause).await;
@@ -191,6 +191,11 @@ impl Purchase {
             self.look_at(&answer);
             if answer.status == StatusCode::PAYMENT_REQUIRED {
                 return Err(self.refused(answer).await);
+            }
+            // What it says is passed on once it says nothing else.
+            if matches!(answer.status.as_u16(), 502..=504) && tried < TRIES.len() {
+                lost = format!("HTTP {}", answer.status.as_u16());
+                continue;
             }
             match self.take(answer, payment).await {
                 Err(Broken::There(why)) if self.sink.begin_again() => lost = why,

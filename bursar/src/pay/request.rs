@@ -18,7 +18,7 @@ use super::wallet::Payment;
 use crate::cli::PayArgs;
 
 /// How long a server may think before its answer begins: it may settle a payment or a model may write.
-const HEAD_WAIT: Duration = Duration::from_secs(300);
+const HEAD_WAIT: Duration = Duration::from_secs(600);
 /// The body is kept for the paid request, so it has a bound.
 const BODY_BYTES: u64 = 64 << 20;
 

@@ -1,13 +1,14 @@
 //! How things are said over HTTP.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::Ordering;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bursar_x402::{Version, header as x402};
-use futures::stream;
+use futures::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
 
 use crate::book::Answer;
@@ -83,15 +84,27 @@ fn envelope(fault: &Fault, x402: Option<Value>) -> Response {
     response
 }
 
-/// A paid answer in one piece.
+/// A paid answer in one piece. What is to be done once it is out is done before its last byte.
 pub(super) fn whole(
     answer: Answer,
     version: Version,
     receipt: &str,
     usd: &str,
-    request_id: Option<String>,
+    (request_id, out): (Option<String>, Option<impl Future<Output = ()> + Send + 'static>),
 ) -> Response {
-    let mut response = Response::new(Body::from(answer.body));
+    let body = match out {
+        None => Body::from(answer.body),
+        Some(out) => {
+            let mut first = Bytes::from(answer.body);
+            let last = first.split_off(first.len().saturating_sub(1));
+            let pieces = stream::iter([first]).chain(stream::once(async move {
+                out.await;
+                last
+            }));
+            Body::from_stream(pieces.map(Ok::<_, Infallible>))
+        }
+    };
+    let mut response = Response::new(body);
     *response.status_mut() = status(answer.status);
     let headers = response.headers_mut();
     paid(headers, version, receipt, usd);

@@ -31,12 +31,12 @@ impl Seller {
             self.stored(self.0.keeper.put(&record, new).await)?;
         }
         record.stage = Stage::Paid;
-        record.kept = answer.body.len() <= KEPT_BYTES_MAX;
         self.stored(self.0.keeper.put(&record, None).await)?;
         self.0.points.reach("paid");
         self.sold(&record, "whole", earned);
         let receipt = record.settlement.receipt().unwrap_or_default().to_owned();
-        Ok(Sold::Whole { answer, receipt, usd: record.usd, request_id })
+        let long = (answer.body.len() > KEPT_BYTES_MAX).then_some(record.id);
+        Ok(Sold::Whole { answer, receipt, usd: record.usd, request_id, long })
     }
 
     /// Settles for a stream that is about to begin, and keeps that it was.

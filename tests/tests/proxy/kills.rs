@@ -74,3 +74,24 @@ async fn a_stream_survives_a_kill_at_every_point() {
         assert!(scene.settling.verified() <= 2);
     }
 }
+
+/// Charged, and too long to be kept: it is kept until it is out.
+#[tokio::test]
+async fn a_long_answer_survives_a_kill_before_it_is_sent() {
+    let upstream = Upstream::serve(Does::Long(2 << 20)).await;
+    let settling = Settling::serve().await;
+    let home = Home::new(&upstream.url, &settling.url, "");
+    let body = chat("hello");
+    let mut first = ProxyProcess::start(&home, Some("paid:1"));
+    let mut customer = Customer::of(&first.url, Payer::random());
+    let header = customer.sign(2, &body).await;
+    let lost = customer.request(&body).header(header.name, &header.value).send().await;
+    assert!(lost.is_err() && !first.wait().success());
+    let second = ProxyProcess::start(&home, None);
+    customer.url = second.url.clone();
+    let got = customer.send(&body, &header).await;
+    assert!(got.bytes().await.unwrap().len() > 2 << 20);
+    assert_eq!((upstream.calls(), settling.moved()), (1, 1));
+    // Now it is out.
+    assert_eq!(customer.send(&body, &header).await.status(), 409);
+}
