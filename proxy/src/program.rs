@@ -38,6 +38,9 @@ enum Command {
     Settings,
 }
 
+/// Threads that wait for the disk.
+const BLOCKING_THREADS: usize = 32;
+
 /// Runs the program; `points` is where tests end it.
 pub fn main(points: Arc<dyn Points>) -> ExitCode {
     // What is kept holds what customers asked, and is nobody else's.
@@ -80,6 +83,8 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
+        // They read the store and price long bodies: more of them would be memory and no speed.
+        .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
         .context("the process cannot have threads")
