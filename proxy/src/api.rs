@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, FromRequest, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -27,13 +27,18 @@ use crate::offer::Challenge;
 use crate::payment::{Payment, Unfit, Unpaid};
 use crate::sell::{Order, Seller, Sold};
 use crate::shop::{Quote, Shop};
+use crate::wait::within;
 
 /// Seconds that a payment must last beyond the longest answer: for settling, and for clocks that differ.
 const SPARE_SECONDS: u64 = 30;
+/// How long a body may take.
+const BODY_MS: u64 = 60_000;
 /// How far ahead a payment may end.
 const LONGEST_SECONDS: u64 = 24 * 60 * 60;
 /// For each that is served, how many may wait: for their payments to be verified, or for the same request.
 const WAITING_TIMES: usize = 4;
+/// Long bodies for each core.
+const QUEUED_TIMES: usize = 32;
 /// The longest body that is priced at once.
 const SHORT_BYTES: usize = 16 << 10;
 /// Lists of models that are asked for at a time.
@@ -51,6 +56,8 @@ pub struct Api {
     pub waiting: Arc<Semaphore>,
     /// Bodies that are priced at a time, if they are long.
     pub pricing: Semaphore,
+    /// Those and the ones that wait for it: each is in memory.
+    pub queue: Semaphore,
     pub models: Semaphore,
     pub stopping: CancellationToken,
 }
@@ -70,6 +77,7 @@ impl Api {
             clock,
             waiting,
             pricing: Semaphore::new(cores),
+            queue: Semaphore::new(cores.saturating_mul(QUEUED_TIMES)),
             models: Semaphore::new(MODELS_AT_ONCE),
             stopping,
         }
@@ -114,12 +122,13 @@ async fn guard(State(api): State<Arc<Api>>, request: Request, next: Next) -> Res
     }
 }
 
-async fn chat(
-    State(api): State<Arc<Api>>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
-    match answer(&api, &headers, body).await {
+async fn chat(State(api): State<Arc<Api>>, headers: HeaderMap, request: Request) -> Response {
+    let body = Bytes::from_request(request, &());
+    let answered = match within(&*api.clock, BODY_MS, body).await {
+        Some(body) => answer(&api, &headers, body).await,
+        None => Err(Fault::of(Code::InvalidJson).because("it did not come in time")),
+    };
+    match answered {
         Ok(response) => response,
         Err(fault) => {
             api.metrics.chat(fault.code.text());
@@ -188,6 +197,7 @@ async fn price(api: &Arc<Api>, body: Bytes, resource: Arc<str>) -> Result<Quote,
     if body.len() <= SHORT_BYTES {
         return api.shop.quote(&body, &resource);
     }
+    let _queued = api.queue.try_acquire().map_err(|_full| Fault::of(Code::Busy))?;
     let _turn = api.pricing.acquire().await.map_err(|_closed| Fault::of(Code::Stopping))?;
     let api = Arc::clone(api);
     let priced = tokio::task::spawn_blocking(move || api.shop.quote(&body, &resource));

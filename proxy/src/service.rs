@@ -149,7 +149,8 @@ impl Running {
         let shop = Shop::new(config, terms);
         let api = Api::new(shop, seller.clone(), access, stopping.clone());
         serve(&servers, &stopping, listener, api::router(Arc::new(api)));
-        looks.spawn(upkeep::run(seller.clone(), stopping.clone()));
+        looks.spawn(upkeep::look(seller.clone(), stopping.clone()));
+        looks.spawn(upkeep::forget(seller.clone(), stopping.clone()));
         Ok(Self {
             address,
             metrics_address,

@@ -9,7 +9,7 @@ use crate::sell::Seller;
 /// How often it looks.
 const LOOK_MS: u64 = 5_000;
 /// How often what is over is forgotten.
-const SWEEP_EVERY: u64 = 60;
+const SWEEP_MS: u64 = 300_000;
 /// How much of it at a time.
 const SWEEP_MAX: usize = 1_000;
 /// How long answers are kept.
@@ -17,34 +17,48 @@ pub(crate) const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 /// How long after its end a payment may still be found settled.
 const LATE_SECONDS: u64 = 3_600;
 
-/// Goes on until it is stopped.
-pub(crate) async fn run(seller: Seller, stopping: CancellationToken) {
-    let mut looks: u64 = 0;
+/// Looks after money that is on its way, until it is stopped.
+pub(crate) async fn look(seller: Seller, stopping: CancellationToken) {
     loop {
-        let work = async {
-            for id in seller.parts().keeper.pending() {
-                reconcile(&seller, id).await;
-            }
-            if looks.is_multiple_of(SWEEP_EVERY) {
-                sweep(&seller).await;
-            }
-        };
-        // cancel-safe: whatever was begun is either on disk or begun anew.
-        tokio::select! {
-            () = stopping.cancelled() => return,
-            () = work => {}
-        }
         let parts = seller.parts();
+        for id in parts.keeper.pending() {
+            // cancel-safe: whatever was begun is either on disk or begun anew.
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                () = reconcile(&seller, id) => {}
+            }
+        }
         parts.metrics.busy.set(i64::try_from(parts.keeper.busy()).unwrap_or(i64::MAX));
         let pending = parts.keeper.pending().len();
         parts.metrics.pending.set(i64::try_from(pending).unwrap_or(i64::MAX));
-        looks = looks.wrapping_add(1);
-        let wake = parts.clock.mono_ms().saturating_add(LOOK_MS);
-        // cancel-safe: both only wait.
+        if !is_time(&seller, LOOK_MS, &stopping).await {
+            return;
+        }
+    }
+}
+
+/// Forgets what is over, until it is stopped. Apart from the other, which must not wait for it.
+pub(crate) async fn forget(seller: Seller, stopping: CancellationToken) {
+    loop {
+        // cancel-safe: a commit that was begun goes on.
         tokio::select! {
             () = stopping.cancelled() => return,
-            () = parts.clock.sleep_until(wake) => {}
+            () = sweep(&seller) => {}
         }
+        if !is_time(&seller, SWEEP_MS, &stopping).await {
+            return;
+        }
+    }
+}
+
+/// Whether it goes on.
+async fn is_time(seller: &Seller, ms: u64, stopping: &CancellationToken) -> bool {
+    let clock = &seller.parts().clock;
+    let wake = clock.mono_ms().saturating_add(ms);
+    // cancel-safe: both only wait.
+    tokio::select! {
+        () = stopping.cancelled() => false,
+        () = clock.sleep_until(wake) => true,
     }
 }
 

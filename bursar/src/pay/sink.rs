@@ -1,5 +1,7 @@
 //! Where the answer's body goes: to standard output as it comes and as it is, or into memory for `--json`.
 
+use std::io::IsTerminal;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bursar_core::codes::Code;
@@ -16,12 +18,44 @@ pub(super) enum Sink {
         out: Stdout,
         /// Something is out that cannot be taken back.
         begun: bool,
+        /// Somebody looks at it: nothing may act on his terminal.
+        shown: Option<Shown>,
     },
     Memory {
         body: Vec<u8>,
         /// There was more than fits.
         over: bool,
     },
+}
+
+/// Bytes as they may be shown: every control character but the ends of lines and tabs is a question mark, also
+/// those that take two bytes (U+0080 to U+009F) and come in two pieces.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// The last byte was the first of such a pair, and is held back.
+    half: bool,
+}
+
+impl Shown {
+    fn plain(&mut self, chunk: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::with_capacity(chunk.len().saturating_add(1));
+        for &byte in chunk {
+            if std::mem::take(&mut self.half) {
+                if (0x80..=0x9f).contains(&byte) {
+                    plain.push(b'?');
+                    continue;
+                }
+                plain.push(0xc2);
+            }
+            match byte {
+                0xc2 => self.half = true,
+                b'\n' | b'\t' => plain.push(byte),
+                0..=0x1f | 0x7f => plain.push(b'?'),
+                _other => plain.push(byte),
+            }
+        }
+        plain
+    }
 }
 
 /// Why a body did not arrive whole.
@@ -38,7 +72,8 @@ impl Sink {
             Self::Memory { body: Vec::new(), over: false }
         } else {
             // Not the blocking one: a reader that has stopped must not keep Ctrl-C from being heard.
-            Self::Stdout { out: tokio::io::stdout(), begun: false }
+            let shown = std::io::stdout().is_terminal().then(Shown::default);
+            Self::Stdout { out: tokio::io::stdout(), begun: false, shown }
         }
     }
 
@@ -52,10 +87,11 @@ impl Sink {
 
     pub(super) async fn take(&mut self, chunk: &[u8]) -> Result<(), Fault> {
         match self {
-            Self::Stdout { out, begun } => {
+            Self::Stdout { out, begun, shown } => {
                 *begun |= !chunk.is_empty();
+                let plain = shown.as_mut().map(|shown| shown.plain(chunk));
                 let written = async {
-                    out.write_all(chunk).await?;
+                    out.write_all(plain.as_deref().unwrap_or(chunk)).await?;
                     out.flush().await
                 };
                 written.await.map_err(|error| {
@@ -101,6 +137,23 @@ impl Sink {
         data.insert("body_encoding".to_owned(), encoding);
         if matches!(self, Self::Memory { over: true, .. }) {
             data.insert("body_unknown_reason".to_owned(), json!("it is longer than 8 MiB"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_is_shown_acts_on_a_terminal() {
+        let text = "a\u{1b}[2Jb\u{9b}1mc\r\n\tä¢\u{7f}d".as_bytes();
+        let wanted = "a?[2Jb?1mc?\n\tä¢?d";
+        for cut in 0..=text.len() {
+            let mut shown = Shown::default();
+            let (first, second) = text.split_at(cut);
+            let plain = [shown.plain(first), shown.plain(second)].concat();
+            assert_eq!(String::from_utf8(plain).unwrap(), wanted, "{cut}");
         }
     }
 }
