@@ -73,6 +73,11 @@ impl Keeper {
         let (taken, pending): (Vec<_>, Vec<_>) =
             open.into_iter().partition(|record| record.stage == Stage::Taken);
         if !taken.is_empty() {
+            let count = taken.len();
+            tracing::warn!(
+                count,
+                "payments had been taken and not answered: nothing was charged for them"
+            );
             let forget = taken.iter().map(|record| Change::Forget(record.id)).collect();
             store.commit(forget).await?;
         }
