@@ -4,10 +4,12 @@ use std::error::Error;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
-use reqwest::{ClientBuilder, Method, RequestBuilder, Response, StatusCode};
+use reqwest::{ClientBuilder, Method, RequestBuilder, StatusCode};
 
+use crate::stream::Asked;
 use crate::target::Target;
 
 /// Connections to one host that are kept for the next question.
@@ -70,9 +72,7 @@ impl Client {
         question: Vec<u8>,
         bytes_max: usize,
     ) -> Result<Reply, String> {
-        let request = self.request(Method::POST, target);
-        let request = request.header(CONTENT_TYPE, "application/json").body(question);
-        exchange(request, target, bytes_max).await
+        self.exchange(Method::POST, target, Some(question), bytes_max).await
     }
 
     /// Asks for JSON.
@@ -80,39 +80,30 @@ impl Client {
     /// # Errors
     /// In our own words, why nothing usable came back.
     pub async fn get(&self, target: &Target, bytes_max: usize) -> Result<Reply, String> {
-        exchange(self.request(Method::GET, target), target, bytes_max).await
+        self.exchange(Method::GET, target, None, bytes_max).await
     }
-}
 
-async fn exchange(
-    request: RequestBuilder,
-    target: &Target,
-    bytes_max: usize,
-) -> Result<Reply, String> {
-    let failed = |error: reqwest::Error| unreachable(target, &error);
-    let response = request.header(ACCEPT, "application/json").send().await.map_err(failed)?;
-    let status = response.status();
-    if status.is_redirection() {
-        return Err(format!("HTTP {status}: redirects are not followed"));
-    }
-    let body = read(response, bytes_max, failed).await?;
-    Ok(Reply { status, body })
-}
-
-async fn read(
-    mut response: Response,
-    bytes_max: usize,
-    failed: impl Fn(reqwest::Error) -> String,
-) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(&failed)? {
-        // The announced length is a claim, and optional: what arrives is counted.
-        if chunk.len() > bytes_max.saturating_sub(body.len()) {
-            return Err(format!("the answer is longer than {bytes_max} bytes"));
+    async fn exchange(
+        &self,
+        method: Method,
+        target: &Target,
+        question: Option<Vec<u8>>,
+        bytes_max: usize,
+    ) -> Result<Reply, String> {
+        const JSON: HeaderValue = HeaderValue::from_static("application/json");
+        let mut headers = HeaderMap::from_iter([(ACCEPT, JSON)]);
+        if question.is_some() {
+            headers.insert(CONTENT_TYPE, JSON);
         }
-        body.extend_from_slice(&chunk);
+        let body = Bytes::from(question.unwrap_or_default());
+        let asked = Asked { method, target, headers, body };
+        let answered = self.open(asked).await.map_err(|fault| fault.to_string())?;
+        let status = answered.status;
+        if status.is_redirection() {
+            return Err(format!("HTTP {status}: redirects are not followed"));
+        }
+        Ok(Reply { status, body: answered.whole(bytes_max).await? })
     }
-    Ok(body)
 }
 
 /// reqwest's own text quotes the URL; this one is ours.
