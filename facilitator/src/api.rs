@@ -175,7 +175,7 @@ impl Unread {
                 return (Reason::Version.text(), answer);
             }
             Self::Json(fault) => format!("The body is not the JSON of a request: {fault}."),
-            Self::Malformed(fault) => format!("The body is no request: {}.", answers::said(&fault)),
+            Self::Malformed(fault) => format!("The body is no request: {}.", fault.reason()),
         };
         ("malformed", answers::malformed(status, route, &why))
     }

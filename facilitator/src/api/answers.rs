@@ -1,20 +1,15 @@
 //! What is answered, as clients of x402 read it.
 
 use alloy_primitives::Address;
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bursar_x402::error::X402Error;
-use bursar_x402::settlement::SettlementRequest;
+use bursar_x402::settlement::{REPEATED, SettlementRequest};
 use serde_json::{Map, Value, json};
 
 use super::Body;
 use crate::metrics::Route;
 use crate::reason::{Reason, Refused};
 use crate::settle::door::End;
-
-/// Beside a success that was asked for before: whoever sells once per payment need not remember payments
-/// itself.
-const REPEATED: HeaderName = HeaderName::from_static("x-settlement-repeated");
 
 /// A body that is no request, by the word of the official libraries.
 const MALFORMED: &str = "invalid_payload";
@@ -115,14 +110,4 @@ pub(super) fn malformed(status: StatusCode, route: Route, why: &str) -> Response
         }),
     };
     with(status, body)
-}
-
-/// The reason alone: that it is about a challenge is not true here.
-pub(super) fn said(fault: &X402Error) -> String {
-    match fault {
-        X402Error::InvalidHeader(why)
-        | X402Error::InvalidFormat(why)
-        | X402Error::InvalidPayment(why) => why.to_string(),
-        X402Error::NoOffer => fault.to_string(),
-    }
 }

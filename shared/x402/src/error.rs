@@ -22,6 +22,16 @@ pub enum X402Error {
 }
 
 impl X402Error {
+    /// The reason alone, for what is read by the same rules and is no challenge.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::InvalidHeader(why) | Self::InvalidFormat(why) | Self::InvalidPayment(why) => {
+                why.to_string()
+            }
+            Self::NoOffer => self.to_string(),
+        }
+    }
+
     pub(crate) fn header(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::InvalidHeader(reason.into())
     }

@@ -9,6 +9,10 @@ use crate::fields::Fields;
 use crate::offer::{Extra, V1_AMOUNT, V2_AMOUNT};
 use crate::required::Version;
 
+/// The header beside a success that was asked for before: whoever sells once per payment need not remember
+/// payments itself.
+pub const REPEATED: &str = "x-settlement-repeated";
+
 /// A body of `/verify` or `/settle`, read once. Whether the payment in it is good is not said yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettlementRequest {
