@@ -175,12 +175,12 @@ async fn answer(
     });
     let sold = sale.await.map_err(|_ended| Fault::of(Code::Stopping))?;
     Ok(match sold {
-        Sold::Whole { answer, receipt, usd, request_id, long } => {
+        Sold::Whole { head, body, long } => {
             let out = long.map(|id| {
                 let seller = api.seller.clone();
                 async move { seller.is_out(id).await }
             });
-            answers::whole(answer, version, &receipt, &usd, (request_id, out))
+            answers::whole(head, version, body, out)
         }
         Sold::Stream(streamed) => answers::stream(streamed, version),
         Sold::Refusal(side) => answers::side(side),

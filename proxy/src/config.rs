@@ -311,6 +311,14 @@ impl Config {
         Vocabulary::ALL.into_iter().filter(used).collect()
     }
 
+    /// The key of the upstream as it is sent.
+    ///
+    /// # Errors
+    /// It cannot be sent.
+    pub fn upstream_header(&self) -> Result<Option<HeaderValue>, Unusable> {
+        bearer("UPSTREAM_API_KEY", self.upstream_key.as_ref())
+    }
+
     /// The key of the facilitator as it is sent.
     ///
     /// # Errors
@@ -324,7 +332,7 @@ impl Config {
 pub const SETTLING_SECONDS: u64 = 90;
 
 /// A key as a header.
-pub(crate) fn bearer(
+fn bearer(
     key: &'static str,
     secret: Option<&SecretString>,
 ) -> Result<Option<HeaderValue>, Unusable> {

@@ -8,6 +8,7 @@ use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Object, Value};
 use bursar_core::networks::{Network, by_text};
 use bursar_outbound::{Asked, Bytes, Client, HeaderMap, HeaderValue, Method, Target, Unanswered};
+use bursar_x402::settlement::REPEATED;
 
 use crate::wait::within;
 
@@ -28,9 +29,6 @@ pub struct Facilitator {
     headers: HeaderMap,
     clock: Arc<dyn Clock>,
 }
-
-/// Our facilitator says so, if another asked before.
-const REPEATED: &str = "x-settlement-repeated";
 
 /// What it answered.
 struct Heard {
@@ -106,12 +104,7 @@ impl Facilitator {
 
     pub async fn settle(&self, question: &str, about: About) -> Outcome {
         match self.ask(Method::POST, "settle", question, SETTLE_MS).await {
-            Ok(heard) => match outcome(heard.status, &heard.body, about) {
-                Outcome::Settled { receipt, .. } => {
-                    Outcome::Settled { receipt, repeated: heard.repeated }
-                }
-                other => other,
-            },
+            Ok(heard) => outcome(&heard, about),
             Err(Unanswered::Unreached(why)) => Outcome::Unasked(why),
             Err(Unanswered::Lost(why)) => Outcome::Unknown(why),
         }
@@ -184,12 +177,14 @@ fn verdict(status: u16, answer: &Value, about: About) -> Verdict {
     }
 }
 
-fn outcome(status: u16, answer: &Value, about: About) -> Outcome {
+fn outcome(heard: &Heard, about: About) -> Outcome {
+    let Heard { status, body: answer, repeated } = heard;
+    let (status, repeated) = (*status, *repeated);
     let receipt = || receipt(answer, about.network).to_compact();
     let hash = answer.get("transaction").and_then(Value::as_str).is_some_and(is_hash);
     match answer.get("success").and_then(Value::as_bool) {
         Some(true) if status == 200 && hash && is_of(answer, about) && is_on(answer, about) => {
-            Outcome::Settled { receipt: receipt(), repeated: false }
+            Outcome::Settled { receipt: receipt(), repeated }
         }
         Some(true) => Outcome::Unknown("its answer contradicts what it was asked".to_owned()),
         Some(false) => {
@@ -297,8 +292,10 @@ mod tests {
     #[test]
     fn a_settlement_is_settled_failed_pending_or_not_known() {
         let hash = format!("0x{}", "ab".repeat(32));
-        let judge =
-            |status, text: &str| outcome(status, &value(&text.replace("HASH", &hash)), about());
+        let judge = |status, text: &str| {
+            let body = value(&text.replace("HASH", &hash));
+            outcome(&Heard { status, body, repeated: false }, about())
+        };
         let good = "{\"success\":true,\"transaction\":\"HASH\",\"network\":\"eip155:8453\"}";
         assert!(matches!(judge(200, good), Outcome::Settled { .. }));
         assert!(matches!(

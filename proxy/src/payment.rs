@@ -65,17 +65,7 @@ impl From<Unfit> for Unpaid {
 
 impl From<X402Error> for Unpaid {
     fn from(fault: X402Error) -> Self {
-        Self::Unreadable(Fault::of(Code::InvalidPaymentHeader).because(told(&fault)))
-    }
-}
-
-/// The reason alone: that it is about a challenge is not true here.
-fn told(fault: &X402Error) -> String {
-    match fault {
-        X402Error::InvalidHeader(why)
-        | X402Error::InvalidFormat(why)
-        | X402Error::InvalidPayment(why) => why.to_string(),
-        X402Error::NoOffer => fault.to_string(),
+        Self::Unreadable(Fault::of(Code::InvalidPaymentHeader).because(fault.reason()))
     }
 }
 

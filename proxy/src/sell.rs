@@ -67,10 +67,8 @@ pub struct Order {
 #[derive(Debug)]
 pub enum Sold {
     Whole {
-        answer: Answer,
-        receipt: String,
-        usd: String,
-        request_id: Option<String>,
+        head: Head,
+        body: Vec<u8>,
         /// It is too long to be kept once it is out: then [`Seller::is_out`] is told.
         long: Option<PaymentId>,
     },
@@ -82,14 +80,41 @@ pub enum Sold {
     Refused(Refused),
 }
 
+/// The head of an answer that was paid.
+#[derive(Debug)]
+pub struct Head {
+    pub status: u16,
+    pub content_type: Option<String>,
+    /// The upstream's.
+    pub request_id: Option<String>,
+    pub receipt: String,
+    /// What was paid, in dollars.
+    pub usd: String,
+}
+
+impl Head {
+    fn of(
+        record: &Record,
+        (status, content_type): (u16, Option<String>),
+        request_id: Option<String>,
+    ) -> Self {
+        let receipt = record.settlement.receipt().unwrap_or_default().to_owned();
+        Self { status, content_type, request_id, receipt, usd: record.usd.clone() }
+    }
+}
+
+impl Sold {
+    fn whole(record: &Record, answer: Answer, request_id: Option<String>) -> Self {
+        let Answer { status, content_type, body } = answer;
+        let long = (body.len() > KEPT_BYTES_MAX).then_some(record.id);
+        Self::Whole { head: Head::of(record, (status, content_type), request_id), body, long }
+    }
+}
+
 /// The head of a stream, and its pieces as they come.
 #[derive(Debug)]
 pub struct Streamed {
-    pub status: u16,
-    pub content_type: Option<String>,
-    pub request_id: Option<String>,
-    pub receipt: String,
-    pub usd: String,
+    pub head: Head,
     pub chunks: mpsc::Receiver<Bytes>,
     /// Whether the end of the chunks is that of the answer.
     pub complete: Arc<AtomicBool>,
@@ -220,15 +245,11 @@ impl Seller {
             Next::Stream => self.owed(order, record, held).await,
             Next::Replay => {
                 let answer = self.stored(self.0.keeper.answer(id).await)?;
-                let receipt = record.settlement.receipt().unwrap_or_default().to_owned();
-                match answer {
-                    Some(answer) => {
-                        self.0.metrics.chat("replayed");
-                        let long = (answer.body.len() > KEPT_BYTES_MAX).then_some(record.id);
-                        Ok(Sold::Whole { answer, receipt, usd: record.usd, request_id: None, long })
-                    }
-                    None => end(Refused::of(Code::AnswerNotKept, &record)),
-                }
+                let Some(answer) = answer else {
+                    return end(Refused::of(Code::AnswerNotKept, &record));
+                };
+                self.0.metrics.chat("replayed");
+                Ok(Sold::whole(&record, answer, None))
             }
             // Whose payment it is says nothing about it.
             Next::Spent => end(Refused::free(Fault::of(Code::PaymentSpent))),
@@ -250,7 +271,9 @@ impl Seller {
             ));
         }
         self.verify(order).await?;
-        let place = self.place()?;
+        let Some(place) = self.place() else {
+            return end(Refused::free(Fault::of(Code::Busy)));
+        };
         let mut record = self.record_of(order);
         self.stored(self.0.keeper.put(&record, None).await)?;
         self.0.points.reach("taken");
@@ -290,14 +313,13 @@ impl Seller {
         end(Refused::free(fault))
     }
 
-    fn place(&self) -> Step<OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.0.places).try_acquire_owned();
-        place.or_else(|_none| end(Refused::free(Fault::of(Code::Busy))))
+    fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.places).try_acquire_owned().ok()
     }
 
     /// A stream that is paid, or may be, and of which nothing was sent.
     async fn owed(&self, order: &Order, mut record: Record, held: Held) -> Step<Sold> {
-        let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() else {
+        let Some(place) = self.place() else {
             let paid = record.settlement.is_good();
             return end(Refused::of(if paid { Code::AnswerOwed } else { Code::Busy }, &record));
         };

@@ -88,8 +88,8 @@ pub fn facilitator_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Facilit
 pub fn upstream_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Upstream, StartFault> {
     let client = Client::lasting(CONNECT_MS).map_err(StartFault::Client)?;
     let waits = (config.upstream_ms, config.upstream_idle_ms);
-    let (target, key) = (config.upstream()?, config.upstream_key.clone());
-    Ok(Upstream::new(client, target, key, Arc::clone(clock), waits))
+    let key = (config.upstream_key.clone(), config.upstream_header()?);
+    Ok(Upstream::new(client, config.upstream()?, key, Arc::clone(clock), waits))
 }
 
 impl Running {

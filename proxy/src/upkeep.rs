@@ -13,7 +13,7 @@ const SWEEP_MS: u64 = 300_000;
 /// How much of it at a time.
 const SWEEP_MAX: usize = 1_000;
 /// How long answers are kept.
-pub(crate) const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
+const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 /// How long after its end a payment may still be found settled.
 const LATE_SECONDS: u64 = 3_600;
 

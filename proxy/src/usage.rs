@@ -27,8 +27,7 @@ struct Head {
 /// What the first event of a stream is; `None` until it is there. Comments are no events.
 pub fn first_event(frames: &[u8]) -> Option<Event> {
     let end = frames.iter().rposition(|byte| *byte == b'\n')?;
-    let lines = frames.get(..end)?.split(|byte| *byte == b'\n');
-    let data = lines.into_iter().find_map(|line| line.strip_prefix(b"data:"))?;
+    let data = events(frames.get(..end)?).next()?;
     Some(if is_error_frame(data) { Event::Error } else { Event::Piece })
 }
 
@@ -41,8 +40,13 @@ pub enum Event {
 
 /// Whether a stream tells of an error somewhere.
 pub fn has_error(frames: &[u8]) -> bool {
+    events(frames).any(is_error_frame)
+}
+
+/// The data of each event, as OpenAI's API writes them: one line each. Comments are none.
+fn events(frames: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = frames.split(|byte| *byte == b'\n');
-    lines.filter_map(|line| line.strip_prefix(b"data:")).any(is_error_frame)
+    lines.filter_map(|line| line.strip_prefix(b"data:"))
 }
 
 fn is_error_frame(data: &[u8]) -> bool {
@@ -63,10 +67,8 @@ pub fn of_whole(body: &[u8], prompt: u64, vocabulary: Vocabulary) -> Option<Usag
 
 /// Of a stream, or of its end.
 pub fn of_stream(frames: &[u8], whole: bool, prompt: u64, vocabulary: Vocabulary) -> Option<Usage> {
-    let lines = frames.split(|byte| *byte == b'\n');
-    let data = lines.filter_map(|line| line.strip_prefix(b"data:"));
-    let frames: Vec<Value> =
-        data.filter_map(|text| json::parse_few(text, DEPTH_MAX, VALUES_MAX).ok()).collect();
+    let read = |text: &[u8]| json::parse_few(text, DEPTH_MAX, VALUES_MAX).ok();
+    let frames: Vec<Value> = events(frames).filter_map(read).collect();
     let last = frames.iter().rev().find_map(told);
     // Of a part nothing can be counted.
     last.or_else(|| whole.then(|| counted(&mut frames.iter(), prompt, vocabulary)))

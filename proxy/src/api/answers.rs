@@ -11,10 +11,9 @@ use bursar_x402::{Version, header as x402};
 use futures::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
 
-use crate::book::Answer;
 use crate::fault::{Code, Fault};
 use crate::offer::Challenge;
-use crate::sell::{Refused, Streamed};
+use crate::sell::{Head, Refused, Streamed};
 use crate::upstream::Side;
 
 const REQUIRED: HeaderName = HeaderName::from_static("payment-required");
@@ -86,37 +85,25 @@ fn envelope(fault: &Fault, x402: Option<Value>) -> Response {
 
 /// A paid answer in one piece. What is to be done once it is out is done before its last byte.
 pub(super) fn whole(
-    answer: Answer,
+    head: Head,
     version: Version,
-    receipt: &str,
-    usd: &str,
-    (request_id, out): (Option<String>, Option<impl Future<Output = ()> + Send + 'static>),
+    body: Vec<u8>,
+    out: Option<impl Future<Output = ()> + Send + 'static>,
 ) -> Response {
-    let body = match out {
-        None => Body::from(answer.body),
-        Some(out) => {
-            let mut first = Bytes::from(answer.body);
-            let last = first.split_off(first.len().saturating_sub(1));
-            let pieces = stream::iter([first]).chain(stream::once(async move {
-                out.await;
-                last
-            }));
-            Body::from_stream(pieces.map(Ok::<_, Infallible>))
-        }
-    };
-    let mut response = Response::new(body);
-    *response.status_mut() = status(answer.status);
-    let headers = response.headers_mut();
-    paid(headers, version, receipt, usd);
-    said(headers, answer.content_type, request_id);
-    response
+    let Some(out) = out else { return paid(head, version, Body::from(body)) };
+    let mut first = Bytes::from(body);
+    let last = first.split_off(first.len().saturating_sub(1));
+    let pieces = stream::iter([first]).chain(stream::once(async move {
+        out.await;
+        last
+    }));
+    paid(head, version, Body::from_stream(pieces.map(Ok::<_, Infallible>)))
 }
 
 /// A paid answer piece by piece. Where the pieces end before the answer does the connection is cut: the end
 /// would look like that of the answer.
 pub(super) fn stream(streamed: Streamed, version: Version) -> Response {
-    let Streamed { status: code, content_type, request_id, receipt, usd, mut chunks, complete } =
-        streamed;
+    let Streamed { head, mut chunks, complete } = streamed;
     let pieces = stream::poll_fn(move |context| {
         chunks.poll_recv(context).map(|piece| match piece {
             Some(piece) => Some(Ok(piece)),
@@ -124,13 +111,20 @@ pub(super) fn stream(streamed: Streamed, version: Version) -> Response {
             None => Some(Err(io::Error::other("the stream was cut"))),
         })
     });
-    let mut response = Response::new(Body::from_stream(pieces));
-    *response.status_mut() = status(code);
-    let headers = response.headers_mut();
-    paid(headers, version, &receipt, &usd);
-    said(headers, content_type, request_id);
+    let mut response = paid(head, version, Body::from_stream(pieces));
     // Reverse proxies that collect an answer would hold it back.
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn paid(head: Head, version: Version, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status(head.status);
+    let headers = response.headers_mut();
+    put_receipt(headers, version, &head.receipt);
+    put(headers, PRICE, &head.usd);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private"));
+    said(headers, head.content_type, head.request_id);
     response
 }
 
@@ -144,12 +138,6 @@ pub(super) fn side(side: Side) -> Response {
         put(headers, header::RETRY_AFTER, &after);
     }
     response
-}
-
-fn paid(headers: &mut HeaderMap, version: Version, receipt: &str, usd: &str) {
-    put_receipt(headers, version, receipt);
-    put(headers, PRICE, usd);
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private"));
 }
 
 fn put_receipt(headers: &mut HeaderMap, version: Version, receipt: &str) {

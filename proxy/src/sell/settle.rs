@@ -6,7 +6,6 @@ use super::{Refused, Seller, Sold, Step, end};
 use crate::book::{Answer, Record, Settlement, Stage};
 use crate::facilitator::{About, Outcome, Verdict};
 use crate::fault::Code;
-use crate::sell::KEPT_BYTES_MAX;
 
 /// How often a facilitator is asked that cannot be reached.
 const TRIES: u32 = 3;
@@ -23,20 +22,16 @@ impl Seller {
     ) -> Step<Sold> {
         let earned = !record.settlement.is_good();
         // An answer that is kept already is not written again.
-        let new = (!record.kept).then(|| answer.clone());
+        let mut new = (!record.kept).then(|| answer.clone());
         record.kept = true;
         if earned {
-            self.settle(&mut record, new).await?;
-        } else {
-            self.stored(self.0.keeper.put(&record, new).await)?;
+            self.settle(&mut record, new.take()).await?;
         }
         record.stage = Stage::Paid;
-        self.stored(self.0.keeper.put(&record, None).await)?;
+        self.stored(self.0.keeper.put(&record, new).await)?;
         self.0.points.reach("paid");
         self.sold(&record, "whole", earned);
-        let receipt = record.settlement.receipt().unwrap_or_default().to_owned();
-        let long = (answer.body.len() > KEPT_BYTES_MAX).then_some(record.id);
-        Ok(Sold::Whole { answer, receipt, usd: record.usd, request_id, long })
+        Ok(Sold::whole(&record, answer, request_id))
     }
 
     /// Settles for a stream that is about to begin, and keeps that it was.

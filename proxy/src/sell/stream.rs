@@ -7,7 +7,7 @@ use bursar_outbound::Bytes;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::{KEPT_BYTES_MAX, Order, Seller, Sold, Step, Streamed};
+use super::{Head, KEPT_BYTES_MAX, Order, Seller, Sold, Step, Streamed};
 use crate::book::keeper::Held;
 use crate::book::{Answer, Record, Stage};
 use crate::fault::{Code, Fault};
@@ -111,18 +111,17 @@ impl Seller {
         record.stage = Stage::Streaming;
         self.stored(self.0.keeper.put(&record, None).await)?;
         self.0.points.reach("streaming");
-        let receipt = record.settlement.receipt().unwrap_or_default().to_owned();
         let (chunks, pieces) = mpsc::channel(CHUNKS);
         let complete = Arc::new(AtomicBool::new(false));
         let reader = Reader { chunks, complete: Arc::clone(&complete) };
         let streamed = Streamed {
-            status: begun.status,
-            content_type: begun.content_type.clone(),
-            request_id: begun.request_id.clone(),
-            receipt,
-            usd: record.usd.clone(),
+            head: Head::of(
+                &record,
+                (begun.status, begun.content_type.clone()),
+                begun.request_id.clone(),
+            ),
             chunks: pieces,
-            complete: Arc::clone(&complete),
+            complete,
         };
         let (seller, order) = (self.clone(), order.clone());
         let tasks = self.0.tasks.clone();
