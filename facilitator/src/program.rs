@@ -9,8 +9,8 @@ use crate::check;
 use crate::config::Config;
 use crate::keys::SigningKey;
 use crate::service::{self, Running};
-use anyhow::Context;
 use bursar_chain::points::Points;
+use bursar_serve::program::{self, BLOCKING_THREADS};
 use bursar_serve::{logs, signals};
 use clap::{Parser, Subcommand};
 
@@ -52,17 +52,7 @@ enum Key {
 
 /// Runs the program; `points` is where tests end it.
 pub fn main(points: Arc<dyn Points>) -> ExitCode {
-    // What is kept holds what callers sent, and is nobody else's.
-    #[cfg(unix)]
-    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-    match run(points) {
-        Ok(code) => code,
-        Err(fault) => {
-            let mut out = std::io::stderr();
-            let _unwritable = writeln!(out, "bursar-facilitator: {fault}");
-            ExitCode::FAILURE
-        }
-    }
+    program::main("bursar-facilitator", || run(points))
 }
 
 fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
@@ -75,11 +65,11 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
         Command::Run => {
             let config = load()?;
             logs::start(config.log_format);
-            runtime()?.block_on(serve(config, points))?;
+            program::runtime(BLOCKING_THREADS)?.block_on(serve(config, points))?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Check => {
-            let findings = runtime()?.block_on(check::check(&load()?))?;
+            let findings = program::runtime(BLOCKING_THREADS)?.block_on(check::check(&load()?))?;
             findings.write_to(&mut std::io::stdout())?;
             Ok(if findings.any_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
@@ -95,21 +85,10 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("the process cannot have threads")
-}
-
 async fn serve(config: Config, points: Arc<dyn Points>) -> anyhow::Result<()> {
     let keys = service::load_keys(&config)?;
     let running = Running::start(config, keys, points).await?;
-    {
-        let mut out = std::io::stdout();
-        writeln!(out, "READY http://{}", running.address)?;
-        out.flush()?;
-    }
+    program::ready(running.address)?;
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");
     }

@@ -16,8 +16,8 @@ use bursar_desks::redb_store::RedbStore;
 use bursar_desks::service::{Means, ServiceDesk};
 use bursar_desks::store::Store;
 use bursar_serve::access::Access;
+use bursar_serve::listen::{ListenFault, listen};
 use bursar_submit::DeskKey;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -49,8 +49,8 @@ pub enum StartFault {
     Clock(String),
     #[error("{chain}: {why}")]
     Endpoint { chain: ChainId, why: String },
-    #[error("{address} cannot be listened on ({why}); set listen or metrics_listen to another")]
-    Listen { address: SocketAddr, why: String },
+    #[error(transparent)]
+    Listen(#[from] ListenFault),
     #[error(
         "no network is configured; set rpc and signers of one, as facilitator.example.toml shows"
     )]
@@ -121,9 +121,9 @@ impl Running {
         let (ledger, open) = Ledger::load(Arc::clone(&payments))
             .await
             .map_err(|fault| unusable(fault.to_string()))?;
-        let listener = listen(config.listen).await?;
+        let (listener, address) = listen(config.listen).await?;
         let metrics_listener = match config.metrics_listen {
-            Some(address) => Some((listen(address).await?, address)),
+            Some(address) => Some(listen(address).await?),
             None => None,
         };
         let (draining, stopping) = (CancellationToken::new(), CancellationToken::new());
@@ -170,14 +170,12 @@ impl Running {
             stopping: draining.clone(),
         });
         let servers = TaskTracker::new();
-        let address = local(&listener, config.listen)?;
         let app = api::router(api).into_make_service_with_connect_info::<SocketAddr>();
         let done = draining.clone().cancelled_owned();
         let server = axum::serve(listener, app).with_graceful_shutdown(done);
         servers.spawn(async move { server.await });
         let metrics_address = match metrics_listener {
-            Some((listener, asked)) => {
-                let address = local(&listener, asked)?;
+            Some((listener, address)) => {
                 let app = api::metrics_router(Arc::clone(&metrics)).into_make_service();
                 let done = draining.clone().cancelled_owned();
                 let server = axum::serve(listener, app).with_graceful_shutdown(done);
@@ -229,18 +227,6 @@ impl Running {
         self.desks.close();
         self.desks.wait().await;
     }
-}
-
-async fn listen(address: SocketAddr) -> Result<TcpListener, StartFault> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|fault| StartFault::Listen { address, why: fault.to_string() })
-}
-
-fn local(listener: &TcpListener, asked: SocketAddr) -> Result<SocketAddr, StartFault> {
-    listener
-        .local_addr()
-        .map_err(|fault| StartFault::Listen { address: asked, why: fault.to_string() })
 }
 
 fn of_chain(open: &Open, chain: ChainId) -> (Vec<Record>, Vec<Batch>) {

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context;
 use bursar_chain::points::Points;
-use bursar_serve::{logs, signals};
+use bursar_serve::{logs, program, signals};
 use clap::{Parser, Subcommand};
 
 use crate::check;
@@ -38,22 +37,12 @@ enum Command {
     Settings,
 }
 
-/// Threads that wait for the disk.
+/// Threads that read the store and price long bodies: more of them would be memory and no speed.
 const BLOCKING_THREADS: usize = 32;
 
 /// Runs the program; `points` is where tests end it.
 pub fn main(points: Arc<dyn Points>) -> ExitCode {
-    // What is kept holds what customers asked, and is nobody else's.
-    #[cfg(unix)]
-    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-    match run(points) {
-        Ok(code) => code,
-        Err(fault) => {
-            let mut out = std::io::stderr();
-            let _unwritable = writeln!(out, "bursar-proxy: {fault}");
-            ExitCode::FAILURE
-        }
-    }
+    program::main("bursar-proxy", || run(points))
 }
 
 fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
@@ -66,11 +55,11 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
         Command::Run => {
             let config = load()?;
             logs::start(config.log_format);
-            runtime()?.block_on(serve(config, points))?;
+            program::runtime(BLOCKING_THREADS)?.block_on(serve(config, points))?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Check => {
-            let findings = runtime()?.block_on(check::check(&load()?))?;
+            let findings = program::runtime(BLOCKING_THREADS)?.block_on(check::check(&load()?))?;
             findings.write_to(&mut std::io::stdout())?;
             Ok(if findings.any_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
@@ -81,22 +70,9 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        // They read the store and price long bodies: more of them would be memory and no speed.
-        .max_blocking_threads(BLOCKING_THREADS)
-        .enable_all()
-        .build()
-        .context("the process cannot have threads")
-}
-
 async fn serve(config: Config, points: Arc<dyn Points>) -> anyhow::Result<()> {
     let running = Running::start(config, points).await?;
-    {
-        let mut out = std::io::stdout();
-        writeln!(out, "READY http://{}", running.address)?;
-        out.flush()?;
-    }
+    program::ready(running.address)?;
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");
     }

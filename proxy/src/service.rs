@@ -8,6 +8,7 @@ use bursar_chain::points::Points;
 use bursar_chain::ports::Clock;
 use bursar_outbound::Client;
 use bursar_serve::access::Access;
+use bursar_serve::listen::{ListenFault, listen};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -43,8 +44,8 @@ pub enum StartFault {
     Clock(String),
     #[error("this machine cannot make connections: {0}")]
     Client(String),
-    #[error("{address} cannot be listened on ({why}); set listen or metrics_listen to another")]
-    Listen { address: SocketAddr, why: String },
+    #[error(transparent)]
+    Listen(#[from] ListenFault),
 }
 
 /// A proxy that listens.
@@ -124,16 +125,14 @@ impl Running {
             strikes: Strikes::default(),
             tasks: sales.clone(),
         });
-        let listener = listen(config.listen).await?;
+        let (listener, address) = listen(config.listen).await?;
         let metrics_listener = match config.metrics_listen {
-            Some(address) => Some((listen(address).await?, address)),
+            Some(address) => Some(listen(address).await?),
             None => None,
         };
         let stopping = CancellationToken::new();
-        let address = local(&listener, config.listen)?;
         let metrics_address = match metrics_listener {
-            Some((listener, asked)) => {
-                let address = local(&listener, asked)?;
+            Some((listener, address)) => {
                 serve(&servers, &stopping, listener, api::metrics_router(metrics));
                 Some(address)
             }
@@ -202,16 +201,4 @@ fn serve(
     let done = stopping.clone().cancelled_owned();
     let server = axum::serve(listener, app).with_graceful_shutdown(done);
     servers.spawn(async move { server.await });
-}
-
-async fn listen(address: SocketAddr) -> Result<TcpListener, StartFault> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|fault| StartFault::Listen { address, why: fault.to_string() })
-}
-
-fn local(listener: &TcpListener, asked: SocketAddr) -> Result<SocketAddr, StartFault> {
-    listener
-        .local_addr()
-        .map_err(|fault| StartFault::Listen { address: asked, why: fault.to_string() })
 }

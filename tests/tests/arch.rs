@@ -202,6 +202,24 @@ fn each_word_of_the_facilitator_stands_in_its_room() {
     }
 }
 
+#[test]
+fn each_word_of_the_proxy_stands_in_its_room() {
+    let rooms: [(&str, &[&str]); 7] = [
+        ("redb::", &["proxy/src/book/redb_store.rs"]),
+        ("axum::", &["proxy/src/api", "proxy/src/service.rs", "proxy/src/fault.rs"]),
+        ("bpe_openai", &["proxy/src/tokens.rs"]),
+        ("std::env", &["proxy/src/program.rs"]),
+        ("std::fs", &["proxy/src/check.rs"]),
+        ("ExposeSecret", &["proxy/src/config.rs", "proxy/src/upstream.rs"]),
+        // Money moves in one place.
+        (".settle(", &["proxy/src/sell/settle.rs"]),
+    ];
+    let code = sources("proxy/src");
+    for (word, allowed) in rooms {
+        only_in_of(&code, word, allowed);
+    }
+}
+
 /// What services share knows neither how they answer nor where they keep anything.
 #[test]
 fn each_word_of_what_services_share_stands_in_its_room() {
@@ -215,10 +233,11 @@ fn each_word_of_what_services_share_stands_in_its_room() {
 #[test]
 fn chain_ids_and_addresses_stand_in_the_network_table_alone() {
     let products = wallet().into_iter().chain(sources("facilitator/src"));
-    let shared = ["shared/desks/src", "shared/serve/src"].into_iter().flat_map(sources);
+    let others = ["proxy/src", "shared/desks/src", "shared/serve/src"];
+    let shared = others.into_iter().flat_map(sources);
     for path in products.chain(shared) {
         let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-        let tables = ["shared/core/src/networks.rs", "facilitator/src/config/"];
+        let tables = ["shared/core/src/networks.rs", "facilitator/src/config/", "proxy/src/config"];
         if tables.iter().any(|table| shown.starts_with(table)) {
             continue;
         }
