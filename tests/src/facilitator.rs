@@ -2,10 +2,8 @@
 //! its own.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use alloy_primitives::Address;
@@ -16,6 +14,7 @@ use bursar_facilitator::service::{Running, load_keys};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::service::ServiceProcess;
 use crate::service_key::ServiceKey;
 
 /// Where a facilitator lives: settings, keys and store.
@@ -71,56 +70,15 @@ impl Home {
         let running = Running::start(config, keys, Arc::new(NoPoints)).await.expect("started");
         Facilitator { client: client(), url: format!("http://{}", running.address), running }
     }
+
+    /// Starts it as a process of its own; `fault` is `<point>:<n>`, where it ends itself.
+    pub fn start_process(&self, fault: Option<&str>) -> ServiceProcess {
+        ServiceProcess::start("bursar-test-facilitator", &self.settings(), "warn", fault)
+    }
 }
 
 fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
-}
-
-/// A facilitator as a process of its own, which may be killed.
-#[derive(Debug)]
-pub struct FacilitatorProcess {
-    child: Child,
-    pub url: String,
-}
-
-impl FacilitatorProcess {
-    /// Starts it; `fault` is `<point>:<n>`, where it ends itself.
-    pub fn start(home: &Home, fault: Option<&str>) -> Self {
-        let test = std::env::current_exe().expect("a test program");
-        let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
-        let mut command = Command::new(folder.join("bursar-test-facilitator"));
-        command.arg("--config").arg(home.settings());
-        command.env("RUST_LOG", "warn").env("BURSAR_FAULT", fault.unwrap_or_default());
-        let log = home.folder().join("log");
-        let log = std::fs::File::options().append(true).create(true).open(log).expect("a log");
-        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("started");
-        let mut line = String::new();
-        let out = child.stdout.take().expect("a pipe");
-        BufReader::new(out).read_line(&mut line).expect("a line");
-        let url = line.trim().strip_prefix("READY ").expect("ready").to_owned();
-        Self { child, url }
-    }
-
-    pub fn is_over(&mut self) -> bool {
-        self.child.try_wait().expect("a child of ours").is_some()
-    }
-
-    pub fn signal(&self, signal: rustix::process::Signal) {
-        let id = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(id, signal).expect("signalled");
-    }
-
-    pub fn wait(&mut self) -> std::process::ExitStatus {
-        self.child.wait().expect("a child of ours")
-    }
-}
-
-impl Drop for FacilitatorProcess {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
 }
 
 /// Asks a facilitator wherever it is; `None` if it is not there, or goes while it is asked.

@@ -1,8 +1,6 @@
 //! A proxy of a test, in this process or in one of its own, and customers who pay by hand.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::payer::{Due, Payer, Way, now_s};
+use crate::service::ServiceProcess;
 use crate::upstream::KEY;
 
 /// Who is paid.
@@ -74,6 +73,11 @@ impl Home {
         let running = tokio::time::timeout(PATIENCE, started).await.expect("the file is free");
         Proxy { url: format!("http://{}", running.address), running }
     }
+
+    /// Starts it as a process of its own; `fault` is `<point>:<n>`, where it ends itself.
+    pub fn start_process(&self, fault: Option<&str>) -> ServiceProcess {
+        ServiceProcess::start("bursar-test-proxy", &self.settings(), "info", fault)
+    }
 }
 
 /// A proxy in this process.
@@ -93,48 +97,6 @@ impl Proxy {
         let address = self.running.metrics_address.expect("metrics");
         let asked = client().get(format!("http://{address}/metrics"));
         asked.send().await.expect("answered").text().await.expect("text")
-    }
-}
-
-/// A proxy that ends itself at a point of the test's choice.
-#[derive(Debug)]
-pub struct ProxyProcess {
-    child: Child,
-    pub url: String,
-}
-
-impl ProxyProcess {
-    /// Starts it; `fault` is `<point>:<n>`, where it ends itself.
-    pub fn start(home: &Home, fault: Option<&str>) -> Self {
-        let test = std::env::current_exe().expect("a test program");
-        let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
-        let mut command = Command::new(folder.join("bursar-test-proxy"));
-        command.arg("--config").arg(home.settings());
-        command.env("RUST_LOG", "info").env("BURSAR_FAULT", fault.unwrap_or_default());
-        let log = home.folder().join("log");
-        let log = std::fs::File::options().append(true).create(true).open(log).expect("a log");
-        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("started");
-        let mut line = String::new();
-        let out = child.stdout.take().expect("a pipe");
-        BufReader::new(out).read_line(&mut line).expect("a line");
-        let url = line.trim().strip_prefix("READY ").expect("ready").to_owned();
-        Self { child, url }
-    }
-
-    pub fn wait(&mut self) -> std::process::ExitStatus {
-        self.child.wait().expect("a child of ours")
-    }
-
-    pub fn signal(&self, signal: rustix::process::Signal) {
-        let id = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(id, signal).expect("signalled");
-    }
-}
-
-impl Drop for ProxyProcess {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
     }
 }
 

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use alloy_primitives::{B256, U256};
 use bursar_demo::devnet::full::full_chain_or_skip;
-use bursar_tests::facilitator::{FacilitatorProcess, Home, ask};
+use bursar_tests::facilitator::{Home, ask};
 use bursar_tests::lying_rpc::LyingRpc;
 use bursar_tests::payer::{Paid, Payer, Way};
+use bursar_tests::service::ServiceProcess;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
@@ -36,7 +37,7 @@ struct Job {
 /// The facilitator, wherever it is now.
 struct Day {
     home: Home,
-    process: Mutex<FacilitatorProcess>,
+    process: Mutex<ServiceProcess>,
 }
 
 impl Day {
@@ -48,7 +49,7 @@ impl Day {
         let mut process = self.process.lock().expect("not poisoned");
         process.signal(Signal::KILL);
         process.wait();
-        *process = FacilitatorProcess::start(&self.home, None);
+        *process = self.home.start_process(None);
     }
 }
 
@@ -107,7 +108,7 @@ async fn on_a_bad_day_everybody_hears_the_truth_and_pays_once() {
     let jobs = Arc::new(jobs(&paid));
     let before = chain.balance_of(SHOP).await.expect("told");
     chain.set_block_time(1).await.expect("set");
-    let process = Mutex::new(FacilitatorProcess::start(&home, None));
+    let process = Mutex::new(home.start_process(None));
     let day = Arc::new(Day { home, process });
     let (next, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let callers = (0..CALLERS).map(|_caller| {

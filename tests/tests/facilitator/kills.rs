@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use alloy_primitives::U256;
 use bursar_demo::devnet::Devnet;
 use bursar_demo::devnet::full::full_chain_or_skip;
-use bursar_tests::facilitator::{FacilitatorProcess, Home, ask};
+use bursar_tests::facilitator::{Home, ask};
 use bursar_tests::payer::{Payer, Way};
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ pub(crate) async fn settle_all(
     bodies: &[Value],
     case: &str,
 ) -> usize {
-    let mut process = FacilitatorProcess::start(home, fault);
+    let mut process = home.start_process(fault);
     let mut deaths = 0;
     let end = Instant::now() + PATIENCE;
     loop {
@@ -76,7 +76,7 @@ pub(crate) async fn settle_all(
         let answers = join_all(asked).await;
         if process.is_over() {
             deaths += 1;
-            process = FacilitatorProcess::start(home, None);
+            process = home.start_process(None);
             continue;
         }
         for answer in answers.iter().flatten() {

@@ -2,7 +2,7 @@
 //! money has moved once.
 
 use bursar_tests::payer::Payer;
-use bursar_tests::proxy::{Customer, Home, ProxyProcess, chat, receipt, streaming};
+use bursar_tests::proxy::{Customer, Home, chat, receipt, streaming};
 use bursar_tests::settling::Settling;
 use bursar_tests::upstream::{Does, Upstream, answer, frames};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
     let settling = Settling::serve().await;
     let home = Home::new(&upstream.url, &settling.url, "");
     let body = if stream { streaming("hello") } else { chat("hello") };
-    let mut first = ProxyProcess::start(&home, Some(&format!("{point}:1")));
+    let mut first = home.start_process(Some(&format!("{point}:1")));
     let mut customer = Customer::of(&first.url, Payer::random());
     let header = customer.sign(2, &body).await;
     let lost = customer.request(&body).header(header.name, &header.value).send().await;
@@ -33,7 +33,7 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
         assert!(stream && answer.bytes().await.is_err(), "{point}: it was answered");
     }
     assert!(!first.wait().success());
-    let second = ProxyProcess::start(&home, None);
+    let second = home.start_process(None);
     customer.url = second.url.clone();
     let got = customer.send(&body, &header).await;
     assert_eq!(got.status(), 200, "{point}");
@@ -84,12 +84,12 @@ async fn a_long_answer_survives_a_kill_before_it_is_sent() {
     let settling = Settling::serve().await;
     let home = Home::new(&upstream.url, &settling.url, "");
     let body = chat("hello");
-    let mut first = ProxyProcess::start(&home, Some("paid:1"));
+    let mut first = home.start_process(Some("paid:1"));
     let mut customer = Customer::of(&first.url, Payer::random());
     let header = customer.sign(2, &body).await;
     let lost = customer.request(&body).header(header.name, &header.value).send().await;
     assert!(lost.is_err() && !first.wait().success());
-    let second = ProxyProcess::start(&home, None);
+    let second = home.start_process(None);
     customer.url = second.url.clone();
     let got = customer.send(&body, &header).await;
     assert!(got.bytes().await.unwrap().len() > 2 << 20);

@@ -4,9 +4,10 @@ use alloy_primitives::{Address, B256, U256, keccak256};
 use bursar_core::networks::{ChainId, Network};
 use bursar_demo::devnet::Devnet;
 use bursar_demo::devnet::install::chain_or_skip;
-use bursar_tests::facilitator::{self, FacilitatorProcess};
+use bursar_tests::facilitator;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home, Proxy, SELLER};
+use bursar_tests::service::ServiceProcess;
 use bursar_tests::upstream::{Does, Upstream};
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ pub(crate) const PURSE: u128 = 100_000_000;
 pub(crate) struct Stage {
     pub(crate) chain: Devnet,
     pub(crate) office: facilitator::Home,
-    pub(crate) facilitator: FacilitatorProcess,
+    pub(crate) facilitator: ServiceProcess,
     pub(crate) upstream: Upstream,
     _home: Home,
     pub(crate) proxy: Proxy,
@@ -45,7 +46,7 @@ impl Stage {
             let gas = U256::from(10).pow(U256::from(20));
             chain.request("anvil_setBalance", json!([signer, gas])).await.expect("set");
         }
-        let facilitator = FacilitatorProcess::start(&office, None);
+        let facilitator = office.start_process(None);
         let upstream = Upstream::serve(does).await;
         let network = format!("network = \"{}\"", chain.network().caip2());
         let network = if selling.contains("network =") { String::new() } else { network };
@@ -114,7 +115,7 @@ impl Stage {
         let address = self.facilitator.url.strip_prefix("http://").expect("a URL");
         let here = settings.replacen("127.0.0.1:0", address, 1);
         std::fs::write(self.office.settings(), here).expect("written");
-        self.facilitator = FacilitatorProcess::start(&self.office, None);
+        self.facilitator = self.office.start_process(None);
     }
 
     pub(crate) async fn close(self) {

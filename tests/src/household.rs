@@ -1,0 +1,52 @@
+//! A wallet of a test as its operator furnished it: one address, one policy, and an agent who may spend.
+
+use alloy_primitives::Address;
+use bursar_core::answers::Answer;
+use tempfile::TempDir;
+
+use crate::agent::Agent;
+use crate::operator::{Expect, Operator};
+use crate::process::{EngineProcess, Start};
+
+/// Ten dollars a day, five a payment, automatic below half a dollar.
+const POLICY: &str = "--day 10 --txn 5 --auto 0.5";
+
+/// An open wallet in a process of its own, and an agent with it.
+#[derive(Debug)]
+pub struct Household {
+    pub engine: EngineProcess,
+    pub operator: Operator,
+    pub agent: Agent,
+    pub payer: Address,
+    /// The second in which the agent last signed.
+    stamp: i64,
+    _home: TempDir,
+}
+
+impl Household {
+    pub async fn found() -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+        let mut operator = engine.operator().await;
+        operator.must("wallet create main").await;
+        operator.must("seed create").await;
+        let made = operator.must("address create pay 0 \"for tests\"").await;
+        let Answer::Address(made) = made else { panic!("{made:?}") };
+        let payer = made.address.parse().expect("an address");
+        operator.must(&format!("policy create p {POLICY}")).await;
+        let made = operator.outcome("agent register bot --auth hmac").await;
+        let Ok(Answer::Credentials(given)) = made.reply.result else {
+            panic!("{:?}", made.reply.result);
+        };
+        operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+        let token = made.secret.expect("a token");
+        let agent = Agent { id: given.agent_id, token, bearer: false };
+        Self { engine, operator, agent, payer, stamp: 0, _home: home }
+    }
+
+    /// A second in which the agent has not signed yet: another one makes another payment.
+    pub fn stamp(&mut self) -> i64 {
+        self.stamp = jiff::Timestamp::now().as_second().max(self.stamp + 1);
+        self.stamp
+    }
+}
