@@ -3,6 +3,7 @@
 
 pub mod caller;
 pub mod counting_rpc;
+pub mod dice;
 pub mod doubles;
 pub mod engine;
 pub mod facilitator;
@@ -19,6 +20,7 @@ pub mod sdk;
 pub mod service;
 pub mod service_key;
 pub mod settling;
+pub mod sim;
 pub mod upstream;
 
 pub use bursar_demo::agent;

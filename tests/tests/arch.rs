@@ -42,6 +42,8 @@ fn arrows_between_crates_point_one_way() {
         ("bursar-desks", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-chain"]),
         ("bursar-serve", &["bursar-core", "bursar-chain"]),
         ("bursar-domain", &["bursar-core", "bursar-x402", "bursar-submit"]),
+        // Who judges the wallet shares nothing with it.
+        ("bursar-auditor", &[]),
         (
             "bursar-engine",
             &["bursar-core", "bursar-x402", "bursar-submit", "bursar-domain", "bursar-chain"],

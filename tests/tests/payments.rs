@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 
 use bursar_core::answers::Answer;
 use bursar_core::codes::Code;
-use bursar_core::limits::{FREE_DISK_BYTES, HOLD_MS};
+use bursar_core::limits::{FREE_DISK_BYTES, HOLD_MS, SIGNER_WAIT_MS};
 use bursar_core::networks;
+use bursar_core::time::Utc;
 use bursar_engine::journal::{FaultyStore, MemoryStore};
 use bursar_engine::ports::Signer;
 use bursar_tests::doubles::SlowSigner;
@@ -265,6 +266,62 @@ async fn a_signer_that_asks_a_person_holds_up_nobody() {
     drop(waiting);
     assert_eq!(engine.get(&path).await.1["status"], "executing");
     assert!(engine.engine.vault().sign(slip).await.is_err(), "the slip is of an earlier epoch");
+}
+
+#[tokio::test]
+async fn a_signature_that_nobody_waited_for_is_polled() {
+    let (signer, mut asked) = SlowSigner::machine();
+    let engine =
+        Arc::new(TestEngine::start(Setup { signer: Some(signer), ..Setup::default() }).await);
+    engine.furnish(POLICY).await;
+    let agent = engine.hire("bot", "hmac").await;
+    let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
+    let asking = Arc::clone(&engine);
+    let ask = tokio::spawn(async move { asking.post("/sign", &body).await });
+    let slow = asked.recv().await.expect("the authorization is committed");
+    engine.clock.advance(SIGNER_WAIT_MS);
+    let (status, answer) = ask.await.unwrap();
+    assert_eq!((status, &answer["status"]), (202, &json!("executing")), "{answer}");
+
+    slow.answer.send(engine.engine.vault().sign(slow.slip).await).unwrap();
+    let path = format!("/sign/status/{}", answer["request_id"].as_str().unwrap());
+    let mut polled = engine.get(&path).await;
+    while polled.0 == 202 {
+        tokio::task::yield_now().await;
+        polled = engine.get(&path).await;
+    }
+    assert_eq!((polled.0, &polled.1["status"]), (200, &json!("success")));
+    assert!(asked.try_recv().is_err(), "it was asked once");
+}
+
+#[tokio::test]
+async fn what_is_over_is_neither_listed_nor_said_to_wait() {
+    let engine = furnished().await;
+    let agent = engine.hire("bot", "bearer").await;
+    let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
+    assert_eq!(engine.post("/sign", &body).await.0, 202);
+    // Nobody has looked at the clock since it was set.
+    engine.clock.set_utc(Utc::from_seconds(engine.now_s() + HOLD_MS / 1000));
+    let mut operator = engine.operator();
+    let Answer::Requests { requests } = operator.must("requests").await else { panic!() };
+    assert_eq!(requests, []);
+    let (status, answer) = engine.post("/sign", &body).await;
+    assert_eq!((status, &answer["code"]), (200, &json!("REQUEST_EXPIRED")), "{answer}");
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_does_not_prolong_the_memory_of_a_denial() {
+    let engine = furnished().await;
+    let agent = engine.hire("bot", "bearer").await;
+    let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), None);
+    let (_held, answer) = engine.post("/sign", &body).await;
+    let id = answer["request_id"].as_str().unwrap();
+    engine.operator().must(&format!("deny {id}")).await;
+    engine.clock.set_utc(Utc::from_seconds(engine.now_s() - 5 * 86_400));
+    engine.clock.advance(u64::try_from(HOLD_MS).unwrap() - 1);
+    assert_eq!(engine.post("/sign", &body).await.1["status"], "rejected");
+    engine.clock.advance(1);
+    assert_eq!(engine.post("/sign", &body).await.1["status"], "pending");
 }
 
 #[tokio::test]

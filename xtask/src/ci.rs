@@ -29,6 +29,10 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     deny.args(["--locked", "check", "bans", "licenses", "sources"]);
     step("dependencies", deny)?;
     step("tests", cargo(&["test", "--workspace", "--locked"]))?;
+    let simulated = Instant::now();
+    eprintln!("ci: simulation");
+    crate::sim::run(&[])?;
+    eprintln!("ci: simulation passed in {} s", simulated.elapsed().as_secs());
     eprintln!("ci: all of it passed in {} s", started.elapsed().as_secs());
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod ci;
 mod devnet;
+mod sim;
 
 use std::env;
 use std::io::Write;
@@ -20,6 +21,7 @@ const TASKS: &[(&str, &str, Task)] = &[
         "make the local chains of the tests ready; --light: anvil alone; --recompile: contracts anew",
         devnet::run,
     ),
+    ("sim", "simulated worlds: --seed N, --from A --to B, --plants, --table", sim::run),
 ];
 
 fn main() -> ExitCode {

@@ -133,14 +133,15 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             request.status = authorized(terms, at, Approver::Operator(*by));
             return Some(Touched::Request(await_redemption(state, request)));
         }
-        Event::PaymentDenied { id, reason, by } => {
+        Event::PaymentDenied { id, reason, by, told_until } => {
             let mut request = release(state, id)?;
-            request.status = Status::Denied { reason: reason.clone(), at, by: *by };
+            let (reason, told_until) = (reason.clone(), told_until.clone());
+            request.status = Status::Denied { reason, at, by: *by, told_until };
             return Some(Touched::Request(Arc::new(request)));
         }
-        Event::PaymentExpired { id } => {
+        Event::PaymentExpired { id, told_until } => {
             let mut request = release(state, id)?;
-            request.status = Status::Expired { at };
+            request.status = Status::Expired { at, told_until: told_until.clone() };
             return Some(Touched::Request(Arc::new(request)));
         }
         Event::PaymentRejected { id, refusal } => {

@@ -119,7 +119,9 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         }
         // No seal covers what is added to a journal that does not fit the wallet.
         Action::NoteOpened if command.unlocked && command.trusted => {
-            Ok(Decision::done(vec![Event::WalletOpened]))
+            let mut events = vec![Event::WalletOpened];
+            events.extend(payments::renewals(state, &command.moment));
+            Ok(Decision::done(events))
         }
         Action::NotePassword if command.unlocked && command.trusted => {
             Ok(Decision::done(vec![Event::PasswordChanged]))
@@ -162,7 +164,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Send(send) => desks::send(state, command, send),
         Action::Desk { key, input } => desks::desk(state, command, key, input),
         Action::ResumeDesk(key) => Ok(desks::resume(state, command, key)),
-        Action::Tick => Ok(payments::tick(state, &command.moment)),
+        Action::Tick => Ok(payments::tick(state, command)),
         Action::Reissue => Ok(payments::reissue(state, command)),
     }
 }

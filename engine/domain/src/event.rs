@@ -106,13 +106,16 @@ pub enum Event {
         terms: Authorization,
         by: Client,
     },
+    /// `told_until`: a bearer agent that asks the same hears of this ending until then.
     PaymentDenied {
         id: RequestId,
         reason: Option<String>,
         by: Client,
+        told_until: Deadline,
     },
     PaymentExpired {
         id: RequestId,
+        told_until: Deadline,
     },
     /// Approved, but refused by the policy in force at that moment.
     PaymentRejected {

@@ -2,7 +2,7 @@
 //! repeat does not depend on memory, and hardly on the clock.
 
 use bursar_core::codes::Code;
-use bursar_core::limits::{REJECTION_REPEATS_MS, SIGNATURE_WINDOW_S};
+use bursar_core::limits::SIGNATURE_WINDOW_S;
 use bursar_core::time::{Moment, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -111,11 +111,12 @@ pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
 
 /// Whether a bearer agent's repeat of `first` gets its answer. A signed ask is remembered for good.
 fn is_remembered(first: &Request, moment: &Moment) -> bool {
-    let recent = |at: &Utc| moment.utc.since_ms(*at) < REJECTION_REPEATS_MS;
     match &first.status {
         Status::Held { .. } => true,
         Status::Authorized { .. } => first.is_redeemable(moment.utc),
-        Status::Denied { at, .. } | Status::Expired { at } => recent(at),
+        Status::Denied { told_until, .. } | Status::Expired { told_until, .. } => {
+            !told_until.has_passed(moment)
+        }
         Status::Refused { .. } => false,
     }
 }

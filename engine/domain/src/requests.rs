@@ -82,9 +82,12 @@ pub enum Status {
         reason: Option<String>,
         at: Utc,
         by: Client,
+        /// A bearer agent that asks the same hears the same until then.
+        told_until: Deadline,
     },
     Expired {
         at: Utc,
+        told_until: Deadline,
     },
 }
 
@@ -95,7 +98,7 @@ pub enum Approver {
     Operator(Client),
 }
 
-/// The end of a hold, on both clocks: setting the wall clock back does not lengthen it within a boot.
+/// The end of a hold, or of the memory of how one ended, on both clocks: setting the wall clock back does not lengthen it within a boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadline {
     pub utc: Utc,
@@ -104,7 +107,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// 15 minutes from `moment`.
+    /// 15 minutes from `moment`: the same for both.
     pub fn after(moment: &Moment) -> Self {
         Self {
             utc: moment.utc.plus_ms(HOLD_MS),

@@ -3,8 +3,6 @@
 //! is asked of entries that anybody with the file could have appended: the rule is about the change, not
 //! about the kind of event.
 
-use bursar_core::limits::ALLOWANCE_LASTS_MS;
-use bursar_core::time::Moment;
 use bursar_x402::signature::recover;
 
 use crate::desks::may_happen_locked;
@@ -13,9 +11,8 @@ use crate::requests::Status;
 use crate::settlement::Check;
 use crate::state::State;
 
-/// Whether `entry` may follow on `before` without the key that makes seals. `now` is the time of the
-/// question: nothing that has not come yet may have happened.
-pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
+/// Whether `entry` may follow on `before` without the key that makes seals.
+pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
     match &entry.event {
         Event::WalletCreated { .. } => before.wallet.is_none(),
         // What it says was before must be what was: else it tells the operator of another change.
@@ -34,16 +31,6 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
         Event::AgentDeleted { agent } => {
             before.held.values().all(|request| request.agent != *agent)
         }
-        Event::AllowanceRenewed { agent, start } => {
-            let given = before.agents.get(agent).and_then(|agent| agent.commission.as_ref());
-            given.is_some_and(|given| {
-                let old = &given.payments.start;
-                start.day > old.day
-                    && start.day <= now.local_day
-                    && start.utc.since_ms(old.utc) >= ALLOWANCE_LASTS_MS
-                    && start.utc <= now.utc
-            })
-        }
         Event::SettingChanged { from, to } => {
             !to.loosens(&before.settings) && *from == to.standing(&before.settings)
         }
@@ -56,7 +43,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
             let ends = !matches!(found, Check::Pending { .. } | Check::Off);
             ends && before.settling.contains_key(id)
         }
-        Event::PaymentDenied { id, .. } | Event::PaymentExpired { id } => {
+        Event::PaymentDenied { id, .. } | Event::PaymentExpired { id, .. } => {
             before.held.contains_key(id)
         }
         Event::PaymentSigned { id, signature } => {
@@ -70,7 +57,9 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry, now: &Moment) -> bool {
             })
         }
         Event::Desk { key, event } => may_happen_locked(before, key, event),
-        Event::SeedAdded { .. }
+        // A locked wallet has nobody who could spend it: it renews when it is opened.
+        Event::AllowanceRenewed { .. }
+        | Event::SeedAdded { .. }
         | Event::SendOrdered(_)
         | Event::AddressAdded(_)
         | Event::AgentRegistered { .. }

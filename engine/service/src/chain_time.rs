@@ -22,9 +22,15 @@ pub struct HintedClock {
 /// The latest look at one chain.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
+    /// By [`age_ms`], like all of it.
     asked_ms: u64,
     /// Time of the newest block, and when it was the newest.
     block: Option<(Utc, u64)>,
+}
+
+/// How long ago something was: blocks are made also while this machine sleeps, and the boot clock counts that.
+fn age_ms(moment: &Moment) -> u64 {
+    if moment.boottime_ms > 0 { moment.boottime_ms } else { moment.mono_ms }
 }
 
 impl HintedClock {
@@ -34,7 +40,7 @@ impl HintedClock {
 
     /// Whether `chain` is to be asked now: whoever is told so calls [`HintedClock::ask`].
     pub fn is_due(&self, chain: ChainId) -> bool {
-        let now_ms = self.machine.mono_ms();
+        let now_ms = age_ms(&self.machine.now());
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
         let known = chains.get(&chain);
         let due =
@@ -60,12 +66,12 @@ impl HintedClock {
         let now = self.machine.now();
         let apart = now.utc.since_ms(first);
         if apart.abs() <= CLOCK_OFF_CHAIN_WARN_MS {
-            return self.learn(chain, Some((first, now.mono_ms)));
+            return self.learn(chain, Some((first, age_ms(&now))));
         }
         self.machine.sleep_until(now.mono_ms.saturating_add(CHAIN_AWAKE_MS)).await;
         let Ok(second) = node.block_time().await else { return };
         let awake = second > first || apart < 0;
-        let seen = awake.then(|| (second, self.machine.mono_ms()));
+        let seen = awake.then(|| (second, age_ms(&self.machine.now())));
         if seen.is_some() {
             tracing::warn!(
                 network = %chain,
@@ -92,7 +98,7 @@ impl HintedClock {
 impl Clock for HintedClock {
     fn now(&self) -> Moment {
         let moment = self.machine.now();
-        Moment { chain_hint: self.hint(moment.mono_ms), ..moment }
+        Moment { chain_hint: self.hint(age_ms(&moment)), ..moment }
     }
 
     fn mono_ms(&self) -> u64 {

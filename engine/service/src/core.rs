@@ -20,8 +20,7 @@ use bursar_core::time::Moment;
 use bursar_domain::apply::Touched;
 use bursar_domain::settlement::Stage;
 use bursar_domain::{
-    Action, Command, Decision, Effect, Entry, Event, Refusal, Reply, Request, State, Status, apply,
-    check, decide,
+    Action, Command, Decision, Effect, Entry, Event, Refusal, Reply, Request, State, Status, check,
 };
 
 use bursar_submit::{Action as DeskAction, DeskKey};
@@ -31,6 +30,7 @@ pub use publish::View;
 
 use crate::edition::Edition;
 use crate::journal::{Committed, Head, Journal, JournalError, Slip, Store};
+use crate::ports::Faults;
 use crate::vault::gate::Gate;
 
 /// What a command got.
@@ -70,6 +70,7 @@ pub struct Core {
     state: State,
     journal: Journal,
     gate: Arc<Gate>,
+    faults: Arc<dyn Faults>,
     /// Why the journal and the wallet do not fit, if they do not: nothing is automatic then.
     untrusted: Option<String>,
     /// The journal was judged by an open wallet's key in this life of the engine, and is trusted.
@@ -85,6 +86,7 @@ impl Core {
         store: Box<dyn Store>,
         edition: &Edition,
         gate: Arc<Gate>,
+        faults: Arc<dyn Faults>,
     ) -> Result<Self, JournalError> {
         let mut journal = Journal::open(store)?;
         let fresh = || State::new(edition.networks_on.iter().copied());
@@ -99,7 +101,7 @@ impl Core {
         state.networks_on = fresh().networks_on;
         let last_snapshot = from.seq;
         let _proof = journal.replay(from, |entry| {
-            apply(&mut state, entry);
+            faults.apply(&mut state, entry);
         })?;
         if let Err(failure) = journal.complete_payees(fresh()) {
             tracing::warn!(%failure, "who was paid before is not known");
@@ -108,6 +110,7 @@ impl Core {
             state,
             journal,
             gate,
+            faults,
             untrusted: None,
             judged: false,
             failed: None,
@@ -230,7 +233,7 @@ impl Core {
             trusted: self.untrusted.is_none(),
             action,
         };
-        let Decision { events, effects, reply } = match decide(&self.state, &command) {
+        let Decision { events, effects, reply } = match self.faults.decide(&self.state, &command) {
             Ok(decision) => decision,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -306,7 +309,7 @@ impl Core {
         if let Event::SettlementReported { identity, .. } = &entry.event {
             self.journal.note_report(identity);
         }
-        let touched = apply(&mut self.state, &entry);
+        let touched = self.faults.apply(&mut self.state, &entry);
         self.journal.note_payment(&entry, touched.as_ref());
         match &touched {
             Some(Touched::Request(request)) => self.journal.note(request, new)?,

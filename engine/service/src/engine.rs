@@ -16,6 +16,7 @@ use bursar_domain::Action;
 use bursar_domain::allowance::Renewal;
 use bursar_domain::requests::Status;
 use secrecy::SecretString;
+use tokio::runtime::{self, RuntimeFlavor};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,7 +26,7 @@ use crate::chain_time::HintedClock;
 use crate::config::{Config, Live};
 use crate::control::{ControlServer, serve_attached};
 use crate::core::Core;
-use crate::core::handle::Handle;
+use crate::core::handle::{Handle, Turns};
 use crate::edition::Edition;
 use crate::endpoints;
 use crate::funds::Funds;
@@ -106,6 +107,13 @@ pub struct Engine {
 impl Engine {
     /// Reads settings and journal and starts the core. Nothing listens yet.
     pub async fn open(options: Options) -> Result<Self, Fault> {
+        let (engine, turns) = Self::open_by_hand(options).await?;
+        turns.start().map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        Ok(engine)
+    }
+
+    /// The same with a core that has no thread: it works when it is told to. For simulations.
+    pub async fn open_by_hand(options: Options) -> Result<(Self, Turns), Fault> {
         let Options { folder, lock, edition, mode, listen, ports, store } = options;
         let settings = Live::open(folder.file("settings.toml"), listen)?;
         let ports = match ports {
@@ -120,7 +128,7 @@ impl Engine {
                 Some(store) => store,
                 None => open_journal(&opening_folder, &opening_ports)?,
             };
-            Core::open(store, &opening, opening_gate)
+            Core::open(store, &opening, opening_gate, opening_ports.faults)
                 .map_err(|error| damaged(&opening_folder, &error))
         })
         .await
@@ -128,8 +136,7 @@ impl Engine {
         // From here on everybody's clock knows what the chains say.
         let chain_time = HintedClock::new(Arc::clone(&ports.clock));
         let ports = Ports { clock: Arc::new(chain_time.clone()), ..ports };
-        let core = Handle::start(core, Arc::clone(&ports.clock))
-            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        let (core, turns) = Handle::new(core, Arc::clone(&ports.clock));
         let files = WalletFiles::new(folder.path(), edition.kdf_bounds, Arc::clone(&ports.faults));
         let vault = Arc::new(Vault::new(files, edition.kdf, gate));
         let tasks = TaskTracker::new();
@@ -137,8 +144,13 @@ impl Engine {
             Some(double) => Arc::clone(double),
             None => Arc::clone(&vault) as Arc<dyn Signer>,
         };
-        let faults = Arc::clone(&ports.faults);
-        let execution = Execution { signer, core: core.clone(), tasks: tasks.clone(), faults };
+        let execution = Execution {
+            signer,
+            core: core.clone(),
+            tasks: tasks.clone(),
+            faults: Arc::clone(&ports.faults),
+            clock: Arc::clone(&ports.clock),
+        };
         let funds = Arc::new(Funds::new(&ports));
         let shared = Arc::new(Shared {
             folder,
@@ -164,7 +176,7 @@ impl Engine {
             let (execution, stopping) = (shared.execution.clone(), shared.stopping.clone());
             shared.tasks.spawn(courier::run(Courier { execution, ports, stopping }));
         }
-        Ok(Self { shared, control: tokio::sync::Mutex::new(None), _lock: lock })
+        Ok((Self { shared, control: tokio::sync::Mutex::new(None), _lock: lock }, turns))
     }
 
     pub fn wallet_exists(&self) -> bool {
@@ -332,10 +344,14 @@ impl Shared {
     }
 }
 
-/// Runs what computes or waits for the disk on a thread made for that.
+/// Runs what computes or waits for the disk on a thread made for that. A runtime of one thread does it itself,
+/// so that what runs on it runs in one order.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Fault> {
+    if runtime::Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread {
+        return Ok(work());
+    }
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
@@ -431,11 +447,13 @@ fn is_due(shared: &Shared) -> bool {
     let expired = view.state.held.values().any(|request| {
         matches!(&request.status, Status::Held { deadline, .. } if deadline.has_passed(&moment))
     });
+    let renews = shared.vault.is_unlocked();
     expired
-        || view
-            .state
-            .agents
-            .values()
-            .filter_map(|agent| agent.commission.as_ref())
-            .any(|given| matches!(given.payments.start.renewal(&moment), Renewal::Renew(_)))
+        || renews
+            && view
+                .state
+                .agents
+                .values()
+                .filter_map(|agent| agent.commission.as_ref())
+                .any(|given| matches!(given.payments.start.renewal(&moment), Renewal::Renew(_)))
 }

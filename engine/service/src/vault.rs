@@ -8,6 +8,7 @@ pub mod kdf;
 pub mod sealed;
 pub mod seed;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::Address;
@@ -314,10 +315,14 @@ fn keyring(
     warnings: &mut Vec<String>,
 ) -> Result<Keyring, Fault> {
     let mut keyring = Keyring::default();
+    // Stretching a phrase takes as long as deriving many keys: once for each seed.
+    let mut masters: BTreeMap<SeedId, Result<Master, Fault>> = BTreeMap::new();
     for address in state.wallet.iter().flat_map(|wallet| wallet.addresses.values()) {
         let Backing::Seed(seed) = address.backing;
         let path = DerivationPath::parse(&address.path).map_err(bad_path)?;
-        match key_at(wallet, seed, &path) {
+        let master = masters.entry(seed).or_insert_with(|| master_of(wallet, seed));
+        let key = master.as_ref().map_err(Fault::clone).and_then(|master| key_below(master, &path));
+        match key {
             // The seed of another wallet would pay from another address.
             Ok(key) if key.address() == address.address => keyring.add_key(key),
             Ok(_another) => {
@@ -342,16 +347,25 @@ fn keyring(
 }
 
 fn key_at(wallet: &OpenWallet, id: SeedId, path: &DerivationPath) -> Result<PrivateKey, Fault> {
+    key_below(&master_of(wallet, id)?, path)
+}
+
+/// What all keys of a seed are derived from (BIP-39).
+type Master = Zeroizing<[u8; 64]>;
+
+fn master_of(wallet: &OpenWallet, id: SeedId) -> Result<Master, Fault> {
     let seed = wallet.seeds().get(&id).ok_or_else(|| {
         Fault::because(
             Code::WalletDamaged,
             format!("The wallet file lacks the seed {id}: put back a newer copy of it."),
         )
     })?;
-    let master = seed
-        .bip39_seed(&SecretString::from(""))
-        .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-    derive::private_key(&master, path)
+    seed.bip39_seed(&SecretString::from(""))
+        .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
+}
+
+fn key_below(master: &Master, path: &DerivationPath) -> Result<PrivateKey, Fault> {
+    derive::private_key(master, path)
         .map_err(|error| Fault::new(Code::InternalError).with_detail(error))
 }
 

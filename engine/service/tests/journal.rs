@@ -68,7 +68,7 @@ fn record(seq: u64) -> Vec<u8> {
             echo: Echo::none(),
         },
         identity: Identity::Hmac { day: 1, digest: [0; 32] },
-        status: Status::Expired { at: Utc(0) },
+        status: Status::Refused { refusal: bursar_core::codes::Code::LimitReached.into(), at: Utc(0) },
     };
     postcard::to_allocvec(&request).unwrap()
 }
@@ -164,7 +164,8 @@ fn every_store_does_the_same() {
 }
 
 fn open(store: &MemoryStore) -> Core {
-    Core::open(Box::new(store.clone()), &Edition::full(), Arc::new(Gate::default())).unwrap()
+    Core::open(Box::new(store.clone()), &Edition::full(), Arc::default(), Arc::new(NoFaults))
+        .unwrap()
 }
 
 /// A gate that an open wallet holds open.
@@ -184,7 +185,8 @@ fn filled(count: u64) -> (MemoryStore, State) {
     let folder = tempfile::tempdir().unwrap();
     let gate = open_gate(folder.path());
     let store = MemoryStore::default();
-    let mut core = Core::open(Box::new(store.clone()), &Edition::full(), gate).unwrap();
+    let mut core =
+        Core::open(Box::new(store.clone()), &Edition::full(), gate, Arc::new(NoFaults)).unwrap();
     core.step(&moment(0), vec![Action::CreateWallet { name: name("w"), wallet_id: [1; 16] }]);
     while core.state().seq < count {
         let left = usize::try_from(count - core.state().seq).unwrap().min(64);
@@ -213,8 +215,12 @@ fn a_changed_byte_is_noticed_wherever_it_is() {
             let head = store.head().unwrap();
             // The last entry's own bytes are held by the recorded head.
             assert!(chain.is_err() || chain.unwrap() != head, "entry {seq}, byte {at}");
-            let opened =
-                Core::open(Box::new(store.clone()), &Edition::full(), Arc::new(Gate::default()));
+            let opened = Core::open(
+                Box::new(store.clone()),
+                &Edition::full(),
+                Arc::default(),
+                Arc::new(NoFaults),
+            );
             assert!(opened.is_err(), "entry {seq}, byte {at}");
             store.tamper(seq, |bytes| bytes[at] ^= 1);
         }

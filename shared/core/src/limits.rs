@@ -27,7 +27,8 @@ pub const IDEMPOTENCY_KEY_BYTES: usize = 128;
 /// The largest payment the original reads: a thousand million dollars in micro-units.
 pub const PAYMENT_MICROS: u64 = 1_000_000_000_000_000;
 
-/// How long a request waits for the operator (wallet specification, States and transitions).
+/// How long a request waits for the operator (wallet specification, States and transitions), and how long a bearer
+/// agent hears the same of it after it was denied or has expired.
 pub const HOLD_MS: i64 = 15 * 60 * 1000;
 /// Requests of one agent that may wait at once: beyond it the queue is a flood, not a queue.
 pub const HELD_PER_AGENT: usize = 20;
@@ -39,8 +40,6 @@ pub const REFUSALS_PER_MINUTE: u32 = 30;
 pub const SIGNATURE_WINDOW_S: i64 = 300;
 /// How long an accepted HMAC signature is remembered, in days of the signed timestamp.
 pub const IDENTITY_DAYS: i64 = 30;
-/// How long a denied or expired bearer ask keeps its answer before it counts as a new ask.
-pub const REJECTION_REPEATS_MS: i64 = 15 * 60 * 1000;
 /// Longest life that a payment may be given without asking (setting `payments.max_validity`).
 pub const MAX_VALIDITY_S: u64 = 3600;
 /// Names in the setting `server.hosts`.

@@ -12,6 +12,7 @@ use bursar_engine::journal::{RedbStore, Store, verify_chain};
 use bursar_engine::ports::NoFaults;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{Caller, json_of};
+use bursar_tests::dice::Dice;
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
@@ -40,31 +41,17 @@ struct Ask {
     ids: Mutex<BTreeSet<String>>,
 }
 
-/// Numbers that a seed repeats: `BURSAR_CRASH_SEED` sets it.
-#[derive(Debug, Clone)]
-struct Dice(u64);
-
-impl Dice {
-    fn from_environment() -> Self {
-        let given = std::env::var("BURSAR_CRASH_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = given.unwrap_or_else(|| {
-            let mut bytes = [0; 8];
-            getrandom::fill(&mut bytes).expect("entropy");
-            u64::from_le_bytes(bytes)
-        });
-        // Shown when the test fails.
-        println!("BURSAR_CRASH_SEED={seed}");
-        Self(seed)
-    }
-
-    /// Below `bound`, by splitmix64.
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % u64::try_from(bound).expect("small")).expect("below")
-    }
+/// `BURSAR_CRASH_SEED` repeats a run.
+fn dice_of_this_run() -> Dice {
+    let given = std::env::var("BURSAR_CRASH_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or_else(|| {
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes).expect("entropy");
+        u64::from_le_bytes(bytes)
+    });
+    // Shown when the test fails.
+    println!("BURSAR_CRASH_SEED={seed}");
+    Dice::new(seed)
 }
 
 async fn furnish(engine: &EngineProcess) -> Vec<Agent> {
@@ -96,10 +83,10 @@ async fn live(engine: &mut EngineProcess, asks: &Arc<Vec<Ask>>, last: usize, dic
             let caller = Caller::to(&engine.url);
             let (asks, answers, enough) =
                 (Arc::clone(asks), Arc::clone(&answers), Arc::clone(&enough));
-            let mut dice = Dice(u64::try_from(dice.below(usize::MAX)).expect("64 bits"));
+            let mut dice = Dice::new(dice.word());
             tokio::spawn(async move {
                 loop {
-                    let ask = &asks[dice.below(asks.len())];
+                    let ask = &asks[dice.index(asks.len())];
                     // The connection ends with the engine.
                     let Ok((status, bytes)) = caller.post("/sign", &ask.body).await else { return };
                     keep(ask, status, &json_of(&bytes));
@@ -134,7 +121,7 @@ fn keep(ask: &Ask, status: u16, answer: &Value) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_at_random_moments_never_make_a_second_authorization() {
-    let mut dice = Dice::from_environment();
+    let mut dice = dice_of_this_run();
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
     let mut engine = EngineProcess::start(&folder, &Start::default());
@@ -152,7 +139,7 @@ async fn kills_at_random_moments_never_make_a_second_authorization() {
         if life > 0 {
             engine = EngineProcess::start(&folder, &Start { unlock: true, ..Start::default() });
         }
-        let last = 1 + dice.below(120);
+        let last = 1 + dice.index(120);
         live(&mut engine, &asks, last, &mut dice).await;
     }
     let recorded = judge_file(&folder.join("journal.redb"), &asks);

@@ -5,7 +5,9 @@ use bursar_core::limits::HOLD_MS;
 use bursar_core::money::Usd;
 use bursar_domain::Status;
 
-use crate::stage::{Choice, Dice, Stage};
+use bursar_tests::dice::Dice;
+
+use crate::stage::{Choice, Stage, choice};
 
 /// A quarter of an hour each: fewer than a day has, whose allowance is counted.
 const ROUNDS: u64 = 90;
@@ -13,14 +15,14 @@ const ROUNDS: u64 = 90;
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_request_that_runs_out_while_it_is_decided_is_either_decided_or_expired() {
     let mut stage = Stage::new().await;
-    let mut dice = Dice(22);
+    let mut dice = Dice::new(22);
     let mut spent = 0;
     for _round in 0..ROUNDS {
-        let usd = 1 + dice.roll(12);
+        let usd = 1 + u32::try_from(dice.roll(12)).unwrap();
         let held = stage.hold(usd).await;
         let hold = u64::try_from(HOLD_MS).unwrap();
         stage.engine.clock.advance(hold - 1);
-        let choices = std::array::from_fn(|_who| dice.choice());
+        let choices = std::array::from_fn(|_who| choice(&mut dice));
         let engine = std::sync::Arc::clone(&stage.engine);
         let ends = stage.race(choices, &held, move || engine.clock.advance(1)).await;
         let won: Vec<Choice> = ends.iter().filter_map(|end| end.as_ref().ok().copied()).collect();

@@ -5,7 +5,9 @@ use bursar_core::money::Usd;
 use bursar_domain::Status;
 use bursar_domain::requests::Approver;
 
-use crate::stage::{Choice, Dice, Fared, Stage, names};
+use bursar_tests::dice::Dice;
+
+use crate::stage::{Choice, Fared, Stage, choice, names};
 
 const ROUNDS: usize = 1_000;
 
@@ -26,13 +28,13 @@ fn winner(ends: &[Fared]) -> (usize, Choice) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_three_who_decide_at_once_one_wins_and_two_learn_who() {
     let mut stage = Stage::new().await;
-    let mut dice = Dice(20_260_101);
+    let mut dice = Dice::new(20_260_101);
     let (mut spent, mut signed) = (0, 0);
     for _round in 0..ROUNDS {
         // Some amounts are so large that they are typed.
-        let usd = 1 + dice.roll(12);
+        let usd = 1 + u32::try_from(dice.roll(12)).unwrap();
         let held = stage.hold(usd).await;
-        let choices = std::array::from_fn(|_who| dice.choice());
+        let choices = std::array::from_fn(|_who| choice(&mut dice));
         let ends = stage.race(choices, &held, || {}).await;
         let (who, what) = winner(&ends);
         let by = match stage.status(&held.id) {

@@ -13,6 +13,7 @@ use bursar_core::wire::Asking;
 use bursar_domain::Status;
 use bursar_engine::ports::Signer;
 use bursar_tests::agent::Agent;
+use bursar_tests::dice::Dice;
 use bursar_tests::doubles::SlowSigner;
 use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
 use bursar_tests::offers::offer;
@@ -42,21 +43,9 @@ pub(crate) enum Choice {
 /// How one operator fared.
 pub(crate) type Fared = Result<Choice, Fault>;
 
-/// Numbers that come again with the same seed (SplitMix64).
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    pub(crate) fn roll(&mut self, sides: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let mixed = (mixed ^ (mixed >> 31)) % u64::from(sides);
-        u32::try_from(mixed).expect("less than the sides")
-    }
-
-    pub(crate) fn choice(&mut self) -> Choice {
-        if self.roll(2) == 0 { Choice::Approve } else { Choice::Deny }
-    }
+/// An operator's mood.
+pub(crate) fn choice(dice: &mut Dice) -> Choice {
+    if dice.chance(1, 2) { Choice::Approve } else { Choice::Deny }
 }
 
 pub(crate) struct Stage {

@@ -276,7 +276,13 @@ async fn an_edited_record_moves_nothing() {
         .between(|stage| {
             Forger::open(&stage.journal()).records(|request| {
                 if let Status::Authorized { at, .. } = request.status {
-                    request.status = Status::Denied { reason: None, at, by: Client::Inside };
+                    let told_until = bursar_domain::requests::Deadline {
+                        utc: at,
+                        boot_id: String::new(),
+                        boot_ms: 0,
+                    };
+                    request.status =
+                        Status::Denied { reason: None, at, by: Client::Inside, told_until };
                 }
             });
         })

@@ -29,6 +29,22 @@ async fn a_journal_older_than_the_wallet_s_note_is_untrusted() {
 /// The note is as old as the last unlock, lock or save: whoever has a copy from later than that, and kills
 /// the engine, can put it back. A head that the operator noted shows it.
 #[tokio::test]
+async fn a_day_that_a_wrong_clock_showed_a_locked_wallet_is_no_forgery() {
+    let mut stage = Stage::new().await;
+    stage.close().await;
+    stage.start().await;
+    let day = 86_400_000;
+    stage.clock.advance(2 * day);
+    for _turn in 0..20 {
+        // Whatever keeps time has its turns.
+        stage.operator().must("status").await;
+    }
+    stage.clock.jump_back(2 * day);
+    assert_eq!(stage.open_wallet().await, []);
+    assert_eq!(stage.pay().await.0, 200);
+}
+
+#[tokio::test]
 async fn a_journal_put_back_to_a_moment_after_the_last_note_is_noticed_by_a_noted_head_alone() {
     let mut stage = Stage::new().await;
     let _image = stage.copy("image");

@@ -24,7 +24,7 @@ pub(crate) const POLICY: &str = "--day 10 --txn 10 --auto 0.5";
 pub(crate) struct Stage {
     home: TempDir,
     engine: Option<TestEngine>,
-    clock: Arc<ManualClock>,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) agent: Agent,
     asked: u64,
 }

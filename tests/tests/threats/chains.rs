@@ -168,6 +168,24 @@ async fn t_14_a_clock_that_is_off_the_newest_block_approves_nothing() {
     }
 }
 
+/// Blocks are made while this machine sleeps: what was seen before says nothing of the clock after.
+#[tokio::test]
+async fn t_14_a_machine_that_slept_is_not_taken_for_one_whose_clock_is_off() {
+    let clock = clock();
+    let chain = Blocks::new(&clock, Block::Behind(0));
+    let mut setup = Setup { clock, ..quick() };
+    setup.chains.insert(BASE, Arc::clone(&chain) as _);
+    let (engine, agent) = engine_with(setup, POLICY, "hmac").await;
+    assert_eq!(pay(&engine, &agent, 1, |_offer| ()).await.0, 200);
+    chain.looked_at(1).await;
+    engine.clock.suspend(20 * 60 * 1000);
+    let moment = engine.engine.core().now();
+    assert_eq!(moment.chain_hint, Some(moment.utc), "twenty minutes later there as here");
+    engine.clock.suspend(3 * 3_600_000);
+    assert_eq!(engine.engine.core().now().chain_hint, None);
+    assert_eq!(pay(&engine, &agent, 2, |_offer| ()).await.0, 200);
+}
+
 /// How long a payment is good is reckoned by us, from what the offer asks for.
 #[tokio::test]
 async fn t_14_the_times_of_a_payment_are_ours() {

@@ -32,6 +32,13 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
     // The server has looked already; the wallet may have been locked since.
     needs_open_wallet(command)?;
     let policy = state.policy_of(agent).ok_or(Refusal::new(Code::AgentNotCommissioned))?;
+    // Its time ran out before anybody noted it: the repeat is told so, not that it waits.
+    if let Some(first) = &ask.prior.same
+        && let Some(over) = expired(first, &command.moment)
+    {
+        judge_another_url(&policy.payments.hosts, ask, first)?;
+        return Ok(Decision::reply(vec![over], Reply::Request(first.id)));
+    }
     match repeat(&ask.prior, &ask.identity, &command.moment) {
         Repeat::New => {}
         Repeat::Refuse(code) => return Err(Refusal::new(code)),
@@ -58,7 +65,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         .address;
     let (mut events, spent) = renewed(agent, commission, &command.moment);
     let queue = Queue::now(state, agent, &command.moment);
-    events.extend(queue.over.iter().map(|id| Event::PaymentExpired { id: *id }));
+    events.extend(queue.over.iter().map(|id| end(*id, &command.moment)));
     let asked = Box::new(Asked {
         id: ask.id,
         agent: agent.id.clone(),
@@ -148,7 +155,8 @@ pub(super) fn deny(
     if let Some(expired) = expired(request, &command.moment) {
         return Ok(Decision::reply(vec![expired], Reply::Refused(Code::RequestExpired.into())));
     }
-    let event = Event::PaymentDenied { id, reason: reason.cloned(), by };
+    let told_until = Deadline::after(&command.moment);
+    let event = Event::PaymentDenied { id, reason: reason.cloned(), by, told_until };
     Ok(Decision::reply(vec![event], Reply::Request(id)))
 }
 
@@ -161,15 +169,22 @@ pub(super) fn signed(state: &State, id: RequestId, signature: &Signature65) -> D
     Decision::done(if unsigned { vec![event] } else { Vec::new() })
 }
 
-pub(super) fn tick(state: &State, moment: &Moment) -> Decision {
+pub(super) fn tick(state: &State, command: &Command) -> Decision {
+    let moment = &command.moment;
     let mut events: Vec<Event> =
         state.held.values().filter_map(|request| expired(request, moment)).collect();
-    for agent in state.agents.values() {
-        if let Some(commission) = &agent.commission {
-            events.extend(renewed(agent, commission, moment).0);
-        }
+    // Nobody spends while the wallet is locked, and no seal covers what is written then: an allowance that is
+    // due by now renews when it is opened, from the same start.
+    if command.unlocked {
+        events.extend(renewals(state, moment));
     }
     Decision::done(events)
+}
+
+/// The allowances that are due.
+pub(super) fn renewals(state: &State, moment: &Moment) -> Vec<Event> {
+    let given = state.agents.values().filter_map(|agent| Some((agent, agent.commission.as_ref()?)));
+    given.flat_map(|(agent, commission)| renewed(agent, commission, moment).0).collect()
 }
 
 pub(super) fn reissue(state: &State, command: &Command) -> Decision {
@@ -349,10 +364,14 @@ fn held(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {
     Err(Refusal::new(if decided { Code::AlreadyDecided } else { Code::RequestNotFound }))
 }
 
+fn end(id: RequestId, moment: &Moment) -> Event {
+    Event::PaymentExpired { id, told_until: Deadline::after(moment) }
+}
+
 pub(crate) fn expired(request: &Request, moment: &Moment) -> Option<Event> {
     match &request.status {
         Status::Held { deadline, .. } if deadline.has_passed(moment) => {
-            Some(Event::PaymentExpired { id: request.id })
+            Some(end(request.id, moment))
         }
         Status::Held { .. }
         | Status::Authorized { .. }

@@ -159,7 +159,9 @@ mod denial {
         let reason = Some("too dear".to_owned());
         let decision = world.must(Action::Deny { id, reason: reason.clone(), by: OPERATOR });
         assert_eq!((decision.reply, decision.effects), (Reply::Request(id), vec![]));
-        assert_eq!(*world.status(id), Status::Denied { reason, at: world.clock.utc, by: OPERATOR });
+        let (at, told_until) =
+            (world.clock.utc, bursar_domain::requests::Deadline::after(&world.now()));
+        assert_eq!(*world.status(id), Status::Denied { reason, at, by: OPERATOR, told_until });
         assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd::dollars(3)));
         world.refused(denial(id));
         assert_eq!(world.reserved(), Usd::dollars(3));

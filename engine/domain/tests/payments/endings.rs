@@ -106,8 +106,7 @@ fn only_an_idle_agents_deletion_may_follow_a_seal() {
     let mut world = ordinary();
     let entry =
         |world: &World, event| Entry { seq: world.state.seq + 1, at: world.now().utc, event };
-    let may =
-        |world: &World, event| may_follow_a_seal(&world.state, &entry(world, event), &world.now());
+    let may = |world: &World, event| may_follow_a_seal(&world.state, &entry(world, event));
     let gone = || Event::AgentDeleted { agent: build::agent(0) };
     assert!(may(&world, gone()));
     world.holds(payment(2_000_000));

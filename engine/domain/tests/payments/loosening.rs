@@ -4,8 +4,8 @@ use bursar_core::codes::Code;
 use bursar_core::ids::SeedId;
 use bursar_core::money::Usd;
 use bursar_core::policy::{AllowedNetworks, Policy};
-use bursar_domain::Action;
 use bursar_domain::agents::Credential;
+use bursar_domain::{Action, Event};
 
 use crate::support::clock::{Clock, DAY, HOUR, MINUTE};
 use crate::support::{World, build, denial, policy_name};
@@ -161,8 +161,14 @@ fn what_takes_is_free_and_done_once() {
     ] {
         assert_eq!(world.must(again.clone()).events, [], "{again:?}");
     }
+    // A locked wallet renews nothing: whoever can write the journal could have written that too.
     world.clock.pass(2 * DAY);
-    assert_eq!(world.must(Action::Tick).events.len(), 1);
+    assert_eq!(world.must(Action::Tick).events, []);
+    world.unlocked = true;
+    let events = world.must(Action::NoteOpened).events;
+    let [Event::WalletOpened, Event::AllowanceRenewed { .. }] = events.as_slice() else {
+        panic!("it renews when it is opened: {events:?}");
+    };
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
     let follows = |state: &bursar_domain::State, event: DeskEvent| {
         let event = Event::Desk { key: desk(), event };
         let entry = Entry { seq: state.seq + 1, at: now.utc, event };
-        may_follow_a_seal(state, &entry, &now)
+        may_follow_a_seal(state, &entry)
     };
     let raw = |signature| {
         let whole = world.state.desks.get(&desk()).unsigned(id(1), 0).expect("one");
@@ -194,7 +194,7 @@ fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
     }
     let order = Event::SendOrdered(Box::new(send(4)));
     let entry = Entry { seq: unsigned.seq + 1, at: now.utc, event: order };
-    assert!(!may_follow_a_seal(&unsigned, &entry, &now));
+    assert!(!may_follow_a_seal(&unsigned, &entry));
 }
 
 #[test]

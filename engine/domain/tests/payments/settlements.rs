@@ -115,14 +115,14 @@ fn only_what_a_look_can_find_may_follow_a_seal() {
         Check::Unavailable,
     ];
     for found in ends.clone() {
-        assert!(!may_follow_a_seal(&world.state, &entry(found), &world.now()), "nothing waits");
+        assert!(!may_follow_a_seal(&world.state, &entry(found)), "nothing waits");
     }
     report(&mut world, id, news(Reported::Settled, Some(1))).unwrap();
     for found in ends {
-        assert!(may_follow_a_seal(&world.state, &entry(found), &world.now()));
+        assert!(may_follow_a_seal(&world.state, &entry(found)));
     }
     for found in [Check::Off, Check::Pending { since: Utc(i64::MAX) }] {
-        assert!(!may_follow_a_seal(&world.state, &entry(found), &world.now()));
+        assert!(!may_follow_a_seal(&world.state, &entry(found)));
     }
 }
 

@@ -132,6 +132,7 @@ const WANTED: &[&str] = &[
     "repeated: denied",
     "repeated: expired",
     "repeated: held",
+    "repeated: over",
     "repeated: refused",
     "repeated: signed",
     "repeated: unsigned",

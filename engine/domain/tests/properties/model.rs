@@ -75,10 +75,10 @@ pub(crate) enum Standing {
     },
     Refused,
     Denied {
-        at: Utc,
+        at: Moment,
     },
     Expired {
-        at: Utc,
+        at: Moment,
     },
 }
 
@@ -91,6 +91,8 @@ pub(crate) enum Hearing {
     Locked,
     /// The stored answer; where the lists have changed since, their refusal is no surprise either.
     Earlier(RequestId, Option<Code>),
+    /// The first waited until its time ran out, which nobody has noted: now it is.
+    Over(RequestId, Option<Code>),
 }
 
 impl Agent {
@@ -112,13 +114,18 @@ impl Standing {
     }
 }
 
+/// By the wall clock or by the clock of the same boot.
+fn a_quarter_after(since: &Moment, now: &Moment) -> bool {
+    let boot = |moment: &Moment| i64::try_from(moment.boottime_ms).unwrap();
+    now.utc.0 - since.utc.0 >= QUARTER
+        || (now.boot_id == since.boot_id && boot(now) - boot(since) >= QUARTER)
+}
+
 impl Known {
     /// Whether the 15 minutes are over, by the wall clock or by the clock of the same boot.
     pub(crate) fn is_over(&self, now: &Moment) -> bool {
         let Standing::Waits { since } = &self.standing else { return false };
-        let boot = |moment: &Moment| i64::try_from(moment.boottime_ms).unwrap();
-        now.utc.0 - since.utc.0 >= QUARTER
-            || (now.boot_id == since.boot_id && boot(now) - boot(since) >= QUARTER)
+        a_quarter_after(since, now)
     }
 
     pub(crate) fn usd(&self) -> u64 {
@@ -319,14 +326,12 @@ impl Model {
         let bound = |claim: &KeyClaim| {
             self.keys.get(&claim.name).is_some_and(|(content, first)| {
                 // A key is bound for as long as the answer to its content is remembered.
-                let remembered = match self.requests[first].standing {
+                let remembered = match &self.requests[first].standing {
                     Standing::Waits { .. } => true,
                     Standing::Authorized { before, .. } => {
-                        now.utc.seconds().unsigned_abs() < before
+                        now.utc.seconds().unsigned_abs() < *before
                     }
-                    Standing::Denied { at } | Standing::Expired { at } => {
-                        now.utc.0 - at.0 < QUARTER
-                    }
+                    Standing::Denied { at } | Standing::Expired { at } => !a_quarter_after(at, now),
                     Standing::Refused => false,
                 };
                 *content != claim.content && remembered
@@ -338,9 +343,9 @@ impl Model {
         let Some(id) = self.latest.get(identity) else { return Hearing::New };
         let first = &self.requests[id];
         let signature = !who.bears_token;
-        let remembered = match first.standing {
+        let remembered = match &first.standing {
             Standing::Waits { .. } => true,
-            Standing::Authorized { before, .. } if now.utc.seconds().unsigned_abs() < before => {
+            Standing::Authorized { before, .. } if now.utc.seconds().unsigned_abs() < *before => {
                 true
             }
             Standing::Authorized { .. } if signature => {
@@ -348,7 +353,7 @@ impl Model {
             }
             Standing::Authorized { .. } => false,
             Standing::Denied { at } | Standing::Expired { at } => {
-                signature || now.utc.0 - at.0 < QUARTER
+                signature || !a_quarter_after(at, now)
             }
             Standing::Refused => signature,
         };
@@ -360,6 +365,7 @@ impl Model {
             rules.domains(ask.request_url.as_deref(), first.ask.resource_url.as_deref()).err();
         match refusal {
             Some(code) if ask.request_url != first.ask.request_url => Hearing::Unheard(vec![code]),
+            lists_now if first.is_over(now) => Hearing::Over(*id, lists_now),
             lists_now => Hearing::Earlier(*id, lists_now),
         }
     }

@@ -50,17 +50,14 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Handle {
-    /// Starts the core's thread.
-    pub fn start(core: Core, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
+    /// A core and the way to it. Nothing is decided before somebody gives it its turns.
+    pub fn new(core: Core, clock: Arc<dyn Clock>) -> (Self, Turns) {
         let (queue, inbox) = channel();
         let places = Arc::new(Semaphore::new(CORE_QUEUE));
         let reader = core.journal().reader();
         let (publish, view) = watch::channel(Arc::new(core.view()));
-        let thread_clock = Arc::clone(&clock);
-        std::thread::Builder::new()
-            .name("core".to_owned())
-            .spawn(move || run(core, &inbox, &publish, &*thread_clock))?;
-        Ok(Self { queue, places, view, reader, clock })
+        let seat = Seat { core, publish, clock: Arc::clone(&clock), most: CORE_BATCH };
+        (Self { queue, places, view, reader, clock }, Turns { seat, inbox })
     }
 
     /// The latest published view.
@@ -142,58 +139,111 @@ impl Handle {
     }
 }
 
-/// The thread: wait for one message, take whatever else is there, step, publish, answer.
-fn run(
-    mut core: Core,
-    inbox: &Receiver<Message>,
-    publish: &watch::Sender<Arc<View>>,
-    clock: &dyn Clock,
-) {
-    let delay = Duration::from_millis(RECORD_DELAY_MS);
-    let mut most = CORE_BATCH;
-    loop {
-        let first = if core.has_waiting() {
-            match inbox.recv_timeout(delay) {
-                Ok(message) => message,
-                Err(RecvTimeoutError::Timeout) => {
-                    core.flush(&clock.now());
-                    show(&core, publish);
-                    continue;
+/// The core and its inbox, between two turns.
+#[derive(Debug)]
+pub struct Turns {
+    seat: Seat,
+    inbox: Receiver<Message>,
+}
+
+impl Turns {
+    /// Gives the core a thread of its own.
+    pub fn start(self) -> std::io::Result<()> {
+        std::thread::Builder::new().name("core".to_owned()).spawn(move || self.run()).map(drop)
+    }
+
+    /// The thread: wait for one message, take whatever else is there, step, publish, answer.
+    fn run(mut self) {
+        let delay = Duration::from_millis(RECORD_DELAY_MS);
+        loop {
+            let first = if self.seat.core.has_waiting() {
+                match self.inbox.recv_timeout(delay) {
+                    Ok(message) => message,
+                    Err(RecvTimeoutError::Timeout) => {
+                        self.seat.rest();
+                        continue;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => break,
                 }
-                Err(RecvTimeoutError::Disconnected) => break,
+            } else {
+                match self.inbox.recv() {
+                    Ok(message) => message,
+                    Err(_every_handle_is_gone) => break,
+                }
+            };
+            match self.seat.turn(first, &self.inbox) {
+                Some(seat) => self.seat = seat,
+                None => return,
             }
-        } else {
-            match inbox.recv() {
-                Ok(message) => message,
-                Err(_every_handle_is_gone) => break,
-            }
-        };
+        }
+        self.seat.rest();
+    }
+
+    /// Works on what has come, if anything has. `None` once the core was told to stop.
+    pub fn turn(mut self) -> Option<(Self, bool)> {
+        let Ok(first) = self.inbox.try_recv() else { return Some((self, false)) };
+        self.seat = self.seat.turn(first, &self.inbox)?;
+        Some((self, true))
+    }
+
+    /// What the thread does when nothing has come for a while.
+    pub fn rest(&mut self) {
+        if self.seat.core.has_waiting() {
+            self.seat.rest();
+        }
+    }
+
+    pub fn core(&self) -> &Core {
+        &self.seat.core
+    }
+}
+
+/// Where the core works.
+#[derive(Debug)]
+struct Seat {
+    core: Core,
+    publish: watch::Sender<Arc<View>>,
+    clock: Arc<dyn Clock>,
+    /// Decisions in one batch.
+    most: usize,
+}
+
+impl Seat {
+    fn rest(&mut self) {
+        self.core.flush(&self.clock.now());
+        show(&self.core, &self.publish);
+    }
+
+    /// `first` and what else is there. `None` if it was told to stop: then the journal is closed.
+    fn turn(mut self, first: Message, inbox: &Receiver<Message>) -> Option<Self> {
         let mut batch = Batch::default();
         let mut other = batch.take(first);
-        while other.is_none() && batch.has_room(most) {
+        while other.is_none() && batch.has_room(self.most) {
             match inbox.try_recv() {
                 Ok(message) => other = batch.take(message),
                 Err(_empty) => break,
             }
         }
-        let began = clock.mono_ms();
-        batch.step(&mut core, publish, clock);
-        let slow = clock.mono_ms().saturating_sub(began) >= CORE_STEP_SLOW_MS;
-        most = if slow { CORE_BATCH } else { CORE_BATCH_QUICK };
+        let began = self.clock.mono_ms();
+        batch.step(&mut self.core, &self.publish, &*self.clock);
+        let slow = self.clock.mono_ms().saturating_sub(began) >= CORE_STEP_SLOW_MS;
+        self.most = if slow { CORE_BATCH } else { CORE_BATCH_QUICK };
         match other {
             Some(Message::Stop(answer)) => {
-                core.flush(&clock.now());
-                show(&core, publish);
+                self.rest();
+                let Self { core, publish: _until_all_is_told, .. } = self;
                 // The journal is closed before anybody is told so.
                 drop(core);
                 let _gone = answer.send(Ok(()));
-                return;
+                None
             }
-            Some(message) => control(message, &mut core, publish, clock),
-            None => {}
+            Some(message) => {
+                control(message, &mut self.core, &self.publish, &*self.clock);
+                Some(self)
+            }
+            None => Some(self),
         }
     }
-    core.flush(&clock.now());
 }
 
 /// Publishes the core's view. After a failed commit its state holds what the disk may not: the last view

@@ -5,7 +5,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::time::Moment;
 use bursar_domain::payees::{self, Tally};
-use bursar_domain::{Action, Entry, Event, State, apply, tail};
+use bursar_domain::{Action, Entry, Event, State, tail};
 use zeroize::Zeroizing;
 
 use super::Core;
@@ -69,7 +69,7 @@ impl Core {
         let mut paid = Tally::new();
         let _proof = self.journal.replay(Head::default(), |entry| {
             let free = entry.seq > sealed.seq;
-            if free && wrong.is_none() && !tail::may_follow_a_seal(&state, entry, moment) {
+            if free && wrong.is_none() && !tail::may_follow_a_seal(&state, entry) {
                 wrong = Some(format!(
                     "entry {} came after the last seal and needed an open wallet",
                     entry.seq
@@ -82,7 +82,7 @@ impl Core {
             if unknown.is_none() && moment.utc.since_ms(entry.at) < REPEATABLE_MS {
                 unknown = self.lost_ask(entry);
             }
-            let touched = apply(&mut state, entry);
+            let touched = self.faults.apply(&mut state, entry);
             payees::count(&mut paid, entry, touched.as_ref());
         })?;
         match self.journal.correct_payees(paid) {

@@ -15,7 +15,7 @@ use super::store::{
     decode_record, decode_settlement, id_key,
 };
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Tables {
     entries: BTreeMap<u64, Vec<u8>>,
     records: BTreeMap<u64, Vec<u8>>,
@@ -39,6 +39,12 @@ pub struct MemoryStore {
 impl MemoryStore {
     fn with<T>(&self, use_tables: impl FnOnce(&mut Tables) -> T) -> T {
         use_tables(&mut self.tables.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Another store with the same contents.
+    #[must_use]
+    pub fn copied(&self) -> Self {
+        Self { tables: Arc::new(Mutex::new(self.with(|tables| tables.clone()))) }
     }
 
     /// Changes the bytes of an entry, as somebody with the file could.

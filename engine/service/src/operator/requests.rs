@@ -11,6 +11,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::limits::FRAME_BYTES;
 use bursar_core::money::Usd;
 use bursar_core::text;
+use bursar_core::time::Moment;
 use bursar_core::wire::Asking;
 use bursar_domain::cards;
 use bursar_domain::requests::Approver;
@@ -28,7 +29,8 @@ use crate::lanes::payments::execute;
 const RECENT: usize = 50;
 
 pub(super) async fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<Done, Fault> {
-    let beside = Beside::of(engine, &waiting(&engine.core.view().state)).await;
+    let beside = waiting(&engine.core.view().state, &engine.core.now());
+    let beside = Beside::of(engine, &beside).await;
     // What waits may be something else by now.
     let view = engine.core.view();
     let moment = engine.core.now();
@@ -36,7 +38,7 @@ pub(super) async fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<
         let card = beside.card(&view.state, request, &moment);
         describe::request(request, card.map(Card::listed), &moment)
     };
-    let mut requests: Vec<_> = waiting(&view.state).iter().map(described).collect();
+    let mut requests: Vec<_> = waiting(&view.state, &moment).iter().map(described).collect();
     if order.all {
         let recent = engine.core.reader().latest(RECENT);
         let recent = recent.map_err(|error| Fault::because(Code::JournalDamaged, error.0))?;
@@ -55,8 +57,13 @@ pub(super) async fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<
 }
 
 /// By the entry that made them: the clock may tell several the same time, or be set back.
-fn waiting(state: &State) -> Vec<Arc<Request>> {
-    let mut waiting: Vec<Arc<Request>> = state.held.values().map(Arc::clone).collect();
+fn waiting(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
+    let waits = |request: &&Arc<Request>| {
+        // Whose time is over waits no more, also before that is noted.
+        !matches!(&request.status, Status::Held { deadline, .. } if deadline.has_passed(moment))
+    };
+    let mut waiting: Vec<Arc<Request>> =
+        state.held.values().filter(waits).map(Arc::clone).collect();
     waiting.sort_by_key(|request| request.seq);
     waiting
 }
@@ -78,6 +85,13 @@ pub(super) async fn approve(
     // state in which the request waits.
     let view = engine.core.view();
     let request = find(engine, &view.state, &order.id)?;
+    if let Status::Held { deadline, .. } = &request.status
+        && deadline.has_passed(&engine.core.now())
+    {
+        // Noted before it is told: a clock that is set back must not bring it to life again.
+        act(engine, Action::Tick).await?;
+        return Err(Fault::new(Code::RequestExpired));
+    }
     let card = card(engine, &view.state, &request, beside.as_ref())?;
     if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
         return Err(Fault::new(Code::CardChanged));
@@ -221,7 +235,7 @@ fn ending(status: &Status) -> Option<String> {
         Status::Authorized { by: Approver::Policy, at, .. } => {
             format!("allowed by the policy at {}", text::utc(*at))
         }
-        Status::Denied { by, at, reason } => {
+        Status::Denied { by, at, reason, .. } => {
             let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
             format!("denied by {by} at {}{}", text::utc(*at), reason.unwrap_or_default())
         }

@@ -35,6 +35,15 @@ impl Run {
             Hearing::Earlier(first, lists_now) => {
                 self.expect_earlier(first, lists_now, result, &now)
             }
+            Hearing::Over(first, lists_now) => match result {
+                Ok(decision) => {
+                    assert_eq!(decision.reply, Reply::Request(first));
+                    assert_eq!(decision.effects, []);
+                    assert!(!self.model.requests[&first].standing.waits());
+                    self.note("repeated", "over");
+                }
+                Err(refusal) => assert_eq!(Some(refusal.code), lists_now),
+            },
             Hearing::New => {
                 let decision = result.expect("a new ask is heard");
                 self.judge(agent, &identity, payment, &decision, &now);

@@ -130,9 +130,11 @@ impl Run {
         let decision = self.perform(action).expect("a denial is heard");
         assert_eq!(decisive(&decision), 1);
         assert_eq!((decision.reply, &decision.effects[..]), (Reply::Request(id), &[][..]));
-        let at = self.journal_time();
-        assert_eq!(self.world.status(id), &Status::Denied { reason: None, at, by: OPERATOR });
-        self.model.end(id, Standing::Denied { at });
+        let (at, told_until) =
+            (self.journal_time(), bursar_domain::requests::Deadline::after(&now));
+        let denied = Status::Denied { reason: None, at, by: OPERATOR, told_until };
+        assert_eq!(self.world.status(id), &denied);
+        self.model.end(id, Standing::Denied { at: now });
     }
 
     pub(super) fn signed(&mut self, pick: Pick) {

@@ -12,7 +12,7 @@ use bursar_core::json::{Object, Value};
 use bursar_core::text;
 use bursar_core::time::Moment;
 use bursar_domain::idempotency::Identity;
-use bursar_domain::{Request, Status};
+use bursar_domain::{Action, Request, Status};
 use bursar_x402::payment_header;
 use bursar_x402::signature::Signature65;
 
@@ -49,7 +49,13 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             let body = rejected(&record, refusal.sentence()).with("code", refusal.code.text());
             Answer::new(200, body)
         }
-        Status::Held { deadline, .. } if deadline.has_passed(&moment) => expired(&record),
+        Status::Held { deadline, .. } if deadline.has_passed(&moment) => {
+            // Noted before it is told: a clock that is set back must not bring it to life again.
+            if let Err(fault) = api.core.act(Action::Tick).await {
+                tracing::warn!(code = %fault.code, "an expiry was not noted");
+            }
+            expired(&record)
+        }
         Status::Held { .. }
         | Status::Authorized { .. }
         | Status::Denied { .. }

@@ -1,8 +1,8 @@
 //! Signing what was authorized.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use bursar_chain::ports::Clock;
 use bursar_core::limits::SIGNER_WAIT_MS;
 use bursar_x402::signature::Signature65;
 use tokio_util::task::TaskTracker;
@@ -19,6 +19,7 @@ pub struct Execution {
     /// Work that must finish although its caller may go.
     pub tasks: TaskTracker,
     pub faults: Arc<dyn Faults>,
+    pub clock: Arc<dyn Clock>,
 }
 
 /// Signs a slip and has the signature recorded. Does not wait for a signer that asks a person; `None` says
@@ -27,15 +28,22 @@ pub struct Execution {
 /// # Errors
 /// Why the signer did not sign. The request stays authorized: a later slip may still be signed.
 pub async fn execute(run: &Execution, slip: Slip) -> Result<Option<Signature65>, SignFault> {
-    if run.signer.asks_a_person(&slip) {
-        let run = run.clone();
-        run.tasks.clone().spawn(async move { sign(&run, slip).await });
+    let asks_a_person = run.signer.asks_a_person(&slip);
+    let owned = run.clone();
+    // A task of its own: it is done and recorded although the caller may go, or stop waiting.
+    let signing = run.tasks.spawn(async move { sign(&owned, slip).await });
+    if asks_a_person {
         return Ok(None);
     }
-    let patience = Duration::from_millis(SIGNER_WAIT_MS);
-    match tokio::time::timeout(patience, sign(run, slip)).await {
-        Ok(signed) => signed.map(Some),
-        Err(_too_slow) => Ok(None),
+    let until = run.clock.mono_ms().saturating_add(SIGNER_WAIT_MS);
+    // cancel-safe: both only wait.
+    tokio::select! {
+        biased;
+        signed = signing => match signed {
+            Ok(signed) => signed.map(Some),
+            Err(ended) => Err(SignFault::Refused(ended.to_string())),
+        },
+        () = run.clock.sleep_until(until) => Ok(None),
     }
 }
 

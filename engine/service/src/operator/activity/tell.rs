@@ -141,13 +141,13 @@ fn told(event: &Event) -> Told<'_> {
         Event::PaymentApproved { id, by, .. } => {
             ("payment.approved", Request(*id), Some(format!("by {by}")))
         }
-        Event::PaymentDenied { id, reason, by } => {
+        Event::PaymentDenied { id, reason, by, .. } => {
             // The operator's own words, so without quotes.
             let reason = reason.as_deref().map(|reason| format!(": {}", text::visible(reason)));
             let detail = format!("by {by}{}", reason.unwrap_or_default());
             ("payment.denied", Request(*id), Some(detail))
         }
-        Event::PaymentExpired { id } => ("payment.expired", Request(*id), None),
+        Event::PaymentExpired { id, .. } => ("payment.expired", Request(*id), None),
         Event::PaymentRejected { id, refusal } => {
             ("payment.rejected", Request(*id), some(text::visible(&refusal.told())))
         }

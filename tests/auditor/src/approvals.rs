@@ -1,0 +1,130 @@
+//! What the operator decides of a request that waits.
+
+use crate::clocks::{Instant, Period};
+use crate::expect::Expect;
+use crate::identity::{View, gate};
+use crate::policy::{Judgement, refuse_terms};
+use crate::requests::{Rec, St};
+use crate::seen::Ticket;
+use std::collections::BTreeSet;
+
+/// Whether the card that the operator was shown is the card as it is now: (surely not, possibly not).
+fn card_changed(v: View<'_>, rec: &Rec, card: Option<&String>) -> (bool, bool) {
+    let Some(shown) = card else { return (false, false) };
+    let Some((uid, now)) = v.config.policy_of(&rec.agent) else { return (false, true) };
+    let here = |c: &&crate::requests::Card| c.policy == uid && c.version == now.version;
+    if let Some(current) = rec.cards.iter().find(here) {
+        let changed = current.digest != *shown;
+        return (changed, changed);
+    }
+    // It was listed under another state of things only. Should the policy read the same again, both may be.
+    match rec.cards.iter().find(|c| c.digest == *shown) {
+        Some(c) => (c.content != now.policy, true),
+        None => (false, true),
+    }
+}
+
+/// The end of an order that comes too late, for each way the request may stand.
+fn decided_codes(rec: &Rec, ticket: Ticket, now: &Instant) -> (BTreeSet<&'static str>, bool) {
+    let mut codes = BTreeSet::new();
+    let mut waits = false;
+    for st in rec.states(Some(ticket)) {
+        match st {
+            St::Nothing => {
+                codes.insert("REQUEST_NOT_FOUND");
+            }
+            St::Held => {
+                let (sure, may) = rec.over(now);
+                if may {
+                    codes.insert("REQUEST_EXPIRED");
+                }
+                waits |= !sure;
+            }
+            St::Expired => {
+                codes.insert("REQUEST_EXPIRED");
+            }
+            St::Auth { .. } | St::Denied | St::Refused { .. } => {
+                codes.insert("REQUEST_ALREADY_PROCESSED");
+            }
+        }
+    }
+    (codes, waits)
+}
+
+pub(crate) fn deny(v: View<'_>, ticket: Ticket, rec: Option<&Rec>) -> Vec<Expect> {
+    let Some(rec) = rec else { return vec![Expect::Code("REQUEST_NOT_FOUND")] };
+    let now = v.time.instant();
+    let (codes, waits) = decided_codes(rec, ticket, &now);
+    let mut out: Vec<Expect> = codes.into_iter().map(Expect::Code).collect();
+    if waits {
+        out.push(Expect::Denied(now));
+    }
+    out
+}
+
+/// Everything that may come of an approval, if this allowance is in force.
+pub(crate) fn approve(
+    v: View<'_>,
+    ticket: Ticket,
+    rec: Option<(u64, &Rec)>,
+    card: Option<&String>,
+    p: Option<&Period>,
+    after_disk: bool,
+) -> Vec<Expect> {
+    let now = v.time.instant();
+    let mut out = Vec::new();
+    let mut sure = false;
+    let mut code = |code, is: bool, out: &mut Vec<Expect>| {
+        if is {
+            out.push(Expect::Code(code));
+            sure = true;
+        }
+    };
+    code("WALLET_LOCKED", !v.config.open, &mut out);
+    code("AGENTS_FROZEN", v.config.frozen, &mut out);
+    let Some((key, rec)) = rec else {
+        out.push(Expect::Code("REQUEST_NOT_FOUND"));
+        return out;
+    };
+    let (codes, waits) = decided_codes(rec, ticket, &now);
+    let over = !codes.is_empty();
+    out.extend(codes.into_iter().map(Expect::Code));
+    let (changed, may_change) = card_changed(v, rec, card);
+    code("CARD_CHANGED", changed, &mut out);
+    if may_change && !changed {
+        out.push(Expect::Code("CARD_CHANGED"));
+    }
+    if !waits {
+        // Where it is decided already, only what comes first may be told instead.
+        if !over {
+            out.push(Expect::Code("REQUEST_NOT_FOUND"));
+        }
+        return out;
+    }
+    let terms: Vec<_> = rec.holds.iter().map(|(t, _)| t.clone()).collect();
+    for t in terms {
+        let mut stop = sure;
+        if !t.priced {
+            out.push(Expect::Code("UNPRICED"));
+            stop = true;
+        }
+        if let Err(code) = gate(v.config, &rec.agent)
+            && code != "AGENTS_FROZEN"
+        {
+            out.push(Expect::Closed { http: 403, code });
+            continue;
+        }
+        let (Some((_, policy)), Some(p)) = (v.config.policy_of(&rec.agent), p) else { continue };
+        let used = v.book.used(&rec.agent, Some(key), p, &now);
+        let mut j = Judgement::default();
+        refuse_terms(&mut j, &t, v.config, policy, used);
+        for r in &j.refusals {
+            // A doubt of the domain rule is the operator's to decide, and the operator is there.
+            out.push(Expect::Closed { http: r.http, code: r.code });
+        }
+        if !stop && !j.must_refuse() && !after_disk {
+            out.push(Expect::Approved { at: now, terms: t });
+        }
+    }
+    out
+}

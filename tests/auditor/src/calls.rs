@@ -1,0 +1,280 @@
+//! Takes calls and orders in, and keeps for each open one everything that may be answered to it.
+
+use crate::approvals;
+use crate::clocks::Period;
+use crate::config::{Out, World};
+use crate::expect::{Asked, Expect, Open, Reply};
+use crate::identity::{self, View, identity_of};
+use crate::numbers;
+use crate::orders::{self, Around};
+use crate::repeats;
+use crate::requests::{Rec, St};
+use crate::seen::{Call, Order, Proof, Ticket};
+use crate::{Auditor, Violation, violation};
+
+/// More possible set-ups than this are not told apart any further.
+const MOST_WORLDS: usize = 512;
+
+/// An answer, and the set-up and allowance under which it is right.
+pub(crate) type Judged = (Expect, usize, Option<Period>);
+
+impl Auditor {
+    fn take(&mut self, ticket: Ticket, open: Open) -> Result<(), Violation> {
+        if self.open.contains_key(&ticket) || self.dead.contains(&ticket) {
+            return Err(violation("simulator", format!("ticket {ticket} was used twice")));
+        }
+        self.crowd();
+        self.open.insert(ticket, open);
+        Ok(())
+    }
+
+    /// Something happened while these were open.
+    pub(crate) fn crowd(&mut self) {
+        for open in self.open.values_mut() {
+            open.alone = false;
+        }
+    }
+
+    pub(crate) fn on_called(&mut self, ticket: Ticket, call: &Call) -> Result<(), Violation> {
+        let asked = match call {
+            Call::Sign(ask) => Asked::Sign(ask.clone()),
+            Call::Poll { id } => Asked::Poll(id.clone()),
+            Call::Standing { agent, proof } => {
+                Asked::Standing { agent: agent.clone(), proof: proof.clone() }
+            }
+            Call::Report(report) => Asked::Report(report.clone()),
+        };
+        let mut open = Open::new(asked, self.seq);
+        if let Call::Sign(ask) = call {
+            let identity = identity_of(ask);
+            let latest = self.book.by_identity.get(&identity).and_then(|l| l.last().copied());
+            let ghost = |k: &u64| {
+                self.book.recs.get(k).is_some_and(|r| r.states(None).contains(&St::Nothing))
+            };
+            // Copies of one ask share the request that any of them may make.
+            let key = match latest.filter(ghost) {
+                Some(key) => key,
+                None => {
+                    let rec = Rec::new(ask.agent.clone(), identity, ask.request_url.clone());
+                    self.book.add(rec, true)
+                }
+            };
+            if let Some(rec) = self.book.recs.get_mut(&key) {
+                rec.open.insert(ticket);
+            }
+            open.rec = Some(key);
+        }
+        self.take(ticket, open)
+    }
+
+    pub(crate) fn on_ordered(&mut self, ticket: Ticket, order: &Order) -> Result<(), Violation> {
+        if let Order::Send(send) = order {
+            let coin = self.worlds.first().and_then(|w| w.config.networks.get(&send.chain));
+            let coin = coin.map(|n| n.stablecoin.clone()).unwrap_or_default();
+            self.transfers.ordered(ticket, send, &coin);
+        }
+        self.take(ticket, Open::new(Asked::Order(order.clone()), self.seq))
+    }
+
+    /// Lets every open order happen, in every sequence, besides not happening yet.
+    fn spread(&mut self) {
+        let orders: Vec<(Ticket, Order)> = self
+            .open
+            .iter()
+            .filter_map(|(t, o)| match &o.asked {
+                Asked::Order(order) if orders::is_config(order) => Some((*t, order.clone())),
+                _ => None,
+            })
+            .collect();
+        if orders.is_empty() {
+            return;
+        }
+        let moving = |from: &str| self.transfers.moving(from);
+        let around = Around { time: &self.time, book: &self.book, seq: self.seq, moving: &moving };
+        let mut worlds = self.worlds.clone();
+        let mut at = 0usize;
+        while let Some(world) = worlds.get(at).cloned() {
+            at = at.saturating_add(1);
+            for (ticket, order) in &orders {
+                if world.applied.contains_key(ticket) {
+                    continue;
+                }
+                for (config, out) in orders::apply(&world.config, *ticket, order, around) {
+                    let mut applied = world.applied.clone();
+                    applied.insert(*ticket, out);
+                    let next = World { config, applied };
+                    if worlds.len() < MOST_WORLDS && !worlds.contains(&next) {
+                        worlds.push(next);
+                    }
+                }
+            }
+        }
+        self.worlds = worlds;
+    }
+
+    /// Merges possible set-ups that have become the same.
+    pub(crate) fn merge_worlds(&mut self) {
+        let mut left: Vec<World> = Vec::new();
+        for w in self.worlds.drain(..) {
+            if !left.contains(&w) {
+                left.push(w);
+            }
+        }
+        self.worlds = left;
+    }
+
+    /// Judges everything that is open anew.
+    pub(crate) fn judge_all(&mut self) {
+        // What one of them may have done changes what is right for another: until nothing is new.
+        for _ in 0..8 {
+            self.spread();
+            let mut news = false;
+            let tickets: Vec<Ticket> = self.open.keys().copied().collect();
+            for ticket in tickets {
+                for (expect, _, _) in self.judge(ticket) {
+                    self.foresee(ticket, &expect);
+                    if let Some(open) = self.open.get_mut(&ticket)
+                        && !open.right.contains(&expect)
+                    {
+                        open.right.push(expect);
+                        news = true;
+                    }
+                }
+            }
+            if !news {
+                return;
+            }
+        }
+    }
+
+    /// Everything that is right for this ticket now.
+    pub(crate) fn judge(&self, ticket: Ticket) -> Vec<Judged> {
+        let Some(open) = self.open.get(&ticket) else { return Vec::new() };
+        self.judge_open(ticket, open)
+    }
+
+    pub(crate) fn judge_open(&self, ticket: Ticket, open: &Open) -> Vec<Judged> {
+        let mut out: Vec<Judged> = Vec::new();
+        for (at, world) in self.worlds.iter().enumerate() {
+            let v = View {
+                config: &world.config,
+                time: &self.time,
+                book: &self.book,
+                disk_failed: self.disk_failed,
+            };
+            for p in self.looked(world, self.agent_of(open).as_deref()) {
+                let right = self.judge_in(v, ticket, open, p.as_ref());
+                out.extend(right.into_iter().map(|e| (e, at, p.clone())));
+            }
+        }
+        out
+    }
+
+    /// The agent whose allowance the wallet looks at for this.
+    pub(crate) fn agent_of(&self, open: &Open) -> Option<String> {
+        match &open.asked {
+            Asked::Sign(ask) => Some(ask.agent.clone()),
+            Asked::Standing { agent, .. } => Some(agent.clone()),
+            Asked::Order(Order::Approve { id, .. }) => self.book.find(id).map(|r| r.agent.clone()),
+            _ => None,
+        }
+    }
+
+    fn looked(&self, world: &World, agent: Option<&str>) -> Vec<Option<Period>> {
+        let commission =
+            agent.and_then(|a| world.config.agents.get(a)).and_then(|a| a.commission.as_ref());
+        let Some(commission) = commission else { return vec![None] };
+        let mut all = Vec::new();
+        if self.disk_failed.is_some() {
+            // A renewal that cannot be written may or may not be in force.
+            all.clone_from(&commission.periods);
+        }
+        for p in commission.periods.iter().flat_map(|p| p.looked(&self.time)) {
+            crate::clocks::add_period(&mut all, p, self.last_auth);
+        }
+        all.into_iter().map(Some).collect()
+    }
+
+    fn judge_in(
+        &self,
+        v: View<'_>,
+        ticket: Ticket,
+        open: &Open,
+        p: Option<&Period>,
+    ) -> Vec<Expect> {
+        let after_disk = self.disk_failed.is_some_and(|at| open.seq > at);
+        match &open.asked {
+            Asked::Sign(ask) => {
+                identity::sign(v, ask, open.rec.unwrap_or(u64::MAX), ticket, open.seq, p)
+            }
+            Asked::Poll(id) => match self.book.by_id.get(id) {
+                Some(key) => match self.book.recs.get(key) {
+                    Some(rec) => repeats::poll(v, *key, rec),
+                    None => Vec::new(),
+                },
+                None => self.poll_unknown(v, id),
+            },
+            Asked::Standing { agent, proof } => numbers::standing(v, agent, proof, p),
+            Asked::Report(report) => {
+                let mut out = numbers::report(v, report, ticket);
+                if let Proof::Hmac { signature, .. } = &report.proof
+                    && let Some(crate::seen::Answer::Reported { stage }) =
+                        self.reports.get(&(report.agent.clone(), signature.clone()))
+                    && let (Some(rank), Some(key)) =
+                        (numbers::stage_rank(stage), self.book.by_id.get(&report.id))
+                {
+                    out.push(Expect::Stage { rec: *key, stages: [rank].into() });
+                }
+                out
+            }
+            Asked::Order(Order::List) => vec![Expect::Listed],
+            Asked::Order(Order::Deny { id }) => approvals::deny(v, ticket, self.book.find(id)),
+            Asked::Order(Order::Approve { id, card }) => {
+                let found = self.book.by_id.get(id);
+                let rec = found.and_then(|k| self.book.recs.get(k).map(|r| (*k, r)));
+                approvals::approve(v, ticket, rec, card.as_ref(), p, after_disk)
+            }
+            Asked::Order(Order::Send(send)) => {
+                let account = v.config.account_named(&send.label);
+                let account = account.and_then(|a| v.config.accounts.get(&a));
+                match account {
+                    Some(a) if v.config.open => vec![Expect::Sendable(a.address.clone())],
+                    _ => Vec::new(),
+                }
+            }
+            Asked::Order(_) => Vec::new(),
+        }
+    }
+
+    /// An id that was never told may be that of an ask whose answer was lost.
+    fn poll_unknown(&self, v: View<'_>, id: &str) -> Vec<Expect> {
+        let signed = self.unbound.contains_key(id);
+        // What was signed is known, whatever became of the process since.
+        let mut out = Vec::new();
+        if !signed {
+            out.push(identity::refuse(404, "REQUEST_NOT_FOUND"));
+        }
+        for (key, rec) in &self.book.recs {
+            if rec.id.is_none() && (rec.lost || !rec.open.is_empty()) {
+                out.extend(repeats::poll(v, *key, rec));
+                let authorized = rec.states(None).iter().any(|s| matches!(s, St::Auth { .. }));
+                if signed && authorized {
+                    let why = "poll: signed, and never told";
+                    out.push(Expect::Reply { rec: *key, reply: Reply::Header, why });
+                }
+            }
+        }
+        out
+    }
+
+    /// The ways in which an open order may have ended, for a person to read.
+    pub(crate) fn outs(&self, ticket: Ticket) -> Vec<Out> {
+        let mut outs: Vec<Out> = Vec::new();
+        for out in self.worlds.iter().filter_map(|w| w.applied.get(&ticket)) {
+            if !outs.contains(out) {
+                outs.push(out.clone());
+            }
+        }
+        outs
+    }
+}

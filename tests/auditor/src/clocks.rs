@@ -1,0 +1,229 @@
+//! What the machine's clocks have shown, and the daily allowance that hangs on them.
+
+use crate::seen::Clocks;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+/// An allowance must have lasted this long before it renews.
+pub(crate) const LASTED_MS: i64 = 72_000_000;
+/// Within one boot, the clock that nobody can set must have gone this far: 20 h less 5 min.
+const BOOT_LASTED_MS: i64 = 72_000_000 - 300_000;
+/// A request waits for the operator for less than this.
+pub(crate) const HOLD_MS: i64 = 900_000;
+/// For how long the wallet may go by a block that it has seen.
+const SEEN_LASTS_MS: u64 = 1_800_000;
+
+/// One reading of the clocks that cannot lie together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Instant {
+    pub(crate) wall_ms: i64,
+    pub(crate) boot: u32,
+    pub(crate) boot_ms: u64,
+}
+
+impl Instant {
+    pub(crate) fn second(&self) -> i64 {
+        self.wall_ms.div_euclid(1000)
+    }
+
+    /// How long ago this was by the wall, and, in the same boot, by the boot clock.
+    pub(crate) fn ages(&self, now: &Self) -> (i64, Option<i64>) {
+        let wall = now.wall_ms.saturating_sub(self.wall_ms);
+        let boot = (self.boot == now.boot)
+            .then(|| i64::try_from(now.boot_ms.saturating_sub(self.boot_ms)).unwrap_or(i64::MAX));
+        (wall, boot)
+    }
+
+    /// Something that began here and may last `ms` is over: whichever clock comes first.
+    pub(crate) fn over(&self, now: &Self, ms: i64) -> bool {
+        let (wall, boot) = self.ages(now);
+        wall >= ms || boot.is_some_and(|b| b >= ms)
+    }
+}
+
+/// The clocks of the machine and what of their past still matters.
+#[derive(Debug, Clone)]
+pub(crate) struct Time {
+    pub(crate) now: Clocks,
+    /// The event at which the clocks came to show `now`.
+    pub(crate) since: u64,
+    /// The latest wall time that was ever shown: the wallet's records never go back behind what it saw.
+    pub(crate) latest_ms: i64,
+    looks: Vec<Look>,
+}
+
+/// What the wallet may have seen of a chain: how far its time is from the boot clock, and until when it was so.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    boot: u32,
+    apart_ms: i64,
+    until_ms: u64,
+}
+
+impl Time {
+    pub(crate) fn new() -> Self {
+        let now =
+            Clocks { wall_ms: 0, zone: "UTC".to_owned(), boot: 0, boot_ms: 0, block_ms: None };
+        Self { now, since: 0, latest_ms: 0, looks: Vec::new() }
+    }
+
+    pub(crate) fn instant(&self) -> Instant {
+        Instant { wall_ms: self.now.wall_ms, boot: self.now.boot, boot_ms: self.now.boot_ms }
+    }
+
+    pub(crate) fn set(&mut self, to: &Clocks, seq: u64) {
+        // What the chain said lasted until this very change, so its half hour begins now.
+        if to.boot == self.now.boot {
+            self.look(to.boot_ms);
+        }
+        self.now = to.clone();
+        self.since = seq;
+        self.latest_ms = self.latest_ms.max(to.wall_ms);
+        self.look(to.boot_ms);
+        let (boot, now_ms) = (to.boot, to.boot_ms);
+        self.looks.retain(|look| {
+            look.boot == boot && now_ms.saturating_sub(look.until_ms) <= SEEN_LASTS_MS
+        });
+    }
+
+    fn look(&mut self, until_ms: u64) {
+        let Some(block_ms) = self.now.block_ms else { return };
+        let boot_ms = i64::try_from(self.now.boot_ms).unwrap_or(i64::MAX);
+        let (boot, apart_ms) = (self.now.boot, block_ms.saturating_sub(boot_ms));
+        self.looks.retain(|look| look.boot != boot || look.apart_ms != apart_ms);
+        self.looks.push(Look { boot, apart_ms, until_ms });
+    }
+
+    /// How far the wall clock is ahead of what a chain would show now, by every look that may still count.
+    fn gaps(&self) -> impl Iterator<Item = i64> + '_ {
+        let boot_ms = i64::try_from(self.now.boot_ms).unwrap_or(i64::MAX);
+        self.looks
+            .iter()
+            .map(move |look| self.now.wall_ms.saturating_sub(look.apart_ms.saturating_add(boot_ms)))
+    }
+
+    /// The wall clock is so far off a chain that was seen lately that a payment may be held for it.
+    pub(crate) fn may_be_off(&self) -> bool {
+        self.gaps().any(|gap| gap.saturating_abs() > 600_000)
+    }
+
+    /// It is so far ahead of such a chain that a renewal may be held back for it.
+    pub(crate) fn may_be_ahead(&self) -> bool {
+        self.gaps().any(|gap| gap > 3_600_000)
+    }
+}
+
+/// One possible running allowance of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Period {
+    pub(crate) last_date: Date,
+    pub(crate) start_ms: i64,
+    boot: u32,
+    /// From when the boot clock counts, not before and not after: from the start of the allowance, or from the
+    /// instant at which the renewal was written down. Before the boot it is negative.
+    boot_from: i64,
+    boot_to: i64,
+    /// What was authorized at or before this event counted towards an earlier allowance.
+    pub(crate) since: u64,
+}
+
+fn signed(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
+
+fn zone(name: &str) -> Option<TimeZone> {
+    TimeZone::get(name).ok()
+}
+
+/// The local date of an instant.
+pub(crate) fn local_date(wall_ms: i64, name: &str) -> Option<Date> {
+    let at = jiff::Timestamp::from_millisecond(wall_ms).ok()?;
+    Some(at.to_zoned(zone(name)?).date())
+}
+
+/// The first instant whose local date is this one.
+pub(crate) fn day_start(date: Date, name: &str) -> Option<i64> {
+    let at = date.to_zoned(zone(name)?).ok()?;
+    Some(at.timestamp().as_millisecond())
+}
+
+impl Period {
+    /// The first allowance: from this instant on.
+    pub(crate) fn first(time: &Time) -> Option<Self> {
+        Some(Self {
+            last_date: local_date(time.now.wall_ms, &time.now.zone)?,
+            start_ms: time.now.wall_ms,
+            boot: time.now.boot,
+            boot_from: signed(time.now.boot_ms),
+            boot_to: signed(time.now.boot_ms),
+            since: 0,
+        })
+    }
+
+    /// A new date, and 20 hours by the wall.
+    pub(crate) fn due(&self, now: &Clocks) -> bool {
+        local_date(now.wall_ms, &now.zone).is_some_and(|today| today > self.last_date)
+            && now.wall_ms.saturating_sub(self.start_ms) >= LASTED_MS
+    }
+
+    /// The allowance that follows. Its start is midnight, never the instant of a request.
+    pub(crate) fn renewed(&self, now: &Clocks, since: u64) -> Option<Self> {
+        let today = local_date(now.wall_ms, &now.zone)?;
+        let midnight = day_start(today, &now.zone)?;
+        let start_ms = midnight.max(self.start_ms.saturating_add(LASTED_MS));
+        let written = signed(now.boot_ms);
+        Some(Self {
+            last_date: today,
+            start_ms,
+            boot: now.boot,
+            boot_from: written.saturating_sub(now.wall_ms.saturating_sub(start_ms).max(0)),
+            boot_to: written,
+            since,
+        })
+    }
+
+    /// What may be in force once the wallet has looked at the clocks.
+    pub(crate) fn looked(&self, time: &Time) -> Vec<Self> {
+        if !self.due(&time.now) {
+            return vec![self.clone()];
+        }
+        let now = signed(time.now.boot_ms);
+        let lasted =
+            |from: i64| self.boot != time.now.boot || now.saturating_sub(from) >= BOOT_LASTED_MS;
+        let mut out = Vec::new();
+        if lasted(self.boot_from) {
+            out.extend(self.renewed(&time.now, time.since));
+        }
+        if !lasted(self.boot_to) || time.may_be_ahead() {
+            out.push(self.clone());
+        }
+        out
+    }
+
+    /// Takes another possibility in if nothing can tell the two apart but the minute of the renewal.
+    /// `quiet_since`: no authorization began after this event.
+    pub(crate) fn absorb(&mut self, other: &Self, quiet_since: u64) -> bool {
+        let same = self.last_date == other.last_date
+            && self.start_ms == other.start_ms
+            && self.boot == other.boot
+            && (self.since == other.since
+                || (self.since >= quiet_since && other.since >= quiet_since));
+        if same {
+            self.since = self.since.min(other.since);
+            self.boot_from = self.boot_from.min(other.boot_from);
+            self.boot_to = self.boot_to.max(other.boot_to);
+        }
+        same
+    }
+}
+
+/// Adds a possibility, merged with what is there.
+pub(crate) fn add_period(all: &mut Vec<Period>, one: Period, quiet_since: u64) {
+    if !all.iter_mut().any(|p| p.absorb(&one, quiet_since)) {
+        all.push(one);
+    }
+}
+
+#[cfg(test)]
+#[path = "clocks_tests.rs"]
+mod tests;

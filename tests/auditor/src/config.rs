@@ -1,0 +1,136 @@
+//! How the operator has set the wallet up, as far as it is known. Where it is not known, several are kept.
+
+use crate::Facts;
+use crate::clocks::Period;
+use crate::seen::{Address, Policy, Ticket};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One address of the wallet. Without the text if its order was never answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) label: String,
+    pub(crate) address: Option<Address>,
+}
+
+/// One policy; the version changes with every edit that changes anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Versioned {
+    pub(crate) name: String,
+    pub(crate) version: u64,
+    pub(crate) policy: Policy,
+}
+
+/// What an agent works under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Commission {
+    pub(crate) policy: Ticket,
+    pub(crate) account: Ticket,
+    pub(crate) periods: Vec<Period>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Agent {
+    pub(crate) name: String,
+    pub(crate) bearer: bool,
+    /// A new token was issued and nobody was told: no call can bear it.
+    pub(crate) token_untold: bool,
+    pub(crate) suspended: bool,
+    pub(crate) commission: Option<Commission>,
+}
+
+/// A network of the wallet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Network {
+    pub(crate) on: bool,
+    pub(crate) stablecoin: Address,
+}
+
+/// Everything that the operator can set. Things are named by the ticket of the order that made them, so that
+/// a new name does not make a new thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub(crate) wallet: bool,
+    pub(crate) open: bool,
+    pub(crate) frozen: bool,
+    pub(crate) max_validity: u64,
+    pub(crate) networks: BTreeMap<u64, Network>,
+    pub(crate) accounts: BTreeMap<Ticket, Account>,
+    pub(crate) policies: BTreeMap<Ticket, Versioned>,
+    pub(crate) agents: BTreeMap<String, Agent>,
+    pub(crate) gone: BTreeSet<String>,
+}
+
+/// How an order ended in one possible course of things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Out {
+    Done,
+    Registered,
+    Added,
+    Code(&'static str),
+}
+
+/// One possible state of the wallet, and which of the open orders it has carried out already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct World {
+    pub(crate) config: Config,
+    pub(crate) applied: BTreeMap<Ticket, Out>,
+}
+
+impl Config {
+    pub(crate) fn new(facts: &Facts) -> Self {
+        let networks = facts
+            .networks
+            .iter()
+            .map(|n| (n.chain, Network { on: n.on, stablecoin: n.stablecoin.to_lowercase() }))
+            .collect();
+        Self {
+            wallet: false,
+            open: false,
+            frozen: false,
+            max_validity: 3600,
+            networks,
+            accounts: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            gone: BTreeSet::new(),
+        }
+    }
+
+    /// The code of the agent that an order names, by its code or its name.
+    pub(crate) fn agent_code(&self, named: &str) -> Option<String> {
+        if self.agents.contains_key(named) {
+            return Some(named.to_owned());
+        }
+        let found = self.agents.iter().find(|(_, a)| a.name.eq_ignore_ascii_case(named));
+        found.map(|(code, _)| code.clone())
+    }
+
+    pub(crate) fn account_named(&self, label: &str) -> Option<Ticket> {
+        let found = self.accounts.iter().find(|(_, a)| a.label.eq_ignore_ascii_case(label));
+        found.map(|(uid, _)| *uid)
+    }
+
+    pub(crate) fn policy_named(&self, name: &str) -> Option<Ticket> {
+        let found = self.policies.iter().find(|(_, p)| p.name.eq_ignore_ascii_case(name));
+        found.map(|(uid, _)| *uid)
+    }
+
+    /// Policy of an agent, with its identity.
+    pub(crate) fn policy_of(&self, agent: &str) -> Option<(Ticket, &Versioned)> {
+        let uid = self.agents.get(agent)?.commission.as_ref()?.policy;
+        self.policies.get(&uid).map(|p| (uid, p))
+    }
+
+    /// A payment that was authorized for this agent may be signed now.
+    pub(crate) fn may_sign_for(&self, agent: &str) -> Result<(), &'static str> {
+        if !self.open {
+            Err("I-f")
+        } else if self.frozen {
+            Err("I-g")
+        } else if self.agents.get(agent).is_none_or(|a| a.suspended) {
+            Err("I-i")
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The domain lists of a policy: which hosts may be paid.
+
+use url::{Host, Url};
+
+/// What the lists say of the URLs of one payment. Where the specification leaves something open, more than
+/// one is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Ruling {
+    pub(crate) allow: bool,
+    pub(crate) hold: bool,
+    pub(crate) deny: bool,
+    /// The refusal is, or may be, that there is no URL at all.
+    pub(crate) missing: bool,
+}
+
+fn labels_are_sound(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 253
+        && name.split('.').all(|label| !label.is_empty() && label.len() <= 63)
+}
+
+/// The host of a URL as a browser reads it, or nothing if no payment may rest on it.
+pub(crate) fn host_of(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return None;
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return None;
+    }
+    canonical_host(&url.host()?.to_owned())
+}
+
+fn canonical_host<S: AsRef<str>>(host: &Host<S>) -> Option<String> {
+    match host {
+        Host::Domain(name) => {
+            let name = name.as_ref();
+            let name = name.strip_suffix('.').unwrap_or(name);
+            labels_are_sound(name).then(|| name.to_owned())
+        }
+        Host::Ipv4(ip) => Some(ip.to_string()),
+        // Written as a URL writes it, so that one address has one text.
+        Host::Ipv6(ip) => Some(Host::<&str>::Ipv6(*ip).to_string()),
+    }
+}
+
+/// What an operator's entry means, or nothing if it may not be written.
+pub(crate) fn canonical_entry(entry: &str) -> Option<String> {
+    let entry = entry.trim();
+    if entry.is_empty() {
+        return None;
+    }
+    let bare = entry.strip_prefix('[').and_then(|e| e.strip_suffix(']')).unwrap_or(entry);
+    if let Ok(ip) = bare.parse::<std::net::Ipv6Addr>() {
+        return Some(Host::<&str>::Ipv6(ip).to_string());
+    }
+    if entry.chars().any(|c| {
+        matches!(c, '/' | ':' | '@' | '?' | '#' | '*' | '\\' | '[' | ']' | '%') || c.is_whitespace()
+    }) {
+        return None;
+    }
+    match Host::parse(entry).ok()? {
+        Host::Ipv4(ip) => (ip.to_string() == entry.trim_end_matches('.')).then(|| ip.to_string()),
+        Host::Ipv6(_) => None,
+        Host::Domain(name) => {
+            let name = canonical_host(&Host::Domain(name))?;
+            // One label would cover a whole top-level domain.
+            (name.contains('.') || name == "localhost").then_some(name)
+        }
+    }
+}
+
+/// An IPv4 address that hides in an IPv6 one counts as itself.
+fn mapped(host: &str) -> Option<String> {
+    let inner = host.strip_prefix('[')?.strip_suffix(']')?;
+    let ip: std::net::Ipv6Addr = inner.parse().ok()?;
+    ip.to_ipv4_mapped().map(|v4| v4.to_string())
+}
+
+fn is_address(host: &str) -> bool {
+    host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok()
+}
+
+fn covers(entry: &str, host: &str) -> bool {
+    if entry == host || mapped(host).is_some_and(|v4| v4 == entry) {
+        return true;
+    }
+    !is_address(host)
+        && !is_address(entry)
+        && host.strip_suffix(entry).is_some_and(|front| front.ends_with('.'))
+}
+
+/// The host is, or lies under, one of the entries.
+pub(crate) fn listed(list: &[String], host: &str) -> bool {
+    list.iter().filter_map(|e| canonical_entry(e)).any(|e| covers(&e, host))
+}
+
+/// How one URL stands to the lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Inside,
+    Outside,
+    Blocked,
+    Unreadable,
+}
+
+pub(crate) fn place(url: &str, allowed: &[String], blocked: &[String]) -> Place {
+    let Some(host) = host_of(url) else { return Place::Unreadable };
+    if listed(blocked, &host) {
+        Place::Blocked
+    } else if allowed.is_empty() || listed(allowed, &host) {
+        Place::Inside
+    } else {
+        Place::Outside
+    }
+}
+
+/// Judges the agent's URL and the payment's own together.
+pub(crate) fn rule(
+    request: Option<&str>,
+    resource: Option<&str>,
+    allowed: &[String],
+    blocked: &[String],
+) -> Ruling {
+    if allowed.is_empty() && blocked.is_empty() {
+        return Ruling { allow: true, ..Ruling::default() };
+    }
+    let deny = Ruling { deny: true, ..Ruling::default() };
+    let at = |u: Option<&str>| u.map(|u| place(u, allowed, blocked));
+    // An empty text is no URL; whether it is told so or as a domain that is not allowed is left open.
+    let empty = |u: Option<&str>| u.is_none_or(|u| u.trim().is_empty());
+    if empty(request) && empty(resource) {
+        return Ruling { missing: true, ..deny };
+    }
+    match (at(request), at(resource)) {
+        (Some(Place::Blocked), _) | (_, Some(Place::Blocked)) => deny,
+        (Some(Place::Outside | Place::Unreadable), _) => deny,
+        (Some(Place::Inside), None | Some(Place::Inside)) => {
+            Ruling { allow: true, ..Ruling::default() }
+        }
+        (Some(Place::Inside), Some(Place::Outside | Place::Unreadable)) => {
+            if allowed.is_empty() {
+                // Only a block list, and a second URL that cannot be read: nothing says which it is.
+                Ruling { allow: true, hold: true, deny: true, missing: false }
+            } else {
+                Ruling { hold: true, ..Ruling::default() }
+            }
+        }
+        (None, Some(Place::Inside)) => Ruling { allow: true, ..Ruling::default() },
+        (None, _) => deny,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(v: &serde_json::Value) -> Vec<String> {
+        v.as_array().unwrap().iter().map(|s| s.as_str().unwrap().to_owned()).collect()
+    }
+
+    fn vectors() -> serde_json::Value {
+        serde_json::from_str(include_str!("../../vectors/domain-matching.json")).unwrap()
+    }
+
+    #[test]
+    fn every_case_of_the_domain_vectors_is_judged_as_set() {
+        for case in vectors()["cases"].as_array().unwrap() {
+            let url = case["url"].as_str().unwrap();
+            let (allowed, blocked) = (strings(&case["allowed"]), strings(&case["blocked"]));
+            assert_eq!(host_of(url).as_deref(), case["host"].as_str(), "{case}");
+            let ruling = rule(Some(url), None, &allowed, &blocked);
+            let expect = case["expect"].as_str().unwrap();
+            assert_eq!(ruling.allow, expect == "allow", "{case}");
+            assert_eq!(ruling.deny, expect != "allow", "{case}");
+        }
+    }
+
+    #[test]
+    fn every_entry_of_the_domain_vectors_is_read_as_set() {
+        for entry in vectors()["entries"].as_array().unwrap() {
+            let read = canonical_entry(entry["entry"].as_str().unwrap());
+            assert_eq!(read.as_deref(), entry["canonical"].as_str(), "{entry}");
+        }
+    }
+
+    #[test]
+    fn every_pair_of_the_domain_vectors_is_judged_as_set() {
+        for pair in vectors()["pairs"].as_array().unwrap() {
+            let (allowed, blocked) = (strings(&pair["allowed"]), strings(&pair["blocked"]));
+            let got = rule(
+                pair["request_url"].as_str(),
+                pair["resource_url"].as_str(),
+                &allowed,
+                &blocked,
+            );
+            let expect = pair["expect"].as_str().unwrap();
+            assert_eq!(
+                (got.allow, got.hold, got.deny),
+                (expect == "allow", expect == "hold", expect == "deny"),
+                "{pair}"
+            );
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Holds the end of every order against what the specification makes of it.
+
+use crate::config::Out;
+use crate::expect::{Asked, Expect, Open, refusal_tag};
+use crate::orders;
+use crate::policy::Terms;
+use crate::requests::{Card, St};
+use crate::seen::{End, Id, Listed, Order, Ticket};
+use crate::{Auditor, Violation, violation};
+
+impl Auditor {
+    pub(crate) fn on_obeyed(&mut self, ticket: Ticket, end: &End) -> Result<(), Violation> {
+        let Some(open) = self.open.remove(&ticket) else {
+            let what = format!("ticket {ticket} ended as {end:?}, but it is not open");
+            return Err(violation("orders", what));
+        };
+        self.crowd();
+        if let End::Refused { code } = end {
+            if code == "JOURNAL_FAILED" {
+                return self.journal_failed(ticket, &open);
+            }
+            self.count(refusal_tag(code));
+        }
+        let Asked::Order(order) = &open.asked else {
+            return Err(violation("simulator", format!("ticket {ticket} is a call, not an order")));
+        };
+        match order {
+            Order::List => self.listed(&open, end)?,
+            Order::Approve { id, .. } | Order::Deny { id } => {
+                self.decided(ticket, &open, id, end)?;
+            }
+            Order::Send(_) => {
+                let sent = !matches!(end, End::Refused { .. });
+                self.transfers.ended(ticket, sent).map_err(|what| {
+                    violation("transactions", format!("{order:?} ended as {end:?}: {what}"))
+                })?;
+            }
+            order if orders::is_config(order) => self.carried_out(ticket, order, end)?,
+            _ => {}
+        }
+        self.note_limits();
+        self.close(ticket, &open);
+        Ok(())
+    }
+
+    fn carried_out(&mut self, ticket: Ticket, order: &Order, end: &End) -> Result<(), Violation> {
+        let fits = |out: &Out| match (out, end) {
+            (Out::Done, End::Done)
+            | (Out::Registered, End::Registered { .. })
+            | (Out::Added, End::Added { .. }) => true,
+            (Out::Code(c), End::Refused { code }) => c == code,
+            _ => false,
+        };
+        let right = self.outs(ticket);
+        self.worlds.retain(|w| w.applied.get(&ticket).is_some_and(fits));
+        if self.worlds.is_empty() {
+            let what = format!("{order:?} ended as {end:?}; right would be {right:?}");
+            return Err(violation("orders", what));
+        }
+        match end {
+            End::Registered { agent } => self.registered(ticket, agent)?,
+            End::Added { address } => {
+                let address = address.to_lowercase();
+                for w in &mut self.worlds {
+                    if let Some(account) = w.config.accounts.get_mut(&ticket) {
+                        account.address = Some(address.clone());
+                    }
+                }
+            }
+            End::Refused { .. } => {}
+            _ => self.count(done_tag(order)),
+        }
+        for w in &mut self.worlds {
+            w.applied.remove(&ticket);
+            if let Order::ReplaceToken { agent } = order
+                && *end == End::Done
+                && let Some(code) = w.config.agent_code(agent)
+                && let Some(agent) = w.config.agents.get_mut(&code)
+            {
+                agent.token_untold = false;
+            }
+        }
+        self.merge_worlds();
+        Ok(())
+    }
+
+    fn registered(&mut self, ticket: Ticket, code: &str) -> Result<(), Violation> {
+        for w in &mut self.worlds {
+            if w.config.gone.contains(code) || w.config.agents.contains_key(code) {
+                let what = format!("the code {code} was issued a second time");
+                return Err(violation("orders", what));
+            }
+            if let Some(agent) = w.config.agents.remove(&format!("?{ticket}")) {
+                w.config.agents.insert(code.to_owned(), agent);
+            }
+        }
+        self.count("registration");
+        Ok(())
+    }
+
+    fn decided(
+        &mut self,
+        ticket: Ticket,
+        open: &Open,
+        id: &Id,
+        end: &End,
+    ) -> Result<(), Violation> {
+        let fits = |e: &Expect| match (e, end) {
+            (Expect::Approved { .. }, End::Decided { status }) => {
+                status == "signed" || status == "executing"
+            }
+            (Expect::Denied(_), End::Decided { status }) => status == "denied",
+            (Expect::Closed { code, .. } | Expect::Code(code), End::Refused { code: c }) => {
+                c == code
+            }
+            _ => false,
+        };
+        let hits: Vec<Expect> = open.right.iter().filter(|e| fits(e)).cloned().collect();
+        let rec = self.book.find(id);
+        if hits.is_empty() {
+            let stands = rec.map(|r| (r.states(Some(ticket)), r.holds.clone()));
+            let expired = open.right.contains(&Expect::Code("REQUEST_EXPIRED"));
+            let given = matches!(end, End::Decided { status } if status != "denied");
+            let rule = if expired && given { "I-e" } else { "approvals" };
+            let what = format!(
+                "{:?} ended as {end:?} at {:?}; the request stands as {stands:?}; right would be: {}",
+                open.asked,
+                self.time.now,
+                open.expects()
+            );
+            return Err(violation(rule, what));
+        }
+        if let End::Decided { status } = end
+            && status == "signed"
+            && rec.is_none_or(|r| r.digest.is_none())
+        {
+            let what = format!("{id} was told to be signed, but no key was seen to sign it");
+            return Err(violation("I-m", what));
+        }
+        if open.alone {
+            self.prune(ticket, open, |_, e| fits(e));
+        }
+        let seq = self.seq;
+        let closed = hits.iter().find_map(|h| match h {
+            Expect::Closed { http, code } => Some((*http, *code)),
+            _ => None,
+        });
+        let mut tag = None;
+        if let Some(rec) = self.book.find_mut(id) {
+            match end {
+                End::Decided { status } if status == "denied" => {
+                    rec.settle(St::Denied);
+                    tag = Some("denial");
+                }
+                End::Decided { .. } => {
+                    rec.settle(St::Auth { lo: open.seq, hi: seq });
+                    tag = Some("approval");
+                }
+                End::Refused { code } if code == "REQUEST_EXPIRED" && open.alone => {
+                    rec.settle(St::Expired);
+                    if rec.ended.is_empty() {
+                        rec.ended.push(self.time.instant());
+                    }
+                    tag = Some("too late for a decision");
+                }
+                _ => {
+                    if let Some((http, code)) = closed {
+                        rec.settle(St::Refused { http, code: code.to_owned() });
+                        tag = Some("approval refused for good");
+                    }
+                }
+            }
+        }
+        if let Some(tag) = tag {
+            self.count(tag);
+        }
+        Ok(())
+    }
+
+    fn listed(&mut self, open: &Open, end: &End) -> Result<(), Violation> {
+        let End::Waiting(list) = end else {
+            return Err(violation("orders", format!("a list of what waits ended as {end:?}")));
+        };
+        let now = self.time.instant();
+        for listed in list {
+            let (id, digest) = (&listed.id, &listed.card);
+            if !self.book.by_id.contains_key(id) {
+                self.claim_listed(listed)?;
+            }
+            let seq = self.seq;
+            let Some(rec) = self.book.find_mut(id) else { continue };
+            let states = rec.states(None);
+            // One whose time is over may not have been taken off the list yet.
+            let late = states.contains(&St::Expired) && rec.ended.is_empty();
+            if open.alone && !late && !rec.narrow(seq, |s| *s == St::Held) {
+                let what = format!("{id} is listed as waiting, but it stands as {states:?}");
+                return Err(violation("I-p", what));
+            }
+            if open.alone {
+                self.card(id, digest)?;
+            }
+        }
+        if open.alone {
+            for rec in self.book.recs.values_mut() {
+                let Some(id) = rec.id.clone().filter(|id| !list.iter().any(|l| l.id == *id)) else {
+                    continue;
+                };
+                if rec.states(None) == [St::Held] && !rec.over(&now).1 {
+                    let what =
+                        format!("{id} waits (held as of {:?}), but it is not listed", rec.holds);
+                    return Err(violation("I-p", what));
+                }
+            }
+        }
+        self.count("list");
+        Ok(())
+    }
+
+    fn claim_listed(&mut self, listed: &Listed) -> Result<(), Violation> {
+        let id = &listed.id;
+        let may = |r: &crate::requests::Rec| {
+            let alike = |t: &Terms| t.amount == listed.amount && t.asset == listed.asset;
+            r.id.is_none()
+                && r.agent == listed.agent
+                && r.states(None).contains(&St::Held)
+                && r.holds.iter().any(|(t, _)| alike(t))
+        };
+        let found: Vec<u64> =
+            self.book.recs.iter().filter(|(_, r)| may(r)).map(|(k, _)| *k).collect();
+        match found.as_slice() {
+            [] => {
+                Err(violation("I-m", format!("{id} is listed, but no ask that may wait has no id")))
+            }
+            [key] if self.guessed.is_empty() => {
+                self.bind(*key, id);
+                Ok(())
+            }
+            [key, ..] => {
+                // Several may be the one: a later answer puts a wrong guess right.
+                self.bind(*key, id);
+                self.guessed.insert(id.to_owned());
+                Ok(())
+            }
+        }
+    }
+
+    /// The digest of a card stands for its content: the same exactly if nothing in it changed.
+    fn card(&mut self, id: &str, digest: &str) -> Result<(), Violation> {
+        let Some(agent) = self.book.find(id).map(|r| r.agent.clone()) else { return Ok(()) };
+        let mut policies = self.worlds.iter().map(|w| w.config.policy_of(&agent));
+        let Some(Some((policy, p))) = policies.next() else { return Ok(()) };
+        if policies.any(|other| other != Some((policy, p))) {
+            return Ok(());
+        }
+        let (version, content) = (p.version, p.policy.clone());
+        let Some(rec) = self.book.find_mut(id) else { return Ok(()) };
+        for c in &rec.cards {
+            let same = c.policy == policy && c.version == version;
+            if (same && c.digest != digest) || (!same && c.digest == digest && c.content != content)
+            {
+                let what = format!(
+                    "the card of {id} was {} under version {} of its policy and is {digest} under version {version}",
+                    c.digest, c.version
+                );
+                return Err(violation("card", what));
+            }
+        }
+        rec.cards.push(Card { policy, version, content, digest: digest.to_owned() });
+        Ok(())
+    }
+}
+
+fn done_tag(order: &Order) -> &'static str {
+    match order {
+        Order::OpenWallet { .. } => "order: open wallet",
+        Order::LockWallet => "order: lock wallet",
+        Order::Freeze => "order: freeze",
+        Order::Thaw { .. } => "order: thaw",
+        Order::Commission { .. } => "order: commission",
+        Order::Suspend { .. } => "order: suspend",
+        Order::Resume { .. } => "order: resume",
+        Order::Renew { .. } => "renewal by the operator",
+        Order::EditPolicy { .. } => "order: edit policy",
+        Order::DeleteAgent { .. } => "order: delete agent",
+        Order::SwitchNetwork { .. } => "order: switch network",
+        _ => "order: another",
+    }
+}

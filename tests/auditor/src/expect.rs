@@ -1,0 +1,172 @@
+//! What may be answered to a call or an order that is open.
+
+use crate::clocks::Instant;
+use crate::policy::Terms;
+use crate::seen::{Ask, Id, Order, Report, Ticket};
+use std::collections::BTreeSet;
+
+/// Whether a refusal carries the id of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// Nothing was recorded.
+    Never,
+    /// It was recorded, unless the agent was refused too often; `true`: it need not be.
+    Fresh(bool),
+    /// The specification does not say.
+    Any,
+}
+
+/// What is told of a request that is there already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Header,
+    Pending,
+    Executing,
+    AlreadySigned,
+    Rejected(Option<String>),
+    /// The same refusal as the first time.
+    Again {
+        http: u16,
+        code: String,
+    },
+    Settled,
+    /// `PAYMENT_EXPIRED`.
+    Spent,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Expect {
+    Refuse {
+        http: u16,
+        code: &'static str,
+        told: Told,
+    },
+    Act {
+        terms: Terms,
+        at: Instant,
+        why: &'static str,
+    },
+    Hold {
+        terms: Terms,
+        at: Instant,
+        why: &'static str,
+    },
+    Reply {
+        rec: u64,
+        reply: Reply,
+        why: &'static str,
+    },
+    Numbers(Numbers),
+    Stage {
+        rec: u64,
+        stages: BTreeSet<u8>,
+    },
+    /// Any refusal with a status of the four hundreds.
+    AnyRefusal,
+    Approved {
+        at: Instant,
+        terms: Terms,
+    },
+    Denied(Instant),
+    /// The approval failed, and the request is closed for good.
+    Closed {
+        http: u16,
+        code: &'static str,
+    },
+    Code(&'static str),
+    /// A transaction from one of these addresses (unknown if none) may be sent.
+    Sendable(Option<String>),
+    /// What waits; the order only reads.
+    Listed,
+}
+
+/// An agent's standing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    pub(crate) suspended: bool,
+    pub(crate) commissioned: bool,
+    pub(crate) daily: u64,
+    pub(crate) per_request: u64,
+    pub(crate) auto_below: u64,
+    /// Every (spent, reserved) that may be shown; nothing if too much is unknown.
+    pub(crate) pairs: Option<BTreeSet<(u64, u64)>>,
+    /// Least and most that may be spent, and that may be reserved.
+    pub(crate) bounds: [(u64, u64); 2],
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Asked {
+    Sign(Box<Ask>),
+    Poll(Id),
+    Standing { agent: String, proof: crate::seen::Proof },
+    Report(Report),
+    Order(Order),
+}
+
+/// A call or an order that has no end yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Open {
+    pub(crate) asked: Asked,
+    /// The event at which it came in.
+    pub(crate) seq: u64,
+    /// The request that a `/sign` may make.
+    pub(crate) rec: Option<u64>,
+    /// Nothing else happened since it came in.
+    pub(crate) alone: bool,
+    pub(crate) right: Vec<Expect>,
+}
+
+impl Open {
+    pub(crate) fn new(asked: Asked, seq: u64) -> Self {
+        Self { asked, seq, rec: None, alone: true, right: Vec::new() }
+    }
+
+    pub(crate) fn expects(&self) -> String {
+        let all: Vec<String> = self.right.iter().map(|e| format!("{e:?}")).collect();
+        if all.is_empty() { "nothing".to_owned() } else { all.join(" | ") }
+    }
+}
+
+/// The tickets and what they wait for.
+pub(crate) type Opens = std::collections::BTreeMap<Ticket, Open>;
+
+/// The name under which a refusal is counted.
+pub(crate) fn refusal_tag(code: &str) -> &'static str {
+    const TAGS: &[(&str, &str)] = &[
+        ("LIMIT_REACHED", "refuse: LIMIT_REACHED"),
+        ("X402_DISABLED", "refuse: X402_DISABLED"),
+        ("INVALID_X402_FORMAT", "refuse: INVALID_X402_FORMAT"),
+        ("INVALID_PAYMENT_DATA", "refuse: INVALID_PAYMENT_DATA"),
+        ("NETWORK_DISABLED", "refuse: NETWORK_DISABLED"),
+        ("NETWORK_NOT_ALLOWED_BY_POLICY", "refuse: NETWORK_NOT_ALLOWED_BY_POLICY"),
+        ("DOMAIN_NOT_ALLOWED", "refuse: DOMAIN_NOT_ALLOWED"),
+        ("DOMAIN_URL_REQUIRED", "refuse: DOMAIN_URL_REQUIRED"),
+        ("EXCEEDS_PER_REQUEST_MAX", "refuse: EXCEEDS_PER_REQUEST_MAX"),
+        ("EXCEEDS_DAILY_LIMIT", "refuse: EXCEEDS_DAILY_LIMIT"),
+        ("TOO_MANY_PENDING", "refuse: TOO_MANY_PENDING"),
+        ("AUTH_FAILED", "refuse: AUTH_FAILED"),
+        ("RATE_LIMIT_EXCEEDED", "refuse: RATE_LIMIT_EXCEEDED"),
+        ("WALLET_LOCKED", "refuse: WALLET_LOCKED"),
+        ("AGENT_NOT_COMMISSIONED", "refuse: AGENT_NOT_COMMISSIONED"),
+        ("AGENT_SUSPENDED", "refuse: AGENT_SUSPENDED"),
+        ("AGENTS_FROZEN", "refuse: AGENTS_FROZEN"),
+        ("IDEMPOTENCY_CONFLICT", "refuse: IDEMPOTENCY_CONFLICT"),
+        ("PAYMENT_ALREADY_SETTLED", "repeat: settled"),
+        ("PAYMENT_EXPIRED", "repeat: no longer valid"),
+        ("JOURNAL_FAILED", "refuse: JOURNAL_FAILED"),
+        ("REQUEST_NOT_FOUND", "refuse: REQUEST_NOT_FOUND"),
+        ("REQUEST_EXPIRED", "refuse: REQUEST_EXPIRED"),
+        ("REQUEST_ALREADY_PROCESSED", "refuse: REQUEST_ALREADY_PROCESSED"),
+        ("CARD_CHANGED", "refuse: CARD_CHANGED"),
+        ("UNPRICED", "refuse: UNPRICED"),
+        ("IN_USE", "refuse: IN_USE"),
+        ("NAME_TAKEN", "refuse: NAME_TAKEN"),
+        ("NOTHING_FOUND", "refuse: NOTHING_FOUND"),
+        ("BAD_INPUT", "refuse: BAD_INPUT"),
+        ("WRONG_PASSWORD", "refuse: WRONG_PASSWORD"),
+        ("WALLET_EXISTS", "refuse: WALLET_EXISTS"),
+        ("TRANSACTION_NOT_FOUND", "refuse: TRANSACTION_NOT_FOUND"),
+        ("UNAUTHORIZED", "refuse: UNAUTHORIZED"),
+    ];
+    TAGS.iter().find(|(c, _)| *c == code).map_or("refuse: another code", |(_, t)| t)
+}

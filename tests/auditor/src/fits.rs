@@ -1,0 +1,134 @@
+//! Whether an answer is one of those that are right.
+
+use crate::Auditor;
+use crate::expect::{Asked, Expect, Open, Reply, Told};
+use crate::numbers;
+use crate::seen::Answer;
+
+/// Recorded refusals of one agent in one clock minute.
+const MOST_REFUSALS: u32 = 30;
+
+impl Auditor {
+    fn id_fits(&self, key: Option<u64>, id: &str) -> bool {
+        let Some(key) = key else { return false };
+        match self.book.by_id.get(id) {
+            Some(there) if *there == key => true,
+            Some(_) => {
+                let own = self.book.recs.get(&key).and_then(|r| r.id.as_ref());
+                self.guessed.contains(id) && own.is_none_or(|own| self.guessed.contains(own))
+            }
+            None => self.book.recs.get(&key).is_some_and(|r| r.id.is_none()),
+        }
+    }
+
+    fn refusals_now(&self, agent: &str) -> u32 {
+        let minute = self.time.latest_ms.div_euclid(60_000);
+        if self.time.now.wall_ms < self.time.latest_ms {
+            // The clock was set back: which minute the wallet counts by is not known.
+            let mine = self.refusals.iter().filter(|((a, _), _)| a == agent);
+            return mine.map(|(_, n)| *n).fold(0, u32::saturating_add);
+        }
+        self.refusals.get(&(agent.to_owned(), minute)).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn fits(&self, expect: &Expect, answer: &Answer, open: &Open) -> bool {
+        match (expect, answer) {
+            (Expect::Refuse { http, code, told }, Answer::Refused { http: h, code: c, id, .. }) => {
+                h == http && c == code && self.told_fits(*told, id.as_deref(), open)
+            }
+            (Expect::Act { .. }, Answer::Header { id, .. } | Answer::Executing { id })
+            | (Expect::Hold { .. }, Answer::Pending { id }) => self.id_fits(open.rec, id),
+            (Expect::Reply { rec, reply, .. }, _) => self.reply_fits(*rec, reply, answer, open),
+            (Expect::Numbers(n), Answer::Standing(s)) => numbers::reads(n, s),
+            (Expect::Stage { stages, .. }, Answer::Reported { stage }) => {
+                numbers::stage_rank(stage).is_some_and(|r| stages.contains(&r))
+            }
+            (Expect::AnyRefusal, Answer::Refused { http, .. }) => (400..500).contains(http),
+            _ => false,
+        }
+    }
+
+    fn told_fits(&self, told: Told, id: Option<&str>, open: &Open) -> bool {
+        let Asked::Sign(ask) = &open.asked else { return id.is_none() };
+        let recorded = self.refusals_now(&ask.agent);
+        let many = recorded >= MOST_REFUSALS;
+        // Asks that died unanswered may have been refused and recorded too.
+        let lost = self.lost_asks.get(&ask.agent).copied().unwrap_or(0);
+        let maybe_many = recorded.saturating_add(lost) >= MOST_REFUSALS;
+        match (told, id) {
+            (Told::Never, id) => id.is_none(),
+            (Told::Any, Some(id)) => !self.book.by_id.contains_key(id),
+            (Told::Any, None) => true,
+            (Told::Fresh(early), None) => early || maybe_many || self.disk_failed.is_some(),
+            (Told::Fresh(_), Some(id)) => {
+                // Which minute it is for the wallet is certain only while the clock was never set back.
+                let sure = self.time.now.wall_ms == self.time.latest_ms && open.alone;
+                !(self.book.by_id.contains_key(id) || (many && sure))
+            }
+        }
+    }
+
+    fn reply_fits(&self, rec: u64, reply: &Reply, answer: &Answer, open: &Open) -> bool {
+        let key = Some(rec);
+        // A poll names the id itself.
+        if let (
+            Asked::Poll(asked),
+            Answer::Header { id, .. }
+            | Answer::Pending { id }
+            | Answer::Executing { id }
+            | Answer::AlreadySigned { id }
+            | Answer::Rejected { id, .. },
+        ) = (&open.asked, answer)
+            && asked != id
+        {
+            return false;
+        }
+        match (reply, answer) {
+            (Reply::Header, Answer::Header { id, .. })
+            | (Reply::Pending, Answer::Pending { id })
+            | (Reply::Executing, Answer::Executing { id })
+            | (Reply::AlreadySigned, Answer::AlreadySigned { id }) => self.id_fits(key, id),
+            (Reply::Rejected(c), Answer::Rejected { id, code }) => {
+                c == code && self.id_fits(key, id)
+            }
+            (Reply::Again { http, code }, Answer::Refused { http: h, code: c, id, .. }) => {
+                h == http && c == code && id.as_ref().is_some_and(|id| self.id_fits(key, id))
+            }
+            (Reply::Settled, Answer::Refused { http: 409, code, previous, .. }) => {
+                code == "PAYMENT_ALREADY_SETTLED"
+                    && previous.as_ref().is_some_and(|id| self.id_fits(key, id))
+            }
+            (Reply::Spent, Answer::Refused { http: 409, code, previous, .. }) => {
+                code == "PAYMENT_EXPIRED"
+                    && previous.as_ref().is_none_or(|id| self.id_fits(key, id))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The rule that an answer breaks which fits nothing.
+pub(crate) fn blame(open: &Open, answer: &Answer) -> &'static str {
+    let stored = open.right.iter().any(|e| matches!(e, Expect::Reply { .. }));
+    let given = matches!(answer, Answer::Header { .. } | Answer::Executing { .. });
+    let has = |f: &dyn Fn(&Expect) -> bool| open.right.iter().any(f);
+    match &open.asked {
+        Asked::Poll(_) => "I-p",
+        Asked::Standing { .. } => "I-d",
+        Asked::Report(_) => "reports",
+        _ if stored => "same ask, same answer",
+        _ if given && has(&|e| matches!(e, Expect::Hold { .. })) => "I-j",
+        _ if has(&|e| {
+            matches!(e, Expect::Refuse { code: "EXCEEDS_DAILY_LIMIT" | "LIMIT_REACHED", .. })
+        }) =>
+        {
+            "I-a"
+        }
+        _ if given
+            && has(&|e| matches!(e, Expect::Refuse { http: 403, told: Told::Never, .. })) =>
+        {
+            "I-i"
+        }
+        _ => "judgement",
+    }
+}

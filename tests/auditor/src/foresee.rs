@@ -1,0 +1,73 @@
+//! What an open call or order may have done already, before its answer tells.
+
+use crate::Auditor;
+use crate::book::bind_key;
+use crate::expect::{Asked, Expect, Told};
+use crate::numbers;
+use crate::requests::{Identity, St};
+use crate::seen::{Order, Ticket};
+
+impl Auditor {
+    /// Notes what this may have made of the model already.
+    pub(crate) fn foresee(&mut self, ticket: Ticket, expect: &Expect) {
+        let Some(open) = self.open.get(&ticket) else { return };
+        let seq = open.seq;
+        let auth = St::Auth { lo: seq, hi: u64::MAX };
+        let key = match &open.asked {
+            Asked::Sign(_) => open.rec,
+            Asked::Order(Order::Approve { id, .. } | Order::Deny { id }) => {
+                self.book.by_id.get(id).copied()
+            }
+            Asked::Report(r) => self.book.by_id.get(&r.id).copied(),
+            _ => None,
+        };
+        let rank = match &open.asked {
+            Asked::Report(r) => numbers::rank(r.event),
+            _ => 0,
+        };
+        if let Expect::Sendable(from) = expect {
+            self.transfers.may(ticket, from.as_deref());
+        }
+        let Some(rec) = key.and_then(|k| self.book.recs.get_mut(&k)) else { return };
+        match expect {
+            Expect::Act { terms, at, .. } | Expect::Approved { terms, at } => {
+                if rec.payment.is_none() {
+                    let one = (terms.clone(), *at);
+                    if !rec.acts.contains(&one) {
+                        rec.acts.push(one);
+                    }
+                }
+                bind_key(&mut self.book.keys, &rec.identity);
+                rec.maybe(ticket, auth);
+                self.last_auth = self.last_auth.max(seq);
+            }
+            Expect::Hold { terms, at, .. } => {
+                let one = (terms.clone(), *at);
+                if !rec.holds.contains(&one) {
+                    rec.holds.push(one);
+                }
+                bind_key(&mut self.book.keys, &rec.identity);
+                rec.maybe(ticket, St::Held);
+            }
+            // Only a signed call is refused the same way again.
+            Expect::Refuse { http, code, told: Told::Fresh(_) }
+                if matches!(rec.identity, Identity::Hmac { .. }) =>
+            {
+                rec.maybe(ticket, St::Refused { http: *http, code: (*code).to_owned() });
+            }
+            Expect::Denied(at) => {
+                if !rec.ended.contains(at) {
+                    rec.ended.push(*at);
+                }
+                rec.maybe(ticket, St::Denied);
+            }
+            Expect::Closed { http, code } => {
+                rec.maybe(ticket, St::Refused { http: *http, code: (*code).to_owned() });
+            }
+            Expect::Stage { .. } if !rec.stage_maybe.contains(&(ticket, rank)) => {
+                rec.stage_maybe.push((ticket, rank));
+            }
+            _ => {}
+        }
+    }
+}

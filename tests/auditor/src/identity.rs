@@ -1,0 +1,168 @@
+//! Who asks, whether it was asked before, and what is right to answer to a `/sign` or a poll.
+
+use crate::book::Book;
+use crate::clocks::{Period, Time};
+use crate::config::Config;
+use crate::expect::{Expect, Told};
+use crate::policy;
+use crate::repeats::{in_force, other_url, stored};
+use crate::requests::{Identity, Rec, St};
+use crate::seen::{Ask, Proof, Ticket};
+
+/// One possible state of everything, at one instant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) time: &'a Time,
+    pub(crate) book: &'a Book,
+    pub(crate) disk_failed: Option<u64>,
+}
+
+pub(crate) fn refuse(http: u16, code: &'static str) -> Expect {
+    Expect::Refuse { http, code, told: Told::Never }
+}
+
+fn no_proof() -> Vec<Expect> {
+    // Too many failed proofs may be told as such; nobody outside can count them for the wallet.
+    vec![refuse(401, "AUTH_FAILED"), refuse(429, "RATE_LIMIT_EXCEEDED")]
+}
+
+/// The proof is right and the wallet is open, or the answers that are due instead.
+pub(crate) fn prove(v: View<'_>, agent: &str, proof: &Proof) -> Result<(), Vec<Expect>> {
+    let Some(known) = v.config.agents.get(agent) else { return Err(no_proof()) };
+    match proof {
+        Proof::Hmac { timestamp_s, right, .. } => {
+            let age = v.time.instant().second().saturating_sub(*timestamp_s).saturating_abs();
+            if known.bearer || !right || age > 300 || !v.config.open {
+                return Err(no_proof());
+            }
+        }
+        Proof::Bearer { right } => {
+            if !known.bearer || !right || known.token_untold {
+                return Err(no_proof());
+            }
+            if !v.config.open {
+                return Err(vec![refuse(503, "WALLET_LOCKED")]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The agent may work, or the refusal that is due instead.
+pub(crate) fn gate(config: &Config, agent: &str) -> Result<(), &'static str> {
+    let Some(known) = config.agents.get(agent) else { return Err("AGENT_NOT_COMMISSIONED") };
+    if known.commission.is_none() {
+        Err("AGENT_NOT_COMMISSIONED")
+    } else if known.suspended {
+        Err("AGENT_SUSPENDED")
+    } else if config.frozen {
+        Err("AGENTS_FROZEN")
+    } else {
+        Ok(())
+    }
+}
+
+pub(crate) fn identity_of(ask: &Ask) -> Identity {
+    match &ask.proof {
+        Proof::Hmac { signature, .. } => {
+            Identity::Hmac { agent: ask.agent.clone(), signature: signature.clone() }
+        }
+        Proof::Bearer { .. } => Identity::Bearer {
+            agent: ask.agent.clone(),
+            content: ask.content.clone(),
+            key: ask.idempotency_key.clone(),
+        },
+    }
+}
+
+/// Everything that may be answered to this `/sign`, if this allowance is in force.
+pub(crate) fn sign(
+    v: View<'_>,
+    ask: &Ask,
+    rec: u64,
+    ticket: Ticket,
+    seq: u64,
+    p: Option<&Period>,
+) -> Vec<Expect> {
+    if let Err(instead) = prove(v, &ask.agent, &ask.proof) {
+        return instead;
+    }
+    if let Err(code) = gate(v.config, &ask.agent) {
+        return vec![refuse(403, code)];
+    }
+    let mut out = Vec::new();
+    let identity = identity_of(ask);
+    if let (Identity::Bearer { agent, content, .. }, Some(key)) = (&identity, &ask.idempotency_key)
+        && let Some(bound) = v.book.keys.get(&(agent.clone(), key.clone()))
+        && bound.iter().any(|c| c != content)
+    {
+        out.push(Expect::Refuse { http: 409, code: "IDEMPOTENCY_CONFLICT", told: Told::Any });
+        let other = |r: &Rec| match &r.identity {
+            Identity::Bearer { agent: a, content: c, key: k } => {
+                a == agent && c != content && k.as_ref() == Some(key)
+            }
+            Identity::Hmac { .. } => false,
+        };
+        if v.book.recs.values().any(|r| other(r) && in_force(v, r)) {
+            // What nobody could pay is refused before anybody looks whether it was asked before.
+            let mut anew = Vec::new();
+            fresh(v, ask, rec, seq, p, &mut anew);
+            out.extend(anew.into_iter().filter_map(|expect| match expect {
+                Expect::Refuse { http, code, told: Told::Fresh(true) } => {
+                    Some(Expect::Refuse { http, code, told: Told::Never })
+                }
+                _other => None,
+            }));
+            return out;
+        }
+    }
+    let list = v.book.by_identity.get(&identity).cloned().unwrap_or_default();
+    let mut anew = true;
+    for key in list.iter().rev() {
+        let Some(known) = v.book.recs.get(key) else { continue };
+        let (mut replies, again) = stored(v, *key, known, ticket);
+        if !replies.is_empty() && !other_url(v, ask, known, &mut out) {
+            replies.clear();
+        }
+        out.extend(replies);
+        anew = again;
+        // The newest that was surely recorded is the one that counts.
+        if !again || !known.states(Some(ticket)).contains(&St::Nothing) {
+            break;
+        }
+    }
+    if anew {
+        fresh(v, ask, rec, seq, p, &mut out);
+    }
+    out
+}
+
+fn fresh(v: View<'_>, ask: &Ask, rec: u64, seq: u64, p: Option<&Period>, out: &mut Vec<Expect>) {
+    let (Some((_, policy)), Some(p)) = (v.config.policy_of(&ask.agent), p) else { return };
+    let account = v.config.agents.get(&ask.agent).and_then(|a| a.commission.as_ref());
+    let payer =
+        account.and_then(|m| v.config.accounts.get(&m.account)).and_then(|a| a.address.clone());
+    let now = v.time.instant();
+    let used = v.book.used(&ask.agent, Some(rec), p, &now);
+    let waiting = v.book.waiting(&ask.agent, Some(rec), &now);
+    let off = v.time.may_be_off();
+    let j = policy::judge(ask, v.config, policy, payer, used, waiting, off);
+    for r in &j.refusals {
+        let early = ["INVALID_X402_FORMAT", "INVALID_PAYMENT_DATA", "NETWORK_DISABLED"];
+        let told = Told::Fresh(early.contains(&r.code));
+        out.push(Expect::Refuse { http: r.http, code: r.code, told });
+    }
+    // Once the disk has failed, nothing new is decided.
+    if v.disk_failed.is_some_and(|at| seq > at) {
+        return;
+    }
+    if let Some(terms) = &j.terms {
+        if let Some(why) = j.act {
+            out.push(Expect::Act { terms: terms.clone(), at: now, why });
+        }
+        if let Some(why) = j.hold {
+            out.push(Expect::Hold { terms: terms.clone(), at: now, why });
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Judges the wallet from outside, by the specification alone. It knows what was asked, answered, signed and
+//! sent; it never asks the wallet why, and shares no code with it.
+
+mod agents;
+mod answers;
+mod approvals;
+mod book;
+mod calls;
+mod clocks;
+mod config;
+mod domains;
+mod endings;
+mod expect;
+mod fits;
+mod foresee;
+mod identity;
+mod life;
+mod numbers;
+mod orders;
+mod policy;
+mod repeats;
+mod requests;
+pub mod seen;
+mod signatures;
+mod transactions;
+
+use crate::book::Book;
+use crate::clocks::{Instant, Time};
+use crate::config::{Config, World};
+use crate::expect::Opens;
+use crate::seen::{Address, Answer, Id, Seen};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One network that the wallet knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetworkFact {
+    pub chain: u64,
+    /// Whether the operator has it on at the start.
+    pub on: bool,
+    pub stablecoin: Address,
+}
+
+/// What is true before anything is seen.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Facts {
+    pub networks: Vec<NetworkFact>,
+}
+
+/// Something that the specification does not allow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub rule: &'static str,
+    pub what: String,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.rule, self.what)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+pub(crate) fn violation(rule: &'static str, what: String) -> Violation {
+    Violation { rule, what }
+}
+
+/// The model of the wallet, and of what is not known of it.
+#[derive(Debug)]
+pub struct Auditor {
+    pub(crate) time: Time,
+    pub(crate) seq: u64,
+    /// Every set-up that the wallet may have.
+    pub(crate) worlds: Vec<World>,
+    pub(crate) book: Book,
+    pub(crate) open: Opens,
+    /// Tickets that can have no answer any more.
+    pub(crate) dead: BTreeSet<seen::Ticket>,
+    pub(crate) running: bool,
+    pub(crate) disk_failed: Option<u64>,
+    /// What was being written when the disk failed: the next life may find it.
+    pub(crate) perhaps_written: Vec<(u64, requests::Rec)>,
+    pub(crate) perhaps_set_up: Vec<World>,
+    pub(crate) digests: BTreeMap<String, Option<Id>>,
+    pub(crate) nonces: BTreeMap<(Address, String), u64>,
+    pub(crate) unbound: BTreeMap<Id, (Address, String)>,
+    /// Ids that may be those of another ask than the one they are noted for.
+    pub(crate) guessed: BTreeSet<Id>,
+    pub(crate) transfers: transactions::Transfers,
+    /// Recorded refusals of each agent by clock minute.
+    pub(crate) refusals: BTreeMap<(String, i64), u32>,
+    /// The largest daily limit that each agent was seen to work under.
+    pub(crate) largest_limit: BTreeMap<String, u64>,
+    /// Asks of each agent that had no answer.
+    pub(crate) lost_asks: BTreeMap<String, u32>,
+    pub(crate) reports: BTreeMap<(String, String), Answer>,
+    /// The last event at which an ask or an approval that was let through came in.
+    pub(crate) last_auth: u64,
+    pub(crate) calm: Option<Instant>,
+    pub(crate) reached: BTreeMap<&'static str, u64>,
+}
+
+impl Auditor {
+    #[must_use]
+    pub fn new(facts: Facts) -> Self {
+        let config = Config::new(&facts);
+        Self {
+            time: Time::new(),
+            seq: 0,
+            worlds: vec![World { config, applied: BTreeMap::new() }],
+            book: Book::default(),
+            open: Opens::new(),
+            dead: BTreeSet::new(),
+            running: true,
+            disk_failed: None,
+            perhaps_written: Vec::new(),
+            perhaps_set_up: Vec::new(),
+            digests: BTreeMap::new(),
+            nonces: BTreeMap::new(),
+            unbound: BTreeMap::new(),
+            guessed: BTreeSet::new(),
+            transfers: transactions::Transfers::default(),
+            refusals: BTreeMap::new(),
+            largest_limit: BTreeMap::new(),
+            lost_asks: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            last_auth: 0,
+            calm: None,
+            reached: BTreeMap::new(),
+        }
+    }
+
+    /// How often each rule decided something.
+    #[must_use]
+    pub fn reached(&self) -> &BTreeMap<&'static str, u64> {
+        &self.reached
+    }
+
+    pub(crate) fn count(&mut self, what: &'static str) {
+        let n = self.reached.entry(what).or_default();
+        *n = n.saturating_add(1);
+    }
+
+    /// Takes in what was seen; the first thing that the specification does not allow is an error. After an
+    /// error the auditor is not used any more.
+    ///
+    /// # Errors
+    /// What was seen, what was expected, and by which rule.
+    pub fn see(&mut self, seen: &Seen) -> Result<(), Violation> {
+        self.seq = self.seq.saturating_add(1);
+        match seen {
+            Seen::Clocks(to) => self.on_clocks(to),
+            Seen::Called { ticket, call } => self.on_called(*ticket, call)?,
+            Seen::Answered { ticket, answer } => self.on_answered(*ticket, answer)?,
+            Seen::Ordered { ticket, order } => self.on_ordered(*ticket, order)?,
+            Seen::Obeyed { ticket, end } => self.on_obeyed(*ticket, end)?,
+            Seen::Signed(signed) => self.on_signed(signed)?,
+            Seen::Declined { request } => {
+                if let Some(rec) = self.book.find_mut(request) {
+                    rec.declined = true;
+                }
+            }
+            Seen::Broadcast(tx) => {
+                self.transfers.broadcast(tx).map_err(|what| violation("transactions", what))?;
+                self.count("broadcast");
+            }
+            Seen::Mined { chain, hash, .. } => {
+                let ours = self.transfers.mined(*chain, hash);
+                if ours.map_err(|what| violation("transactions", what))? {
+                    self.count("mined");
+                }
+            }
+            Seen::Redeemed { chain, payer, nonce, .. } => self.on_redeemed(*chain, payer, nonce)?,
+            Seen::Died => self.on_died(),
+            Seen::Stopped => self.on_stopped()?,
+            Seen::Started => self.on_started(),
+            Seen::DiskFailed => self.disk_failed = Some(self.seq),
+            Seen::Calm => self.calm = Some(self.time.instant()),
+            Seen::Over => self.on_over()?,
+        }
+        self.judge_all();
+        self.watch_calm();
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! Clocks, crashes, starts, and the end: what passes over the wallet as a whole.
+
+use crate::clocks::add_period;
+use crate::expect::{Asked, Open};
+use crate::requests::St;
+use crate::seen::{Clocks, Order, Ticket};
+use crate::{Auditor, Violation, violation};
+
+/// In the calm, what may be signed must be signed after this time.
+const SIGNED_WITHIN_MS: i64 = 60_000;
+
+/// What is in the first and not in the second.
+fn missing<T: Clone + PartialEq>(from: &[T], there: &[T]) -> Vec<T> {
+    from.iter().filter(|one| !there.contains(one)).cloned().collect()
+}
+
+impl Auditor {
+    pub(crate) fn on_clocks(&mut self, to: &Clocks) {
+        self.crowd();
+        self.time.set(to, self.seq);
+        let (mut renewals, mut held) = (false, false);
+        // A timer may renew an allowance now, or the next look at it; both come to the same.
+        for w in &mut self.worlds {
+            for m in w.config.agents.values_mut().filter_map(|a| a.commission.as_mut()) {
+                for p in m.periods.clone() {
+                    for next in p.looked(&self.time) {
+                        if next == p {
+                            held |= p.due(&self.time.now);
+                        } else {
+                            renewals = true;
+                            add_period(&mut m.periods, next, self.last_auth);
+                        }
+                    }
+                }
+            }
+        }
+        if renewals {
+            self.count("renewal");
+        }
+        if held {
+            self.count("renewal held back");
+        }
+        let now = self.time.instant();
+        for rec in self.book.recs.values_mut() {
+            rec.lapsed |= rec.valid_before().is_some_and(|(least, _)| now.second() >= least);
+            // Its time is over now; should the clock go back, the wallet may have written that down or not.
+            if rec.base.contains(&St::Held) && rec.over(&now).1 && !rec.base.contains(&St::Expired)
+            {
+                rec.base.push(St::Expired);
+            }
+        }
+    }
+
+    /// The call or order may or may not have happened.
+    fn lose(&mut self, ticket: Ticket, open: &Open) {
+        let seq = self.seq;
+        for (key, rec) in &mut self.book.recs {
+            let mine: Vec<St> =
+                rec.overlay.iter().filter(|(t, _)| *t == ticket).map(|(_, s)| s.clone()).collect();
+            rec.overlay.retain(|(t, _)| *t != ticket);
+            for mut st in mine {
+                if let St::Auth { hi, .. } = &mut st {
+                    *hi = seq;
+                }
+                if !rec.base.contains(&st) {
+                    rec.base.push(st);
+                }
+                if self.disk_failed.is_some() {
+                    self.perhaps_written.push((*key, rec.clone()));
+                }
+            }
+        }
+        if let Some(key) = open.rec
+            && let Some(rec) = self.book.recs.get_mut(&key)
+        {
+            rec.open.remove(&ticket);
+            rec.lost = true;
+            if rec.id.is_none() && rec.open.is_empty() && rec.base == [St::Nothing] {
+                self.book.remove(key);
+            }
+        }
+        if let Asked::Sign(ask) = &open.asked {
+            let lost = self.lost_asks.entry(ask.agent.clone()).or_default();
+            *lost = lost.saturating_add(1);
+            let rec = open.rec.and_then(|key| self.book.recs.get(&key));
+            let terms = rec.map(|rec| rec.acts.iter().map(|(terms, _)| terms.micros).max());
+            if let Some(micros) = terms.flatten() {
+                let sum = self.book.lost.entry(ask.agent.clone()).or_default();
+                *sum = sum.saturating_add(micros);
+            }
+        }
+        if let Asked::Report(r) = &open.asked
+            && let Some(rec) = self.book.find_mut(&r.id)
+        {
+            rec.hash_told |= r.tx_hash.is_some();
+        }
+        self.dead.insert(ticket);
+    }
+
+    /// The record of it could not be written, or it is on the disk and nobody could be sure.
+    pub(crate) fn journal_failed(&mut self, ticket: Ticket, open: &Open) -> Result<(), Violation> {
+        if self.disk_failed.is_none() {
+            let what = format!("{:?} was answered JOURNAL_FAILED, but the disk works", open.asked);
+            return Err(violation("disk", what));
+        }
+        self.lose(ticket, open);
+        for w in &mut self.worlds {
+            w.applied.remove(&ticket);
+        }
+        self.merge_worlds();
+        // What is told until then is what was published before.
+        self.perhaps_set_up.extend(self.worlds.iter().cloned());
+        self.count("refuse: JOURNAL_FAILED");
+        Ok(())
+    }
+
+    /// What the last life could not be sure of is on the disk or not, whatever it was still told to look like.
+    fn remember(&mut self) {
+        for (key, then) in std::mem::take(&mut self.perhaps_written) {
+            if let Some(rec) = self.book.recs.get_mut(&key) {
+                rec.base.extend(missing(&then.base, &rec.base));
+                rec.acts.extend(missing(&then.acts, &rec.acts));
+                rec.holds.extend(missing(&then.holds, &rec.holds));
+                rec.ended.extend(missing(&then.ended, &rec.ended));
+            }
+        }
+    }
+
+    pub(crate) fn on_died(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        for (ticket, one) in &open {
+            self.lose(*ticket, one);
+            self.count(match one.asked {
+                Asked::Order(Order::Approve { .. }) => "lost: approval",
+                Asked::Order(_) => "lost: order",
+                Asked::Sign(_) => "lost: ask",
+                _ => "lost: call",
+            });
+        }
+        for w in &mut self.worlds {
+            w.applied.clear();
+        }
+        for rec in self.book.recs.values_mut() {
+            rec.died = true;
+        }
+        self.down();
+    }
+
+    fn down(&mut self) {
+        self.remember();
+        self.worlds.append(&mut self.perhaps_set_up);
+        // Locked from here on: what is signed before the next unlock is signed by nobody's leave.
+        for w in &mut self.worlds {
+            w.config.open = false;
+        }
+        self.merge_worlds();
+        self.running = false;
+        self.disk_failed = None;
+    }
+
+    pub(crate) fn on_stopped(&mut self) -> Result<(), Violation> {
+        if let Some((ticket, open)) = self.open.iter().next() {
+            let what = format!(
+                "the process stopped in good order, but {ticket} ({:?}) has no answer",
+                open.asked
+            );
+            return Err(violation("I-n", what));
+        }
+        self.down();
+        Ok(())
+    }
+
+    pub(crate) fn on_started(&mut self) {
+        self.down();
+        self.running = true;
+        self.count("start");
+    }
+
+    /// Notes since when what was authorized could have been signed.
+    pub(crate) fn watch_calm(&mut self) {
+        if self.calm.is_none() {
+            return;
+        }
+        let now = self.time.instant();
+        for rec in self.book.recs.values_mut() {
+            let authorized = rec.id.is_some()
+                && rec.states(None).iter().all(|s| matches!(s, St::Auth { .. }))
+                && rec.digest.is_none();
+            let able = authorized
+                && !rec.declined
+                && !rec.lapsed
+                && self.running
+                && self.worlds.iter().all(|w| w.config.may_sign_for(&rec.agent).is_ok())
+                && rec.valid_before().is_some_and(|(least, _)| now.second() < least);
+            if !able {
+                rec.signable = None;
+            } else if rec.signable.is_none() {
+                rec.signable = Some(now);
+            }
+        }
+    }
+
+    pub(crate) fn on_over(&mut self) -> Result<(), Violation> {
+        if let Some((ticket, open)) = self.open.iter().next() {
+            let what = format!(
+                "{ticket} ({:?}), asked at event {}, never had an end",
+                open.asked, open.seq
+            );
+            return Err(violation("I-n", what));
+        }
+        let now = self.time.instant();
+        for rec in self.book.recs.values() {
+            let since = rec.signable.map(|at| (at, at.ages(&now).1));
+            if let Some((at, Some(ms))) = since
+                && ms >= SIGNED_WITHIN_MS
+            {
+                let what = format!(
+                    "request {:?} of {} is authorized and could have been signed since {at:?}; it is not at {now:?}",
+                    rec.id, rec.agent
+                );
+                return Err(violation("I-n", what));
+            }
+        }
+        self.count("over");
+        Ok(())
+    }
+}

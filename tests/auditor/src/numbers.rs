@@ -1,0 +1,145 @@
+//! An agent's reading of its own standing, and its reports of how a payment came out.
+
+use crate::clocks::Period;
+use crate::expect::{Expect, Numbers};
+use crate::identity::{View, gate, prove, refuse};
+use crate::requests::{Rec, St};
+use crate::seen::{Event, Proof, Report, Standing, Ticket};
+use std::collections::BTreeSet;
+
+/// What a reading may show, if this allowance is in force.
+pub(crate) fn standing(v: View<'_>, agent: &str, proof: &Proof, p: Option<&Period>) -> Vec<Expect> {
+    if let Err(instead) = prove(v, agent, proof) {
+        return instead;
+    }
+    let suspended = v.config.agents.get(agent).is_some_and(|a| a.suspended);
+    let (Some((_, policy)), Some(p)) = (v.config.policy_of(agent), p) else {
+        return vec![Expect::Numbers(Numbers {
+            suspended,
+            commissioned: false,
+            daily: 0,
+            per_request: 0,
+            auto_below: 0,
+            pairs: Some(BTreeSet::from([(0, 0)])),
+            bounds: [(0, 0); 2],
+        })];
+    };
+    let mut pairs = v.book.numbers(agent, p, &v.time.instant());
+    let mut bounds = v.book.bounds(agent, p, &v.time.instant());
+    // Which repeat is of which lost ask nobody can tell for certain, and each may have been let through.
+    if let Some(lost) = v.book.lost.get(agent) {
+        pairs = None;
+        bounds[0].1 = bounds[0].1.saturating_add(*lost);
+    }
+    vec![Expect::Numbers(Numbers {
+        suspended,
+        commissioned: true,
+        daily: policy.policy.daily,
+        per_request: policy.policy.per_request,
+        auto_below: policy.policy.auto_below,
+        pairs,
+        bounds,
+    })]
+}
+
+/// The numbers that were read are among those that are right.
+pub(crate) fn reads(n: &Numbers, s: &Standing) -> bool {
+    if !n.commissioned {
+        return s.status == "uncommissioned" && s.spent == 0 && s.reserved == 0;
+    }
+    let [spent, reserved] = n.bounds;
+    let status = if n.suspended {
+        "suspended"
+    } else if s.spent >= n.daily {
+        "limit_reached"
+    } else {
+        "active"
+    };
+    s.status == status
+        && (s.daily, s.per_request, s.auto_below) == (n.daily, n.per_request, n.auto_below)
+        && (spent.0..=spent.1).contains(&s.spent)
+        && (reserved.0..=reserved.1).contains(&s.reserved)
+        && n.pairs.as_ref().is_none_or(|p| p.contains(&(s.spent, s.reserved)))
+}
+
+pub(crate) fn rank(event: Event) -> u8 {
+    match event {
+        Event::Submitted => 1,
+        Event::Failed => 2,
+        Event::Settled => 3,
+    }
+}
+
+pub(crate) fn stage_rank(stage: &str) -> Option<u8> {
+    match stage {
+        "submitted" => Some(1),
+        "failed" => Some(2),
+        "settled" => Some(3),
+        "verified" => Some(4),
+        _ => None,
+    }
+}
+
+/// The stages that may stand after this report.
+fn stages(rec: &Rec, ticket: Ticket, report: &Report) -> BTreeSet<u8> {
+    let mut from = BTreeSet::from([rec.stage]);
+    // Reports that nobody answered may have been taken.
+    for (other, rank) in &rec.stage_maybe {
+        if *other != ticket {
+            let more: Vec<u8> = from.iter().map(|s| (*s).max(*rank)).collect();
+            from.extend(more);
+        }
+    }
+    let hash = rec.hash_told || report.tx_hash.is_some();
+    let mut out = BTreeSet::new();
+    for s in from {
+        out.insert(s.max(rank(report.event)));
+        if rec.reports >= 8 {
+            out.insert(s);
+        }
+        // The wallet's own look at the chain goes on beside the reports, and a failure it saw is final.
+        if hash && !rec.redeemed && s <= 2 {
+            out.insert(2);
+        }
+        if hash && rec.redeemed {
+            out.insert(4);
+        }
+    }
+    out.remove(&0);
+    if !rec.redeemed {
+        out.remove(&4);
+    }
+    out.into_iter().filter(|s| *s >= rec.stage).collect()
+}
+
+/// What may be answered to a report.
+pub(crate) fn report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect> {
+    if let Err(instead) = prove(v, &report.agent, &report.proof) {
+        return instead;
+    }
+    let mut out = Vec::new();
+    // Whether an agent that may not pay may still report, the specification says in two ways.
+    if let Err(code) = gate(v.config, &report.agent) {
+        out.push(refuse(403, code));
+    }
+    let Some(key) = v.book.by_id.get(&report.id) else {
+        out.push(refuse(404, "TRANSACTION_NOT_FOUND"));
+        return out;
+    };
+    let Some(rec) = v.book.recs.get(key) else { return out };
+    if rec.agent != report.agent {
+        out.push(refuse(403, "UNAUTHORIZED"));
+        return out;
+    }
+    let states = rec.states(None);
+    let authorized = states.iter().any(|s| matches!(s, St::Auth { .. }));
+    let only = states.iter().all(|s| matches!(s, St::Auth { .. }));
+    if !only || rec.payment.is_none() {
+        out.push(Expect::AnyRefusal);
+    }
+    // A signature may have left although its record was lost in a crash: who reports it is believed.
+    if authorized {
+        out.push(Expect::Stage { rec: *key, stages: stages(rec, ticket, report) });
+    }
+    out
+}

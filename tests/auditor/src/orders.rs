@@ -1,0 +1,273 @@
+//! What the operator's orders make of the wallet, and which of them must be refused.
+
+use crate::agents;
+use crate::book::Book;
+use crate::clocks::Time;
+use crate::config::{Account, Agent, Config, Out, Versioned};
+use crate::domains;
+use crate::requests::St;
+use crate::seen::{Order, Policy, Ticket};
+
+/// What an order is judged by besides the wallet's own set-up.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a> {
+    pub(crate) time: &'a Time,
+    pub(crate) book: &'a Book,
+    pub(crate) seq: u64,
+    /// Transactions of this address are on their way: (surely, possibly).
+    pub(crate) moving: &'a dyn Fn(&str) -> (bool, bool),
+}
+
+/// The order changes how the wallet is set up, and nothing else.
+pub(crate) fn is_config(order: &Order) -> bool {
+    !matches!(order, Order::List | Order::Approve { .. } | Order::Deny { .. } | Order::Send(_))
+}
+
+/// Where the order may go from here: refusals that apply, and the state it leads to.
+pub(crate) struct Course {
+    pub(crate) from: Config,
+    pub(crate) codes: Vec<&'static str>,
+    /// A refusal that is only possible leaves the success possible too.
+    pub(crate) sure: bool,
+}
+
+impl Course {
+    pub(crate) fn refuse(&mut self, when: bool, code: &'static str) {
+        if when {
+            self.codes.push(code);
+            self.sure = true;
+        }
+    }
+
+    pub(crate) fn may_refuse(&mut self, when: bool, code: &'static str) {
+        if when {
+            self.codes.push(code);
+        }
+    }
+
+    pub(crate) fn closed(&mut self) {
+        let (wallet, open) = (self.from.wallet, self.from.open);
+        self.refuse(!open, "WALLET_LOCKED");
+        self.refuse(!wallet, "NO_WALLET");
+    }
+
+    pub(crate) fn end(self, out: Out, to: Option<Config>) -> Vec<(Config, Out)> {
+        let mut all: Vec<_> =
+            self.codes.iter().map(|c| (self.from.clone(), Out::Code(c))).collect();
+        if !self.sure {
+            all.push((to.unwrap_or(self.from), out));
+        }
+        all
+    }
+}
+
+/// A limit goes up, or a payment becomes possible that was not. With `true`: only by the letter.
+pub(crate) fn loosens(old: &Policy, new: &Policy) -> Option<bool> {
+    let networks = match (&old.networks, &new.networks) {
+        (Some(_), None) => true,
+        (Some(o), Some(n)) => n.iter().any(|c| !o.contains(c)),
+        (None, _) => false,
+    };
+    let removed_list = !old.allowed_domains.is_empty() && new.allowed_domains.is_empty();
+    let fresh: Vec<_> = new
+        .allowed_domains
+        .iter()
+        .filter(|d| !old.allowed_domains.is_empty() && !old.allowed_domains.contains(d))
+        .collect();
+    let lifted: Vec<_> =
+        old.blocked_domains.iter().filter(|d| !new.blocked_domains.contains(d)).collect();
+    let under = |list: &[String], d: &String| {
+        domains::canonical_entry(d).is_some_and(|host| domains::listed(list, &host))
+    };
+    let sure = new.daily > old.daily
+        || new.per_request > old.per_request
+        || new.auto_below > old.auto_below
+        || (new.payments && !old.payments)
+        || networks
+        || removed_list
+        || fresh.iter().any(|d| !under(&old.allowed_domains, d))
+        || lifted.iter().any(|d| !under(&new.blocked_domains, d));
+    if sure { Some(false) } else { (!fresh.is_empty() || !lifted.is_empty()).then_some(true) }
+}
+
+fn odd_policy(config: &Config, p: &Policy) -> bool {
+    let mut entries = p.allowed_domains.iter().chain(&p.blocked_domains);
+    entries.any(|e| domains::canonical_entry(e).is_none())
+        || p.networks.iter().flatten().any(|c| !config.networks.contains_key(c))
+        || p.networks.as_ref().is_some_and(Vec::is_empty)
+}
+
+/// Carries the order out, in every way that the specification allows.
+pub(crate) fn apply(
+    config: &Config,
+    ticket: Ticket,
+    order: &Order,
+    around: Around<'_>,
+) -> Vec<(Config, Out)> {
+    let mut c = Course { from: config.clone(), codes: Vec::new(), sure: false };
+    let mut to = config.clone();
+    match order {
+        Order::CreateWallet => {
+            c.refuse(config.wallet, "WALLET_EXISTS");
+            to.wallet = true;
+            to.open = true;
+        }
+        Order::OpenWallet { right } => {
+            c.refuse(!config.wallet, "NO_WALLET");
+            c.refuse(config.wallet && !right, "WRONG_PASSWORD");
+            to.open = true;
+        }
+        Order::LockWallet => {
+            c.may_refuse(!config.wallet, "NO_WALLET");
+            to.open = false;
+        }
+        Order::Freeze => to.frozen = true,
+        Order::Thaw { right } => {
+            c.closed();
+            c.refuse(!right, "WRONG_PASSWORD");
+            to.frozen = false;
+        }
+        Order::SwitchNetwork { chain, on } => {
+            let was = config.networks.get(chain).map(|n| n.on);
+            if *on && was != Some(true) {
+                c.closed();
+            }
+            c.may_refuse(*on && !config.open, "WALLET_LOCKED");
+            c.refuse(was.is_none(), "NOTHING_FOUND");
+            c.refuse(was.is_none(), "BAD_INPUT");
+            if let Some(network) = to.networks.get_mut(chain) {
+                network.on = *on;
+            }
+        }
+        Order::MaxValidity { seconds } => {
+            if *seconds > config.max_validity {
+                c.closed();
+            }
+            c.may_refuse(*seconds < 30 || *seconds > u64::from(u32::MAX), "BAD_INPUT");
+            to.max_validity = *seconds;
+        }
+        Order::AddAddress { .. } | Order::RenameAddress { .. } | Order::DeleteAddress { .. } => {
+            return accounts(c, to, ticket, order, around);
+        }
+        Order::CreatePolicy { .. } | Order::EditPolicy { .. } | Order::DeletePolicy { .. } => {
+            return policies(c, to, ticket, order);
+        }
+        Order::List | Order::Approve { .. } | Order::Deny { .. } | Order::Send(_) => {
+            return Vec::new();
+        }
+        _ => return agents::agents(c, to, ticket, order, around),
+    }
+    c.end(Out::Done, Some(to))
+}
+
+fn accounts(
+    mut c: Course,
+    mut to: Config,
+    ticket: Ticket,
+    order: &Order,
+    around: Around<'_>,
+) -> Vec<(Config, Out)> {
+    match order {
+        Order::AddAddress { label } => {
+            c.closed();
+            c.refuse(to.account_named(label).is_some(), "NAME_TAKEN");
+            to.accounts.insert(ticket, Account { label: label.clone(), address: None });
+            c.end(Out::Added, Some(to))
+        }
+        Order::RenameAddress { label, to: new } => {
+            c.closed();
+            let uid = to.account_named(label);
+            c.refuse(uid.is_none(), "NOTHING_FOUND");
+            let there = to.account_named(new);
+            c.refuse(there.is_some() && there != uid, "NAME_TAKEN");
+            c.may_refuse(there.is_some() && there == uid, "NAME_TAKEN");
+            if let Some(account) = uid.and_then(|u| to.accounts.get_mut(&u)) {
+                account.label.clone_from(new);
+            }
+            c.end(Out::Done, Some(to))
+        }
+        Order::DeleteAddress { label } => {
+            c.closed();
+            let uid = to.account_named(label);
+            c.refuse(uid.is_none(), "NOTHING_FOUND");
+            let worked = |a: &Agent| a.commission.as_ref().map(|m| m.account) == uid;
+            c.refuse(uid.is_some() && to.agents.values().any(worked), "IN_USE");
+            let address = uid.and_then(|u| to.accounts.get(&u)).map(|a| a.address.clone());
+            if let Some(Some(address)) = &address {
+                let (sure, may) = (around.moving)(address);
+                let from = |r: &crate::requests::Rec| {
+                    r.holds.iter().any(|(t, _)| t.payer.as_ref() == Some(address))
+                };
+                let (w_sure, w_may) = waits(around, from);
+                c.refuse(sure || w_sure, "IN_USE");
+                c.may_refuse(may || w_may, "IN_USE");
+            } else if address.is_some() {
+                c.may_refuse(true, "IN_USE");
+            }
+            if let Some(uid) = uid {
+                to.accounts.remove(&uid);
+            }
+            c.end(Out::Done, Some(to))
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Requests of this kind wait: (surely, possibly).
+pub(crate) fn waits(
+    around: Around<'_>,
+    kind: impl Fn(&crate::requests::Rec) -> bool,
+) -> (bool, bool) {
+    let now = around.time.instant();
+    let mut found = (false, false);
+    for rec in around.book.recs.values().filter(|r| kind(r)) {
+        let states = rec.states(None);
+        // One whose time is over may not have been taken off the list yet.
+        let late = states.contains(&St::Expired) && rec.ended.is_empty();
+        if states.contains(&St::Held) || late {
+            found.1 = true;
+            found.0 |= states.len() == 1 && !late && !rec.over(&now).1;
+        }
+    }
+    found
+}
+
+fn policies(mut c: Course, mut to: Config, ticket: Ticket, order: &Order) -> Vec<(Config, Out)> {
+    match order {
+        Order::CreatePolicy { name, policy } => {
+            c.closed();
+            c.refuse(to.policy_named(name).is_some(), "NAME_TAKEN");
+            c.may_refuse(odd_policy(&to, policy), "BAD_INPUT");
+            let made = Versioned { name: name.clone(), version: 1, policy: policy.clone() };
+            to.policies.insert(ticket, made);
+        }
+        Order::EditPolicy { name, policy } => {
+            let uid = to.policy_named(name);
+            c.refuse(uid.is_none(), "NOTHING_FOUND");
+            c.may_refuse(uid.is_none() && !to.open, "WALLET_LOCKED");
+            c.may_refuse(odd_policy(&to, policy), "BAD_INPUT");
+            if let Some(old) = uid.and_then(|u| to.policies.get_mut(&u)) {
+                match loosens(&old.policy, policy) {
+                    Some(false) => c.closed(),
+                    Some(true) => c.may_refuse(!c.from.open, "WALLET_LOCKED"),
+                    None => {}
+                }
+                if old.policy != *policy {
+                    old.version = old.version.saturating_add(1);
+                    old.policy = policy.clone();
+                }
+            }
+        }
+        Order::DeletePolicy { name } => {
+            let uid = to.policy_named(name);
+            c.refuse(uid.is_none(), "NOTHING_FOUND");
+            let worked = |a: &Agent| a.commission.as_ref().map(|m| m.policy) == uid;
+            c.refuse(uid.is_some() && to.agents.values().any(worked), "IN_USE");
+            if let Some(uid) = uid {
+                to.policies.remove(&uid);
+            }
+        }
+        _ => return Vec::new(),
+    }
+    c.end(Out::Done, Some(to))
+}

@@ -1,0 +1,291 @@
+//! What a policy makes of one payment: act, hold or refuse. Pure: everything it judges by is given.
+
+use crate::clocks::Instant;
+use crate::config::{Config, Versioned};
+use crate::domains;
+use crate::seen::{Address, Ask, Domain, Micros, Offer, Payment};
+
+/// No amount above this can be a payment.
+const MOST_MICROS: u128 = 1_000_000_000_000_000;
+const ZERO: &str = "0x0000000000000000000000000000000000000000";
+
+/// What is to be signed, but for the times and the nonce.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) version: u8,
+    pub(crate) chain: u64,
+    pub(crate) asset: Address,
+    pub(crate) payee: Address,
+    pub(crate) amount: u128,
+    /// Nothing if the address of the account was never told.
+    pub(crate) payer: Option<Address>,
+    pub(crate) validity_s: u64,
+    /// What it counts towards limits; an asset without a price counts nothing.
+    pub(crate) micros: Micros,
+    pub(crate) priced: bool,
+    pub(crate) request_url: Option<String>,
+    pub(crate) resource_url: Option<String>,
+}
+
+impl Terms {
+    /// The payment is the one that was to be signed, if it was decided at this instant.
+    pub(crate) fn fits(&self, at: &Instant, p: &Payment) -> bool {
+        let t = self;
+        let now = u64::try_from(at.second()).unwrap_or(0);
+        let after = if t.version == 1 { now.saturating_sub(600) } else { 0 };
+        p.version == t.version
+            && p.chain == t.chain
+            && p.asset.to_lowercase() == t.asset
+            && p.payee.to_lowercase() == t.payee
+            && p.amount == t.amount
+            && t.payer.as_ref().is_none_or(|payer| *payer == p.payer.to_lowercase())
+            && p.valid_after_s == after
+            && p.valid_before_s == now.saturating_add(t.validity_s)
+    }
+}
+
+/// Bounds of what an agent has used of its allowance: [least, most].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Used {
+    pub(crate) spent: (u64, u64),
+    /// Spent and reserved together.
+    pub(crate) total: (u64, u64),
+}
+
+/// How many requests wait already: [least, most], of the agent and of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Waiting {
+    pub(crate) agent: (usize, usize),
+    pub(crate) all: (usize, usize),
+}
+
+/// A refusal, and whether it is certain or only possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) http: u16,
+    pub(crate) code: &'static str,
+    pub(crate) sure: bool,
+}
+
+/// Everything that is right for one payment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Judgement {
+    pub(crate) refusals: Vec<Refusal>,
+    pub(crate) act: Option<&'static str>,
+    pub(crate) hold: Option<&'static str>,
+    pub(crate) terms: Option<Terms>,
+}
+
+impl Judgement {
+    fn refuse(&mut self, http: u16, code: &'static str, sure: bool) {
+        if let Some(there) = self.refusals.iter_mut().find(|r| r.code == code) {
+            there.sure |= sure;
+        } else {
+            self.refusals.push(Refusal { http, code, sure });
+        }
+    }
+
+    pub(crate) fn must_refuse(&self) -> bool {
+        self.refusals.iter().any(|r| r.sure)
+    }
+}
+
+fn transferable(offer: &Offer) -> bool {
+    offer.transfer_method.as_deref().is_none_or(|m| m == "eip3009")
+}
+
+pub(crate) fn validity(offer: &Offer) -> u64 {
+    offer.max_timeout_s.unwrap_or(300).max(30)
+}
+
+/// The offer that the rule selects: the first that can be paid, else the first `exact` on a known chain.
+pub(crate) fn select<'a>(
+    offers: &'a [Offer],
+    config: &Config,
+    policy: &Versioned,
+) -> Option<&'a Offer> {
+    let allows = |chain: u64| policy.policy.networks.as_ref().is_none_or(|n| n.contains(&chain));
+    let usable = |o: &&Offer| {
+        o.scheme == "exact"
+            && transferable(o)
+            && o.reference
+            && config.networks.get(&o.chain).is_some_and(|n| n.on)
+            && allows(o.chain)
+    };
+    let known = |o: &&Offer| o.scheme == "exact" && config.networks.contains_key(&o.chain);
+    offers.iter().find(usable).or_else(|| offers.iter().find(known))
+}
+
+/// Refusals that stand on the terms and on the policy of today; the same for a new ask and for an approval.
+pub(crate) fn refuse_terms(
+    j: &mut Judgement,
+    t: &Terms,
+    config: &Config,
+    p: &Versioned,
+    used: Used,
+) {
+    let policy = &p.policy;
+    if !policy.payments {
+        j.refuse(403, "X402_DISABLED", true);
+    }
+    if !config.networks.get(&t.chain).is_some_and(|n| n.on) {
+        j.refuse(403, "NETWORK_DISABLED", true);
+    }
+    if policy.networks.as_ref().is_some_and(|n| !n.contains(&t.chain)) {
+        j.refuse(403, "NETWORK_NOT_ALLOWED_BY_POLICY", true);
+    }
+    let ruling = domains::rule(
+        t.request_url.as_deref(),
+        t.resource_url.as_deref(),
+        &policy.allowed_domains,
+        &policy.blocked_domains,
+    );
+    if ruling.deny {
+        let sure = !ruling.allow && !ruling.hold;
+        if ruling.missing {
+            j.refuse(403, "DOMAIN_URL_REQUIRED", sure);
+        }
+        if !ruling.missing || t.request_url.is_some() || t.resource_url.is_some() {
+            j.refuse(403, "DOMAIN_NOT_ALLOWED", sure);
+        }
+    }
+    if t.micros > policy.per_request {
+        j.refuse(403, "EXCEEDS_PER_REQUEST_MAX", true);
+    }
+    if used.spent.1 >= policy.daily {
+        j.refuse(429, "LIMIT_REACHED", used.spent.0 >= policy.daily);
+    }
+    if !t.priced && used.total.1 > policy.daily {
+        // Worth nothing that is known, and nothing is left at all.
+        j.refuse(429, "EXCEEDS_DAILY_LIMIT", false);
+    }
+    if t.priced && used.total.1.saturating_add(t.micros) > policy.daily {
+        let sure = used.total.0.saturating_add(t.micros) > policy.daily;
+        j.refuse(429, "EXCEEDS_DAILY_LIMIT", sure);
+    }
+}
+
+fn malformed(o: &Offer) -> Option<bool> {
+    if o.amount == 0 || o.max_timeout_s.is_some_and(|s| s > u64::from(u32::MAX)) {
+        return Some(true);
+    }
+    // The bound is one of micros; of an asset without a price nobody says in what it is counted.
+    (o.amount > MOST_MICROS).then_some(o.reference)
+}
+
+/// The terms of an offer.
+pub(crate) fn terms_of(ask: &Ask, o: &Offer, payer: Option<Address>) -> Terms {
+    Terms {
+        version: o.version,
+        chain: o.chain,
+        asset: o.asset.to_lowercase(),
+        payee: o.payee.to_lowercase(),
+        amount: o.amount,
+        payer,
+        validity_s: validity(o),
+        micros: if o.reference { u64::try_from(o.amount).unwrap_or(u64::MAX) } else { 0 },
+        priced: o.reference,
+        request_url: ask.request_url.clone(),
+        resource_url: o.resource_url.clone(),
+    }
+}
+
+/// Judges a new ask. `off`: the clock may be told to be off the chain.
+pub(crate) fn judge(
+    ask: &Ask,
+    config: &Config,
+    p: &Versioned,
+    payer: Option<Address>,
+    used: Used,
+    waiting: Waiting,
+    off: bool,
+) -> Judgement {
+    let mut j = Judgement::default();
+    let policy = &p.policy;
+    let Some(offer) = select(&ask.offers, config, p) else {
+        j.refuse(403, "NETWORK_DISABLED", true);
+        // What the policy refuses whatever the offer may be told instead.
+        if !policy.payments {
+            j.refuse(403, "X402_DISABLED", true);
+        }
+        if used.spent.1 >= policy.daily {
+            j.refuse(429, "LIMIT_REACHED", false);
+        }
+        if ask.offers.iter().any(|o| malformed(o).is_some()) {
+            j.refuse(400, "INVALID_X402_FORMAT", false);
+        }
+        return j;
+    };
+    let terms = terms_of(ask, offer, payer.clone());
+    if let Some(sure) = malformed(offer) {
+        j.refuse(400, "INVALID_X402_FORMAT", sure);
+    } else if ask.offers.iter().any(|o| malformed(o).is_some()) {
+        j.refuse(400, "INVALID_X402_FORMAT", false);
+    }
+    let bad_payee = terms.payee == ZERO || terms.payee == terms.asset;
+    if bad_payee || payer.as_ref() == Some(&terms.payee) || !transferable(offer) {
+        j.refuse(400, "INVALID_PAYMENT_DATA", true);
+    }
+    if payer.is_none() {
+        j.refuse(400, "INVALID_PAYMENT_DATA", false);
+    }
+    refuse_terms(&mut j, &terms, config, p, used);
+    if !j.must_refuse() {
+        hold_or_act(&mut j, offer, &terms, config, p, waiting, off);
+    }
+    j.terms = Some(terms);
+    j
+}
+
+fn hold_or_act(
+    j: &mut Judgement,
+    offer: &Offer,
+    t: &Terms,
+    config: &Config,
+    p: &Versioned,
+    waiting: Waiting,
+    off: bool,
+) {
+    let policy = &p.policy;
+    let ruling = domains::rule(
+        t.request_url.as_deref(),
+        t.resource_url.as_deref(),
+        &policy.allowed_domains,
+        &policy.blocked_domains,
+    );
+    let why = if policy.auto_below == 0 {
+        Some("hold: manual only")
+    } else if !offer.reference {
+        Some("hold: no price")
+    } else if t.micros == policy.auto_below {
+        Some("hold: equal to the threshold")
+    } else if t.micros > policy.auto_below {
+        Some("hold: above threshold")
+    } else if offer.domain == Domain::Contradicts {
+        Some("hold: the token's name is contradicted")
+    } else if t.validity_s > config.max_validity {
+        Some("hold: valid too long")
+    } else if ruling.hold && !ruling.allow {
+        Some("hold: the payment names another host")
+    } else {
+        None
+    };
+    if why.is_none() {
+        j.act = Some("act");
+    }
+    let may = off || ruling.hold;
+    let why = why.or(may.then_some("hold: clock off the chain"));
+    if let Some(why) = why {
+        if waiting.agent.0 < 20 && waiting.all.0 < 500 {
+            j.hold = Some(why);
+        }
+        if waiting.agent.1 >= 20 || waiting.all.1 >= 500 {
+            let sure = j.act.is_none() && j.hold.is_none();
+            j.refuse(429, "TOO_MANY_PENDING", sure);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "policy_tests.rs"]
+mod tests;

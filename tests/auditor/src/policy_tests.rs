@@ -1,0 +1,120 @@
+use super::*;
+use crate::config::Network;
+use crate::seen::{Policy, Proof};
+use crate::{Facts, NetworkFact};
+
+const COIN: &str = "0xc000000000000000000000000000000000000001";
+const SHOP: &str = "0xb000000000000000000000000000000000000001";
+
+fn config() -> Config {
+    let networks = vec![NetworkFact { chain: 1, on: true, stablecoin: COIN.into() }];
+    let mut config = Config::new(&Facts { networks });
+    config.networks.insert(2, Network { on: false, stablecoin: COIN.into() });
+    config
+}
+
+fn policy() -> Policy {
+    Policy {
+        payments: true,
+        daily: 100,
+        per_request: 50,
+        auto_below: 20,
+        networks: None,
+        allowed_domains: vec![],
+        blocked_domains: vec![],
+    }
+}
+
+fn offer(amount: u128) -> Offer {
+    Offer {
+        version: 2,
+        scheme: "exact".into(),
+        transfer_method: None,
+        chain: 1,
+        reference: true,
+        asset: COIN.into(),
+        amount,
+        payee: SHOP.into(),
+        max_timeout_s: None,
+        resource_url: None,
+        domain: Domain::Agrees,
+    }
+}
+
+/// "act", "hold" or the code, as it must be; both joined where both are right.
+fn judged(policy: Policy, offer: Offer, used: Used, waiting: Waiting, off: bool) -> String {
+    let ask = Ask {
+        agent: "A".into(),
+        proof: Proof::Bearer { right: true },
+        content: String::new(),
+        idempotency_key: None,
+        request_url: None,
+        offers: vec![offer],
+    };
+    let p = Versioned { name: "p".into(), version: 1, policy };
+    let j = judge(&ask, &config(), &p, Some("0xa".into()), used, waiting, off);
+    let mut out: Vec<&str> = Vec::new();
+    out.extend(j.act.map(|_| "act"));
+    out.extend(j.hold.map(|_| "hold"));
+    out.extend(j.refusals.iter().map(|r| r.code));
+    out.join(" ")
+}
+
+fn plain(offer: Offer) -> String {
+    judged(policy(), offer, Used::default(), Waiting::default(), false)
+}
+
+#[test]
+fn an_amount_below_the_threshold_acts_and_one_equal_to_it_asks() {
+    assert_eq!(plain(offer(19)), "act");
+    assert_eq!(plain(offer(20)), "hold");
+    assert_eq!(plain(offer(50)), "hold");
+    assert_eq!(plain(offer(51)), "EXCEEDS_PER_REQUEST_MAX");
+    assert_eq!(plain(offer(0)), "INVALID_X402_FORMAT");
+    let manual = Policy { auto_below: 0, ..policy() };
+    assert_eq!(judged(manual, offer(1), Used::default(), Waiting::default(), false), "hold");
+}
+
+#[test]
+fn the_daily_limit_counts_what_is_spent_and_what_is_reserved() {
+    let used = |spent, total| Used { spent: (spent, spent), total: (total, total) };
+    let at = |used| judged(policy(), offer(10), used, Waiting::default(), false);
+    assert_eq!(at(used(80, 90)), "act");
+    assert_eq!(at(used(80, 91)), "EXCEEDS_DAILY_LIMIT");
+    assert_eq!(at(used(100, 100)), "LIMIT_REACHED EXCEEDS_DAILY_LIMIT");
+    assert_eq!(at(Used { spent: (0, 0), total: (90, 91) }), "act EXCEEDS_DAILY_LIMIT");
+}
+
+#[test]
+fn what_cannot_be_paid_is_refused_and_what_is_doubtful_is_held() {
+    assert_eq!(plain(Offer { payee: COIN.into(), ..offer(5) }), "INVALID_PAYMENT_DATA");
+    assert_eq!(plain(Offer { payee: "0xA".into(), ..offer(5) }), "INVALID_PAYMENT_DATA");
+    assert_eq!(
+        plain(Offer { transfer_method: Some("permit2".into()), ..offer(5) }),
+        "INVALID_PAYMENT_DATA"
+    );
+    assert_eq!(plain(Offer { chain: 2, ..offer(5) }), "NETWORK_DISABLED");
+    assert_eq!(plain(Offer { chain: 3, ..offer(5) }), "NETWORK_DISABLED");
+    assert_eq!(plain(Offer { reference: false, ..offer(5) }), "hold");
+    assert_eq!(plain(Offer { domain: Domain::Contradicts, ..offer(5) }), "hold");
+    assert_eq!(plain(Offer { domain: Domain::Refuted, ..offer(5) }), "act");
+    assert_eq!(plain(Offer { max_timeout_s: Some(3600), ..offer(5) }), "act");
+    assert_eq!(plain(Offer { max_timeout_s: Some(3601), ..offer(5) }), "hold");
+    let only = Policy { networks: Some(vec![2]), ..policy() };
+    let found = judged(only, offer(5), Used::default(), Waiting::default(), false);
+    assert_eq!(found, "NETWORK_NOT_ALLOWED_BY_POLICY");
+}
+
+#[test]
+fn a_full_queue_refuses_only_what_would_be_held() {
+    let full = Waiting { agent: (20, 20), all: (20, 20) };
+    assert_eq!(judged(policy(), offer(20), Used::default(), full, false), "TOO_MANY_PENDING");
+    assert_eq!(judged(policy(), offer(19), Used::default(), full, false), "act");
+    let nearly = Waiting { agent: (19, 19), all: (499, 499) };
+    assert_eq!(judged(policy(), offer(20), Used::default(), nearly, false), "hold");
+}
+
+#[test]
+fn a_clock_off_the_chain_leaves_acting_and_holding_open() {
+    assert_eq!(judged(policy(), offer(5), Used::default(), Waiting::default(), true), "act hold");
+}

@@ -1,0 +1,181 @@
+//! What is told of a request that is there already: to a poll, and to a repeat of its ask.
+
+use crate::clocks::{HOLD_MS, Instant};
+use crate::domains;
+use crate::expect::{Expect, Reply, Told};
+use crate::identity::View;
+use crate::requests::{Identity, Rec, St};
+use crate::seen::{Ask, Ticket};
+
+/// The request waits or its payment is valid, without a doubt.
+pub(crate) fn in_force(v: View<'_>, rec: &Rec) -> bool {
+    let now = v.time.instant();
+    !rec.lapsed
+        && rec.states(None).iter().all(|s| match s {
+            St::Held => !rec.over(&now).1,
+            St::Auth { .. } => rec.valid_before().is_some_and(|(least, _)| now.second() < least),
+            _ => false,
+        })
+}
+
+/// How a poll tells an authorized payment.
+fn authorized(v: View<'_>, rec: &Rec) -> Vec<Reply> {
+    let now = v.time.instant().second();
+    let mut out = Vec::new();
+    let (least, most) = rec.valid_before().unwrap_or((i64::MIN, i64::MAX));
+    if now < most {
+        if rec.payment.is_some() || rec.digest.is_some() {
+            out.push(Reply::Header);
+        }
+        // A signature that nobody has received may not be on the disk yet.
+        if rec.payment.is_none() || rec.died {
+            out.push(Reply::Executing);
+        }
+    }
+    if now >= least {
+        out.push(Reply::AlreadySigned);
+    }
+    out
+}
+
+/// What a poll may say of a request.
+pub(crate) fn poll(v: View<'_>, key: u64, rec: &Rec) -> Vec<Expect> {
+    let now = v.time.instant();
+    let mut out = Vec::new();
+    let mut say = |reply: Reply, why| {
+        let one = Expect::Reply { rec: key, reply, why };
+        if !out.contains(&one) {
+            out.push(one);
+        }
+    };
+    let expired = || Reply::Rejected(Some("REQUEST_EXPIRED".to_owned()));
+    for st in rec.states(None) {
+        match st {
+            St::Nothing => {}
+            St::Held => {
+                let (sure, may) = rec.over(&now);
+                if !sure {
+                    say(Reply::Pending, "poll: waits");
+                }
+                if may {
+                    say(expired(), "poll: expired");
+                }
+            }
+            St::Auth { .. } => {
+                for reply in authorized(v, rec) {
+                    say(reply, "poll: authorized");
+                }
+            }
+            St::Denied => say(Reply::Rejected(None), "poll: denied"),
+            St::Expired => say(expired(), "poll: expired"),
+            St::Refused { code, .. } => say(Reply::Rejected(Some(code)), "poll: refused"),
+        }
+    }
+    out
+}
+
+/// For how long ago something ended: surely within 15 minutes, surely longer.
+fn since_end(ended: &[Instant], now: &Instant) -> (bool, bool) {
+    let clocks = |at: &Instant| {
+        let (wall, boot) = at.ages(now);
+        [wall, boot.unwrap_or(wall)]
+    };
+    let within = ended.iter().all(|at| clocks(at).iter().all(|ms| *ms < HOLD_MS));
+    let past =
+        !ended.is_empty() && ended.iter().all(|at| clocks(at).iter().all(|ms| *ms > HOLD_MS));
+    (within, past)
+}
+
+/// What a repeat of an ask may hear of the request it made; `true` if it may be judged as a new one.
+pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expect>, bool) {
+    let now = v.time.instant();
+    let hmac = matches!(rec.identity, Identity::Hmac { .. });
+    let (mut out, mut anew) = (Vec::new(), false);
+    let mut say = |reply: Reply, why| out.push(Expect::Reply { rec: key, reply, why });
+    let states = rec.states(Some(but));
+    for st in states {
+        match st {
+            St::Nothing => anew = true,
+            St::Auth { .. } => {
+                let settled = rec.stage >= 3 || rec.stage_maybe.iter().any(|(_, s)| *s >= 3);
+                if settled || (rec.hash_told && rec.redeemed) {
+                    say(Reply::Settled, "repeat: settled");
+                }
+                if rec.stage >= 3 {
+                    continue;
+                }
+                // It was over once, and a later ask may have taken its place before the clock was set back.
+                anew |= rec.lapsed && !hmac;
+                for reply in authorized(v, rec) {
+                    match reply {
+                        Reply::AlreadySigned if hmac => {
+                            say(Reply::Spent, "repeat: no longer valid")
+                        }
+                        Reply::AlreadySigned => anew = true,
+                        other => say(other, "repeat: authorized"),
+                    }
+                }
+                // The signature may be made for this very call.
+                if now.second() < rec.valid_before().map_or(i64::MAX, |(_, most)| most) {
+                    say(Reply::Header, "repeat: the same header");
+                }
+            }
+            St::Denied => {
+                let (within, past) = since_end(&rec.ended, &now);
+                if hmac || !past {
+                    say(Reply::Rejected(None), "repeat: denied");
+                }
+                anew |= !hmac && !within;
+            }
+            St::Held if !rec.over(&now).1 => say(Reply::Pending, "repeat: held"),
+            St::Held | St::Expired => {
+                if st == St::Held && !rec.over(&now).0 {
+                    say(Reply::Pending, "repeat: held");
+                }
+                let (_, past) = since_end(&rec.ended, &now);
+                if hmac || !past {
+                    say(Reply::Rejected(Some("REQUEST_EXPIRED".to_owned())), "repeat: expired");
+                }
+                // The expiry may have been written down as early as the 15 minutes were over.
+                let early =
+                    rec.holds.iter().any(|(_, at)| at.over(&now, HOLD_MS.saturating_mul(2)));
+                anew |= !hmac && (early || rec.ended.iter().any(|at| at.over(&now, HOLD_MS)));
+            }
+            St::Refused { http, code } => {
+                if hmac {
+                    say(Reply::Again { http, code: code.clone() }, "repeat: refused");
+                }
+                // One that was refused when it was approved had been remembered as one that waits.
+                if !rec.holds.is_empty() {
+                    say(Reply::Rejected(Some(code)), "repeat: refused at approval");
+                }
+                anew |= !hmac;
+            }
+        }
+    }
+    (out, anew)
+}
+
+/// Another URL than the first time must pass the domain rule first.
+pub(crate) fn other_url(v: View<'_>, ask: &Ask, rec: &Rec, out: &mut Vec<Expect>) -> bool {
+    if ask.request_url == rec.request_url {
+        return true;
+    }
+    let Some((_, p)) = v.config.policy_of(&ask.agent) else { return true };
+    let first = rec.holds.first().or(rec.acts.first()).map(|(t, _)| t.resource_url.clone());
+    let resource = first.unwrap_or_else(|| ask.offers.first().and_then(|o| o.resource_url.clone()));
+    let ruling = domains::rule(
+        ask.request_url.as_deref(),
+        resource.as_deref(),
+        &p.policy.allowed_domains,
+        &p.policy.blocked_domains,
+    );
+    if ruling.deny {
+        for code in ["DOMAIN_NOT_ALLOWED", "DOMAIN_URL_REQUIRED"] {
+            if code == "DOMAIN_NOT_ALLOWED" || ruling.missing {
+                out.push(Expect::Refuse { http: 403, code, told: Told::Any });
+            }
+        }
+    }
+    ruling.allow || ruling.hold
+}

@@ -1,0 +1,221 @@
+//! The requests that were made, how each of them may stand, and what they take of an allowance.
+
+use crate::clocks::{HOLD_MS, Instant, Period};
+use crate::policy::Terms;
+use crate::seen::{Id, Payment, Policy, Ticket};
+use std::collections::BTreeSet;
+
+/// How a request may stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum St {
+    /// It was never recorded.
+    Nothing,
+    Held,
+    /// Authorized after the event `lo` and not after `hi`.
+    Auth {
+        lo: u64,
+        hi: u64,
+    },
+    Denied,
+    Expired,
+    Refused {
+        http: u16,
+        code: String,
+    },
+}
+
+/// What makes two asks the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Identity {
+    Hmac { agent: String, signature: String },
+    Bearer { agent: String, content: String, key: Option<String> },
+}
+
+/// A card that was listed: under which policy, and its digest.
+#[derive(Debug, Clone)]
+pub(crate) struct Card {
+    pub(crate) policy: Ticket,
+    pub(crate) version: u64,
+    pub(crate) content: Policy,
+    pub(crate) digest: String,
+}
+
+/// One request, or one that may have been made.
+#[derive(Debug, Clone)]
+pub(crate) struct Rec {
+    pub(crate) id: Option<Id>,
+    pub(crate) agent: String,
+    pub(crate) identity: Identity,
+    pub(crate) request_url: Option<String>,
+    /// What is known of it.
+    pub(crate) base: Vec<St>,
+    /// What open calls and orders may have made of it already.
+    pub(crate) overlay: Vec<(Ticket, St)>,
+    /// Calls for it that are open.
+    pub(crate) open: BTreeSet<Ticket>,
+    /// A call for it died.
+    pub(crate) lost: bool,
+    /// Terms and instants at which it may have been authorized, or put to wait.
+    pub(crate) acts: Vec<(Terms, Instant)>,
+    pub(crate) holds: Vec<(Terms, Instant)>,
+    /// When it may have ended: a denial, or the first word of an expiry.
+    pub(crate) ended: Vec<Instant>,
+    pub(crate) payment: Option<Payment>,
+    /// What was signed for it.
+    pub(crate) digest: Option<String>,
+    pub(crate) cards: Vec<Card>,
+    /// How far the payment has come, as it was told: 0 nothing yet, 1 submitted ... 4 verified.
+    pub(crate) stage: u8,
+    /// Reports that may have been taken.
+    pub(crate) stage_maybe: Vec<(Ticket, u8)>,
+    pub(crate) reports: u32,
+    pub(crate) hash_told: bool,
+    pub(crate) failed_told: bool,
+    pub(crate) failed_by_look: bool,
+    pub(crate) redeemed: bool,
+    /// A wall clock has shown the end of its validity; clocks may be set back, and not everything follows.
+    pub(crate) lapsed: bool,
+    /// The process died since it was authorized: the record of its signature may be lost.
+    pub(crate) died: bool,
+    /// The holder of the key has refused.
+    pub(crate) declined: bool,
+    /// Since when, in the calm, it could have been signed.
+    pub(crate) signable: Option<Instant>,
+}
+
+impl Rec {
+    pub(crate) fn new(agent: String, identity: Identity, request_url: Option<String>) -> Self {
+        Self {
+            id: None,
+            agent,
+            identity,
+            request_url,
+            base: vec![St::Nothing],
+            overlay: Vec::new(),
+            open: BTreeSet::new(),
+            lost: false,
+            acts: Vec::new(),
+            holds: Vec::new(),
+            ended: Vec::new(),
+            payment: None,
+            digest: None,
+            cards: Vec::new(),
+            stage: 0,
+            stage_maybe: Vec::new(),
+            reports: 0,
+            hash_told: false,
+            failed_told: false,
+            failed_by_look: false,
+            redeemed: false,
+            lapsed: false,
+            died: false,
+            declined: false,
+            signable: None,
+        }
+    }
+
+    /// How it may stand, but for what this ticket may have done.
+    pub(crate) fn states(&self, but: Option<Ticket>) -> Vec<St> {
+        let mut out = self.base.clone();
+        for (ticket, st) in &self.overlay {
+            if Some(*ticket) != but && !out.contains(st) {
+                out.push(st.clone());
+            }
+        }
+        out
+    }
+
+    pub(crate) fn maybe(&mut self, ticket: Ticket, st: St) {
+        if !self.overlay.contains(&(ticket, st.clone())) {
+            self.overlay.push((ticket, st));
+        }
+    }
+
+    pub(crate) fn settle(&mut self, st: St) {
+        self.base = vec![st];
+        self.overlay.clear();
+    }
+
+    /// Every state that may be is one of these; false if none is left.
+    pub(crate) fn narrow(&mut self, seq: u64, keep: impl Fn(&St) -> bool) -> bool {
+        let mut left: Vec<St> = self.states(None).into_iter().filter(|s| keep(s)).collect();
+        if left.is_empty() {
+            return false;
+        }
+        for st in &mut left {
+            if let St::Auth { hi, .. } = st {
+                *hi = (*hi).min(seq);
+            }
+        }
+        self.base = left;
+        self.overlay.retain(|(_, s)| keep(s));
+        true
+    }
+
+    /// A request that waits has had its time: (surely, possibly).
+    pub(crate) fn over(&self, now: &Instant) -> (bool, bool) {
+        let all = self.holds.iter().all(|(_, at)| at.over(now, HOLD_MS));
+        let any = self.holds.iter().any(|(_, at)| at.over(now, HOLD_MS));
+        (all && !self.holds.is_empty(), any)
+    }
+
+    /// Until when its payment may be valid, in seconds: (least, most).
+    pub(crate) fn valid_before(&self) -> Option<(i64, i64)> {
+        if let Some(p) = &self.payment {
+            let at = i64::try_from(p.valid_before_s).unwrap_or(i64::MAX);
+            return Some((at, at));
+        }
+        let ends = self.acts.iter().map(|(t, at)| {
+            at.second().saturating_add(i64::try_from(t.validity_s).unwrap_or(i64::MAX))
+        });
+        let (least, most) = (ends.clone().min()?, ends.max()?);
+        Some((least, most))
+    }
+
+    /// The payment has terms that this request may have been let through with.
+    pub(crate) fn pays(&self, p: &Payment) -> bool {
+        self.payment.as_ref() == Some(p) || self.acts.iter().any(|(t, at)| t.fits(at, p))
+    }
+
+    fn micros(&self, held: bool) -> BTreeSet<u64> {
+        let from = if held { &self.holds } else { &self.acts };
+        from.iter().map(|(t, _)| t.micros).collect()
+    }
+
+    /// What it may take of this allowance, as (spent, reserved). `late`: what is over may still be counted.
+    pub(crate) fn takes(&self, p: &Period, now: &Instant, late: bool) -> BTreeSet<(u64, u64)> {
+        let mut out = BTreeSet::new();
+        for st in self.states(None) {
+            match st {
+                St::Held => {
+                    let (sure, may) = self.over(now);
+                    if may {
+                        out.insert((0, 0));
+                    }
+                    if !sure || late {
+                        out.extend(self.micros(true).into_iter().map(|m| (0, m)));
+                    }
+                }
+                St::Expired if late && self.ended.is_empty() => {
+                    out.insert((0, 0));
+                    out.extend(self.micros(true).into_iter().map(|m| (0, m)));
+                }
+                St::Auth { lo, hi } => {
+                    if lo <= p.since {
+                        out.insert((0, 0));
+                    }
+                    if hi > p.since {
+                        out.extend(self.micros(false).into_iter().map(|m| (m, 0)));
+                    }
+                }
+                _ => {
+                    out.insert((0, 0));
+                }
+            }
+        }
+        if out.is_empty() {
+            out.insert((0, 0));
+        }
+        out
+    }
+}

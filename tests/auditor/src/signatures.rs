@@ -1,0 +1,270 @@
+//! What left the process under a key: no signature without a right to it, none of them twice.
+
+use crate::expect::{Asked, Expect, Open};
+use crate::requests::{Rec, St};
+use crate::seen::{Order, Payment, Signed};
+use crate::{Auditor, Violation, violation};
+
+impl Auditor {
+    /// The first rule that every possible state of the wallet breaks by signing for this agent.
+    fn forbids(&self, agent: Option<&str>) -> Option<&'static str> {
+        let mut rule = None;
+        for w in &self.worlds {
+            let judged = match agent {
+                Some(agent) => w.config.may_sign_for(agent),
+                None if w.config.open => Ok(()),
+                None => Err("I-f"),
+            };
+            match judged {
+                Ok(()) => return None,
+                Err(broken) => rule = rule.or(Some(broken)),
+            }
+        }
+        rule
+    }
+
+    pub(crate) fn on_signed(&mut self, s: &Signed) -> Result<(), Violation> {
+        let signer = s.signer.to_lowercase();
+        if let Some(other) = self.digests.get(&s.digest).filter(|o| **o != s.request) {
+            let other = other.clone();
+            return Err(violation(
+                "I-b",
+                format!("digest {} was signed for {other:?} and now for {:?}", s.digest, s.request),
+            ));
+        }
+        let Some(id) = &s.request else {
+            if let Some(rule) = self.forbids(None) {
+                return Err(violation(
+                    rule,
+                    format!("{signer} signed a transaction while the wallet is locked"),
+                ));
+            }
+            if !self.transfers.owed(&signer) {
+                return Err(violation(
+                    "transactions",
+                    format!(
+                        "{signer} signed {} for no payment, and no order to send from it is there",
+                        s.digest
+                    ),
+                ));
+            }
+            self.digests.insert(s.digest.clone(), None);
+            self.count("signature: transaction");
+            return Ok(());
+        };
+        let key = match self.book.by_id.get(id).copied() {
+            Some(key) => Some(key),
+            None => self.claim_signed(id, &signer)?,
+        };
+        let Some(key) = key else {
+            // Several asks may be the one; the answers will tell.
+            self.digests.insert(s.digest.clone(), Some(id.clone()));
+            self.unbound.insert(id.clone(), (signer, s.digest.clone()));
+            return Ok(());
+        };
+        let (agent, before) = match self.book.recs.get(&key) {
+            Some(rec) => (rec.agent.clone(), rec.digest.clone()),
+            None => return Ok(()),
+        };
+        if let Some(rule) = self.forbids(Some(&agent)) {
+            let again = rule == "I-i" && before.as_ref() == Some(&s.digest);
+            if !again {
+                return Err(violation(
+                    rule,
+                    format!(
+                        "request {id} of {agent} was signed by {signer} at {:?}, but nothing may be signed for it (I-f locked, I-g frozen, I-i suspended or deleted)",
+                        self.time.instant()
+                    ),
+                ));
+            }
+        }
+        if before.as_ref().is_some_and(|d| *d != s.digest) {
+            return Err(violation(
+                "I-b",
+                format!("request {id} was signed as {before:?} and now as {}", s.digest),
+            ));
+        }
+        self.learn_from_signature(key, id);
+        let seq = self.seq;
+        let disk = self.disk_failed;
+        if let Some(rec) = self.book.recs.get_mut(&key) {
+            let states = rec.states(None);
+            if !rec.narrow(seq, |st| matches!(st, St::Auth { .. })) {
+                let late = states.iter().all(|s| matches!(s, St::Held | St::Expired));
+                let rule = if late { "I-e" } else { "I-b" };
+                return Err(violation(
+                    rule,
+                    format!(
+                        "request {id} was signed while it stands as {states:?}; only an authorized one may be"
+                    ),
+                ));
+            }
+            if let Some(at) = disk
+                && rec.states(None).iter().all(|s| matches!(s, St::Auth { lo, .. } if *lo > at))
+            {
+                return Err(violation(
+                    "disk",
+                    format!(
+                        "request {id} was signed, but it was only asked for after the disk had failed"
+                    ),
+                ));
+            }
+            check_signer(rec, id, &signer)?;
+            rec.digest = Some(s.digest.clone());
+        }
+        self.digests.insert(s.digest.clone(), Some(id.clone()));
+        self.count("signature: payment");
+        Ok(())
+    }
+
+    /// A signature tells how the one open ask or approval behind it was judged.
+    fn learn_from_signature(&mut self, key: u64, id: &str) {
+        let behind = |open: &Open| match &open.asked {
+            Asked::Sign(_) => open.rec == Some(key),
+            Asked::Order(Order::Approve { id: approved, .. }) => approved == id,
+            _ => false,
+        };
+        let mut found = self.open.iter().filter(|(_, o)| behind(o));
+        let (Some((ticket, open)), None) = (found.next(), found.next()) else { return };
+        if open.alone {
+            let (ticket, open) = (*ticket, open.clone());
+            self.prune(ticket, &open, |_, e| {
+                matches!(e, Expect::Act { .. } | Expect::Approved { .. })
+            });
+        }
+    }
+
+    /// Finds the ask that an unknown id must be of. Nothing if there are several.
+    fn claim_signed(&mut self, id: &str, signer: &str) -> Result<Option<u64>, Violation> {
+        let may = |rec: &&Rec| {
+            rec.id.is_none()
+                && rec.states(None).iter().any(|s| matches!(s, St::Auth { .. }))
+                && rec.acts.iter().any(|(t, _)| t.payer.as_deref().is_none_or(|p| p == signer))
+        };
+        let mut found = self.book.recs.iter().filter(|(_, r)| may(r)).map(|(k, _)| *k);
+        match (found.next(), found.next()) {
+            (None, _) => Err(violation(
+                "I-m",
+                format!(
+                    "{signer} signed for the unknown request {id}, and no ask that is open or lost may have been let through"
+                ),
+            )),
+            (Some(key), None) => {
+                if let Some(rec) = self.book.recs.get_mut(&key) {
+                    rec.id = Some(id.to_owned());
+                }
+                self.book.by_id.insert(id.to_owned(), key);
+                Ok(Some(key))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// A header left the process for this request.
+    pub(crate) fn give_header(&mut self, key: u64, payment: &Payment) -> Result<(), Violation> {
+        let Some(rec) = self.book.recs.get_mut(&key) else { return Ok(()) };
+        let id = rec.id.clone().unwrap_or_default();
+        if let Some(first) = &rec.payment {
+            if first != payment {
+                return Err(violation(
+                    "I-b",
+                    format!("request {id} was given {first:?} and now {payment:?}"),
+                ));
+            }
+            return Ok(());
+        }
+        if let Some((signer, digest)) = self.unbound.remove(&id) {
+            check_signer(rec, &id, &signer)?;
+            rec.digest = Some(digest);
+        }
+        if rec.digest.is_none() {
+            return Err(violation(
+                "I-m",
+                format!("a header left for request {id}, but no key was seen to sign it"),
+            ));
+        }
+        let fits: Vec<_> = rec.acts.iter().filter(|(t, at)| t.fits(at, payment)).cloned().collect();
+        if fits.is_empty() {
+            let due: Vec<String> =
+                rec.acts.iter().map(|(t, at)| format!("{t:?} as of {at:?}")).collect();
+            return Err(violation(
+                "terms",
+                format!("request {id} was given {payment:?}; right would be {}", due.join(" or ")),
+            ));
+        }
+        if payment.signer.as_ref().is_some_and(|s| !s.eq_ignore_ascii_case(&payment.payer)) {
+            return Err(violation(
+                "terms",
+                format!("request {id}: {payment:?} is not signed by its payer"),
+            ));
+        }
+        rec.acts = fits;
+        rec.payment = Some(payment.clone());
+        let nonce = (payment.payer.to_lowercase(), payment.nonce.to_lowercase());
+        if let Some(other) = self.nonces.insert(nonce, key).filter(|o| *o != key) {
+            return Err(violation(
+                "I-b",
+                format!(
+                    "request {id} carries the nonce {} of another request ({other})",
+                    payment.nonce
+                ),
+            ));
+        }
+        self.count("header");
+        Ok(())
+    }
+
+    pub(crate) fn on_redeemed(
+        &mut self,
+        chain: u64,
+        payer: &str,
+        nonce: &str,
+    ) -> Result<(), Violation> {
+        let payer = payer.to_lowercase();
+        let key = self.nonces.get(&(payer.clone(), nonce.to_lowercase())).copied();
+        let Some(rec) = key.and_then(|k| self.book.recs.get_mut(&k)) else {
+            let ours = |w: &crate::config::World| {
+                w.config.accounts.values().any(|a| a.address.as_ref() == Some(&payer))
+            };
+            if self.worlds.iter().any(ours) {
+                return Err(violation(
+                    "I-a",
+                    format!(
+                        "money of {payer} moved under nonce {nonce}, which was never given to anybody"
+                    ),
+                ));
+            }
+            return Ok(());
+        };
+        if rec.payment.as_ref().is_none_or(|p| p.chain != chain) {
+            return Err(violation(
+                "I-a",
+                format!(
+                    "nonce {nonce} of {payer} was redeemed on chain {chain}, not on the chain it was signed for"
+                ),
+            ));
+        }
+        if rec.failed_by_look {
+            return Err(violation(
+                "reports",
+                format!(
+                    "the payment of request {:?} was told as failed by the wallet's own look, and now the chain has moved it",
+                    rec.id
+                ),
+            ));
+        }
+        rec.redeemed = true;
+        Ok(())
+    }
+}
+
+fn check_signer(rec: &Rec, id: &str, signer: &str) -> Result<(), Violation> {
+    let payers: Vec<_> = rec.acts.iter().filter_map(|(t, _)| t.payer.clone()).collect();
+    if !payers.is_empty() && !payers.iter().any(|p| p == signer) {
+        return Err(violation(
+            "terms",
+            format!("request {id} was signed by {signer}; it is to be paid from {payers:?}"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! The operator's own transactions: whose they are, and that none of them happens twice.
+
+use crate::seen::{Address, Send, Ticket, Transaction};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What became of an order to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Not answered: open, or lost.
+    Unknown,
+    Sent,
+    Refused,
+}
+
+#[derive(Debug, Clone)]
+struct Sending {
+    /// Where it may go out from.
+    from: BTreeSet<Address>,
+    /// The wallet may have been open while it was judged.
+    allowed: bool,
+    /// An address without a known text may be meant.
+    any: bool,
+    body: (u64, Address, u128, String),
+    fate: Fate,
+}
+
+/// One nonce of one address on one chain.
+#[derive(Debug, Clone)]
+struct Slot {
+    body: (u64, Address, u128, String),
+    hashes: BTreeSet<String>,
+    mined: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Transfers {
+    sends: BTreeMap<Ticket, Sending>,
+    slots: BTreeMap<(u64, Address, u64), Slot>,
+}
+
+fn plain(hex: &str) -> String {
+    let hex = hex.to_lowercase();
+    hex.strip_prefix("0x").unwrap_or(&hex).to_owned()
+}
+
+/// The transaction that an order asks for: chain, target, value, call data.
+fn body(send: &Send, stablecoin: &str) -> (u64, Address, u128, String) {
+    if send.native {
+        (send.chain, send.to.to_lowercase(), send.amount, String::new())
+    } else {
+        let data = format!("a9059cbb{:0>64}{:0>64x}", plain(&send.to), send.amount);
+        (send.chain, stablecoin.to_lowercase(), 0, data)
+    }
+}
+
+impl Transfers {
+    pub(crate) fn ordered(&mut self, ticket: Ticket, send: &Send, stablecoin: &str) {
+        let sending = Sending {
+            from: BTreeSet::new(),
+            allowed: false,
+            any: false,
+            body: body(send, stablecoin),
+            fate: Fate::Unknown,
+        };
+        self.sends.insert(ticket, sending);
+    }
+
+    /// The order may be carried out from this address.
+    pub(crate) fn may(&mut self, ticket: Ticket, from: Option<&str>) {
+        if let Some(s) = self.sends.get_mut(&ticket) {
+            s.allowed = true;
+            match from {
+                Some(from) => {
+                    s.from.insert(from.to_owned());
+                }
+                None => s.any = true,
+            }
+        }
+    }
+
+    fn count(&self, from: &str, body: &(u64, Address, u128, String)) -> (usize, usize) {
+        let able = |s: &&Sending| {
+            s.fate != Fate::Refused
+                && s.allowed
+                && s.body == *body
+                && (s.any || s.from.contains(from))
+        };
+        let slots = self.slots.iter().filter(|((_, f, _), s)| f == from && s.body == *body).count();
+        (slots, self.sends.values().filter(able).count())
+    }
+
+    /// The order ended. An error says what is wrong with it.
+    pub(crate) fn ended(&mut self, ticket: Ticket, sent: bool) -> Result<(), String> {
+        let Some(s) = self.sends.get_mut(&ticket) else { return Ok(()) };
+        if sent && !s.allowed {
+            return Err(
+                "it was carried out though the wallet was locked or has no such address".into()
+            );
+        }
+        s.fate = if sent { Fate::Sent } else { Fate::Refused };
+        let (body, from) = (s.body.clone(), s.from.clone());
+        for from in from {
+            let (slots, sends) = self.count(&from, &body);
+            if slots > sends {
+                return Err(format!(
+                    "it was refused, but {slots} such transactions of {from} went out for {sends} orders"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn broadcast(&mut self, tx: &Transaction) -> Result<(), String> {
+        let from = tx.from.to_lowercase();
+        let body = (tx.chain, tx.to.to_lowercase(), tx.value, plain(&tx.data));
+        let key = (tx.chain, from.clone(), tx.nonce);
+        if let Some(slot) = self.slots.get_mut(&key) {
+            if slot.body != body {
+                return Err(format!(
+                    "nonce {} of {from} on {} was used for {:?} before, and for {body:?} now",
+                    tx.nonce, tx.chain, slot.body
+                ));
+            }
+            slot.hashes.insert(tx.hash.clone());
+            return Ok(());
+        }
+        let (slots, sends) = self.count(&from, &body);
+        if slots >= sends {
+            return Err(format!(
+                "transaction {} of {from} ({body:?}): {slots} like it went out already, and {sends} orders ask for one",
+                tx.hash
+            ));
+        }
+        let hashes = BTreeSet::from([tx.hash.clone()]);
+        self.slots.insert(key, Slot { body, hashes, mined: None });
+        Ok(())
+    }
+
+    pub(crate) fn mined(&mut self, chain: u64, hash: &str) -> Result<bool, String> {
+        let found =
+            self.slots.iter_mut().find(|((c, _, _), s)| *c == chain && s.hashes.contains(hash));
+        let Some(((_, from, nonce), slot)) = found else { return Ok(false) };
+        if let Some(other) = slot.mined.as_ref().filter(|m| *m != hash) {
+            return Err(format!("nonce {nonce} of {from} was mined as {other} and as {hash}"));
+        }
+        slot.mined = Some(hash.to_owned());
+        Ok(true)
+    }
+
+    /// A signature over a transaction of this address is owed: an order for it is not finished.
+    pub(crate) fn owed(&self, from: &str) -> bool {
+        let open =
+            |s: &Sending| s.allowed && s.fate != Fate::Refused && (s.any || s.from.contains(from));
+        self.sends.values().any(open)
+    }
+
+    /// Transactions of this address are on their way: (surely, possibly).
+    pub(crate) fn moving(&self, from: &str) -> (bool, bool) {
+        let mine = || self.slots.iter().filter(|((_, f, _), _)| f == from);
+        let waiting = mine().any(|(_, s)| s.mined.is_none());
+        // The wallet learns some time later that it was mined, or that nothing went out.
+        (waiting, self.owed(from))
+    }
+}

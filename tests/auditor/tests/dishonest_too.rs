@@ -1,0 +1,159 @@
+//! More wallets that break a rule: terms, approvals, orders, transactions, reports, the end.
+
+mod common;
+use bursar_auditor::seen::*;
+use common::*;
+
+#[test]
+fn a_payment_by_loosened_terms_is_found() {
+    type Change = fn(&mut Payment);
+    let changes: [Change; 6] = [
+        |p| p.amount += 1,
+        |p| p.payee = COIN.into(),
+        |p| p.chain = 1,
+        |p| p.valid_before_s += 1,
+        |p| p.valid_after_s += 1,
+        |p| p.signer = Some(SHOP.into()),
+    ];
+    for change in changes {
+        let mut play = Play::new(policy(100, 50, 20));
+        let ask = play.hmac(5);
+        let mut payment = play.payment(&ask, "one");
+        change(&mut payment);
+        let ticket = play.called(sign(&ask));
+        play.ok(signed("one", "one"));
+        let found = play.bad(Seen::Answered { ticket, answer: header("one", &payment) });
+        assert_eq!(found.rule, "terms");
+    }
+}
+
+#[test]
+fn an_approval_against_the_policy_of_today_is_found() {
+    let mut play = Play::new(policy(100, 50, 20));
+    let ask = play.hmac(30);
+    play.holds(&ask, "one");
+    let edit = Order::EditPolicy { name: "p".into(), policy: policy(100, 29, 20) };
+    play.order(edit, End::Done);
+    play.order_bad(approve("one"), End::Decided { status: "executing".into() });
+}
+
+#[test]
+fn an_approval_by_a_card_that_changed_is_found() {
+    let mut play = Play::new(policy(100, 50, 20));
+    let ask = play.hmac(30);
+    play.holds(&ask, "one");
+    play.order(Order::List, End::Waiting(vec![listed("one", "old")]));
+    let edit = Order::EditPolicy { name: "p".into(), policy: policy(90, 50, 20) };
+    play.order(edit, End::Done);
+    let old = Order::Approve { id: "one".into(), card: Some("old".into()) };
+    play.order_bad(old, End::Decided { status: "executing".into() });
+}
+
+#[test]
+fn a_header_that_no_key_signed_is_found() {
+    let mut play = Play::new(policy(100, 50, 20));
+    let ask = play.hmac(5);
+    let payment = play.payment(&ask, "one");
+    assert_eq!(play.call_bad(sign(&ask), header("one", &payment)).rule, "I-m");
+}
+
+#[test]
+fn loosening_with_a_locked_wallet_is_found_and_tightening_is_not() {
+    let edit = |daily| Order::EditPolicy { name: "p".into(), policy: policy(daily, 50, 20) };
+    let mut play = Play::new(policy(100, 50, 20));
+    play.order(Order::LockWallet, End::Done);
+    play.order(edit(99), End::Done);
+    play.order(edit(100), refuses("WALLET_LOCKED"));
+    assert_eq!(play.order_bad(edit(100), End::Done).rule, "orders");
+}
+
+#[test]
+fn new_decisions_on_a_failed_disk_are_found() {
+    let mut play = Play::new(policy(100, 50, 20));
+    play.ok(Seen::DiskFailed);
+    let ask = play.hmac(5);
+    play.call(sign(&ask), refusal(503, "JOURNAL_FAILED", None));
+    let ask = play.hmac(6);
+    play.pays_bad(&ask, "one");
+    let mut play = Play::new(policy(100, 50, 20));
+    let ask = play.hmac(5);
+    let found = play.call_bad(sign(&ask), refusal(503, "JOURNAL_FAILED", None));
+    assert_eq!(found.rule, "disk");
+}
+
+#[test]
+fn a_transaction_that_nobody_ordered_or_that_goes_out_twice_is_found() {
+    let tx = |nonce, value: u128| Transaction {
+        chain: BASE,
+        from: MAIN.into(),
+        nonce,
+        to: SHOP.into(),
+        value,
+        data: "0x".into(),
+        hash: format!("hash {nonce} {value}"),
+    };
+    let send = Send { label: "main".into(), chain: BASE, to: SHOP.into(), amount: 7, native: true };
+    let mut play = Play::new(policy(100, 50, 20));
+    assert_eq!(play.bad(Seen::Broadcast(tx(0, 7))).rule, "transactions");
+    for second in [tx(1, 7), tx(0, 8)] {
+        let mut play = Play::new(policy(100, 50, 20));
+        let ticket = play.ordered(Order::Send(Box::new(send.clone())));
+        play.ok(Seen::Broadcast(tx(0, 7)));
+        play.ok(Seen::Obeyed { ticket, end: End::Sent { id: "s".into() } });
+        assert_eq!(play.bad(Seen::Broadcast(second)).rule, "transactions");
+    }
+}
+
+#[test]
+fn money_that_moves_under_a_nonce_that_was_never_given_is_found() {
+    let mut play = Play::new(policy(100, 50, 20));
+    let (payer, nonce, hash) = (MAIN.into(), "n".into(), "0x1".into());
+    assert_eq!(play.bad(Seen::Redeemed { chain: BASE, payer, nonce, hash }).rule, "I-a");
+}
+
+#[test]
+fn an_ask_without_an_end_and_a_payment_never_signed_are_found() {
+    let mut play = Play::new(policy(100, 50, 20));
+    play.ok(Seen::Calm);
+    let ask = play.hmac(5);
+    play.called(sign(&ask));
+    assert_eq!(play.bad(Seen::Over).rule, "I-n");
+    let mut play = Play::new(policy(100, 50, 20));
+    let mut ask = play.hmac(30);
+    ask.offers[0].max_timeout_s = Some(600);
+    play.holds(&ask, "one");
+    play.order(approve("one"), End::Decided { status: "executing".into() });
+    play.ok(Seen::Calm);
+    play.later(120_000);
+    assert_eq!(play.bad(Seen::Over).rule, "I-n");
+}
+
+#[test]
+fn a_report_that_goes_back_or_is_verified_without_the_chain_is_found() {
+    for (event, stage) in [(Event::Submitted, "submitted"), (Event::Settled, "verified")] {
+        let mut play = Play::new(policy(100, 50, 20));
+        let ask = play.hmac(9);
+        play.pays(&ask, "one");
+        let report = |play: &mut Play, event| {
+            let (proof, tx_hash) = (play.hmac(1).proof, Some("0xfeed".to_owned()));
+            Call::Report(Report { agent: "HHH111".into(), proof, id: "one".into(), event, tx_hash })
+        };
+        let call = report(&mut play, Event::Settled);
+        play.call(call, Answer::Reported { stage: "settled".into() });
+        let call = report(&mut play, event);
+        let found = play.call_bad(call, Answer::Reported { stage: stage.into() });
+        assert_eq!(found.rule, "reports");
+    }
+}
+
+#[test]
+fn an_unknown_proof_that_is_served_is_found() {
+    let mut play = Play::new(policy(100, 50, 20));
+    let mut ask = play.hmac(5);
+    ask.proof = Proof::Hmac { timestamp_s: NOON / 1000 - 301, signature: "s".into(), right: true };
+    play.pays_bad(&ask, "one");
+    let mut play = Play::new(policy(100, 50, 20));
+    let mut ask = play.hmac(5);
+    ask.proof = Proof::Hmac { timestamp_s: NOON / 1000 - 300, signature: "s".into(), right: true };
+    play.pays(&ask, "one");
+}

@@ -1,0 +1,173 @@
+//! Simulated worlds by their seeds: `bursar-sim [--seed N | --from A --to B] [--plant NAME | --plants] [--table]`.
+//! Without arguments the first thousand. A failing seed is told with the shortest list of steps that fails alike.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bursar_tests::sim::{Coverage, Failure, Plan, Plant, run, run_telling, shrink};
+
+/// A planted mistake must be found by then.
+const PATIENCE: u64 = 2_000;
+
+#[derive(Debug, Default)]
+struct Wanted {
+    from: u64,
+    to: u64,
+    plant: Option<Plant>,
+    plants: bool,
+    table: bool,
+    tells: bool,
+}
+
+fn main() -> ExitCode {
+    let wanted = match read() {
+        Ok(wanted) => wanted,
+        Err(mistake) => {
+            eprintln!("bursar-sim: {mistake}");
+            return ExitCode::from(2);
+        }
+    };
+    let good = if wanted.plants {
+        plants()
+    } else if wanted.tells {
+        tell(wanted.from)
+    } else {
+        range(&wanted)
+    };
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn read() -> Result<Wanted, String> {
+    let mut wanted = Wanted { to: 1_000, ..Wanted::default() };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{name} takes a value"));
+        let number = |text: String| text.replace('_', "").parse::<u64>().map_err(|e| e.to_string());
+        match name.as_str() {
+            "--seed" => {
+                wanted.from = number(value()?)?;
+                wanted.to = wanted.from + 1;
+            }
+            "--from" => wanted.from = number(value()?)?,
+            "--to" => wanted.to = number(value()?)?,
+            "--plant" => {
+                let text = value()?;
+                wanted.plant = Some(Plant::named(&text).ok_or(format!("no plant is {text}"))?);
+            }
+            "--plants" => wanted.plants = true,
+            "--table" => wanted.table = true,
+            "--tell" => wanted.tells = true,
+            other => return Err(format!("{other} is no argument of it")),
+        }
+    }
+    Ok(wanted)
+}
+
+fn tell(seed: u64) -> bool {
+    match run_telling(&Plan::of(seed), None, true) {
+        Ok(outcome) => {
+            outcome.tail.iter().for_each(|line| println!("{line}"));
+            true
+        }
+        Err(failure) => {
+            failure.tail.iter().for_each(|line| println!("{line}"));
+            println!("{}: {}", failure.rule, failure.what);
+            false
+        }
+    }
+}
+
+fn range(wanted: &Wanted) -> bool {
+    let began = Instant::now();
+    let (coverage, failed) = all(wanted.from, wanted.to, wanted.plant);
+    if wanted.table {
+        println!("{coverage}");
+        coverage.gaps().iter().for_each(|gap| println!("not covered: {gap}"));
+    }
+    let rules = failed.iter().fold(BTreeMap::new(), |mut rules, (seed, failure)| {
+        rules.entry(failure.rule.clone()).or_insert(Vec::new()).push(*seed);
+        rules
+    });
+    println!(
+        "seeds {} to {}: {} failed, {} lives, {} things seen, in {:.1} s",
+        wanted.from,
+        wanted.to,
+        failed.len(),
+        coverage.lives,
+        coverage.seen,
+        began.elapsed().as_secs_f64()
+    );
+    rules.iter().for_each(|(rule, seeds)| println!("  {rule}: {seeds:?}"));
+    if let Some((seed, failure)) = failed.first_key_value() {
+        explain(*seed, wanted.plant, failure);
+    }
+    failed.is_empty()
+}
+
+/// All seeds, as many at once as there are processors.
+fn all(from: u64, to: u64, plant: Option<Plant>) -> (Coverage, BTreeMap<u64, Failure>) {
+    let next = AtomicU64::new(from);
+    let (total, failed) = (Mutex::new(Coverage::default()), Mutex::new(BTreeMap::new()));
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _worker in 0..workers {
+            scope.spawn(|| {
+                let mut coverage = Coverage::default();
+                loop {
+                    let seed = next.fetch_add(1, Ordering::SeqCst);
+                    if seed >= to || failed.lock().expect("no panic").len() >= 50 {
+                        break;
+                    }
+                    let plan = Plan::of(seed);
+                    match run(&plan, plant) {
+                        Ok(outcome) => coverage.count(&plan, &outcome),
+                        Err(failure) => {
+                            failed.lock().expect("no panic").insert(seed, failure);
+                        }
+                    }
+                }
+                total.lock().expect("no panic").add(coverage);
+            });
+        }
+    });
+    (total.into_inner().expect("no panic"), failed.into_inner().expect("no panic"))
+}
+
+fn explain(seed: u64, plant: Option<Plant>, failure: &Failure) {
+    println!("\nseed {seed}, after step {}: {}: {}", failure.step, failure.rule, failure.what);
+    let (plan, short) = shrink(&Plan::of(seed), plant, failure);
+    println!("\nthe shortest that fails alike: {:?}", plan.swarm.on());
+    plan.steps.iter().enumerate().for_each(|(at, step)| println!("  {at}: {step:?}"));
+    println!("\nwhat was seen:");
+    let from = short.tail.len().saturating_sub(60);
+    short.tail[from..].iter().for_each(|line| println!("  {line}"));
+    println!("\n{}: {}", short.rule, short.what);
+    println!("again: cargo xtask sim --seed {seed}");
+}
+
+/// Every planted mistake, and how many seeds it took to find it.
+fn plants() -> bool {
+    let mut good = true;
+    for plant in Plant::ALL {
+        let found = (0..PATIENCE).find_map(|seed| {
+            run(&Plan::of(seed), Some(*plant)).err().map(|failure| (seed, failure))
+        });
+        match found {
+            Some((seed, failure)) => println!(
+                "{:<20} {:>5} seeds  {:<28} {}",
+                plant.name(),
+                seed + 1,
+                failure.rule,
+                plant.what()
+            ),
+            None => {
+                good = false;
+                println!("{:<20} not found in {PATIENCE} seeds: {}", plant.name(), plant.what());
+            }
+        }
+    }
+    good
+}

@@ -1,0 +1,24 @@
+//! A wallet in a world of its own: clocks, disk, chain, signer, agents and operators move by one seed, in one
+//! thread and in one order, and an auditor who knows only the specification judges what he sees. The wallet is the
+//! production engine, from the bytes of a request to the bytes of its answer; only sockets are left out.
+
+mod calls;
+mod chain;
+mod coverage;
+mod faults;
+mod image;
+mod life;
+mod orders;
+mod plan;
+mod shrink;
+mod signer;
+mod store;
+mod tape;
+mod wire;
+mod world;
+
+pub use coverage::Coverage;
+pub use faults::Plant;
+pub use plan::{Plan, Step, Swarm};
+pub use shrink::shrink;
+pub use world::{Failure, Outcome, run, run_telling};

@@ -1,0 +1,294 @@
+//! What agents do in the world.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
+use axum::http::Request;
+use bursar_auditor::seen::{Answer, Ask, Call, Event, Proof, Report, Seen};
+use bursar_chain::ports::Clock;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::plan::{Pick, Size, Twist, Wish};
+use super::wire::{self, Challenge, URLS};
+use super::world::{Said, Trouble, World};
+use crate::agent::Agent;
+
+impl World {
+    /// Sends one call and, unless more is to come together with it, waits for all that is open.
+    pub(super) fn call(
+        &mut self,
+        call: Call,
+        method: &'static str,
+        path: &str,
+        body: Option<&Value>,
+        read: fn(u16, &Value) -> Answer,
+    ) -> Result<(), Trouble> {
+        let ticket = self.ticket();
+        self.tape.write(Seen::Called { ticket, call });
+        let body = body.map_or_else(Vec::new, |body| body.to_string().into_bytes());
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "127.0.0.1:9402")
+            .body(Body::from(body))
+            .expect("a request");
+        let peer = ConnectInfo(std::net::SocketAddr::from(([127, 0, 0, 1], 5)));
+        request.extensions_mut().insert(peer);
+        let (http, tape) = (self.life().http.clone(), self.tape.clone());
+        self.life().spawn(async move {
+            let response = http.oneshot(request).await.expect("an answer");
+            let status = response.status().as_u16();
+            let bytes = to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+            let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+            tape.write(Seen::Answered { ticket, answer: read(status, &body) });
+        });
+        if self.together { Ok(()) } else { self.settle() }
+    }
+
+    fn now_s(&self) -> i64 {
+        self.clock.now().utc.seconds()
+    }
+
+    fn hand(&self, pick: Pick) -> Option<usize> {
+        pick.of(self.hands.len())
+    }
+
+    pub(super) fn ask(&mut self, wish: &Wish) -> Result<(), Trouble> {
+        let Some(agent) = self.hand(wish.agent) else { return Ok(()) };
+        let said = self.say(agent, wish);
+        self.send(said)
+    }
+
+    /// An ask that was never said before.
+    fn say(&mut self, agent: usize, wish: &Wish) -> Said {
+        self.number += 1;
+        let micros = self.micros(agent, wish.size);
+        let own = self.paying(agent);
+        let challenge = Challenge::new(wish, micros, &own, self.number);
+        let url = wish.request_url.map(|url| URLS[url].to_owned());
+        let hand = &self.hands[agent].agent;
+        signed(agent, hand, self.now_s(), &challenge, url, wish.key)
+    }
+
+    pub(super) fn send(&mut self, said: Said) -> Result<(), Trouble> {
+        self.said.push(said.clone());
+        let call = Call::Sign(Box::new(said.ask));
+        self.call(call, "POST", "/sign", Some(&said.body), wire::answer)
+    }
+
+    pub(super) fn copies(&mut self, wish: &Wish, count: u8) -> Result<(), Trouble> {
+        let Some(agent) = self.hand(wish.agent) else { return Ok(()) };
+        let said = self.say(agent, wish);
+        self.together = true;
+        for _copy in 0..count {
+            self.send(said.clone())?;
+        }
+        self.together = false;
+        self.settle()
+    }
+
+    pub(super) fn crowd(&mut self, wish: &Wish, count: u8) -> Result<(), Trouble> {
+        let Some(agent) = self.hand(wish.agent) else { return Ok(()) };
+        self.together = true;
+        for _one in 0..count {
+            let said = self.say(agent, wish);
+            self.send(said)?;
+        }
+        self.together = false;
+        self.settle()
+    }
+
+    pub(super) fn repeat(&mut self, pick: Pick, twist: Twist) -> Result<(), Trouble> {
+        let Some(which) = pick.of(self.said.len()) else { return Ok(()) };
+        let mut said = self.said[which].clone();
+        let hand = self.hands[said.agent].agent.clone();
+        let now = self.now_s();
+        let resign = |said: &mut Said, at: i64, agent: &Agent| {
+            let mut fields = said.body.as_object().expect("an object").clone();
+            fields.remove("agent_id");
+            fields.remove("signature");
+            fields.remove("idempotency_key");
+            let signature = agent.sign(at, &fields);
+            said.body["signature"] = json!(signature);
+            said.ask.proof = proof(agent, at, signature, true);
+        };
+        match twist {
+            // A bearer token is whatever it is now; a signature stays what it was.
+            Twist::None if hand.bearer => resign(&mut said, now, &hand),
+            Twist::None => {}
+            Twist::SignedAgain => resign(&mut said, now, &hand),
+            Twist::OtherUrl(url) => {
+                said.body["request_url"] = json!(URLS[url]);
+                said.ask.request_url = Some(URLS[url].to_owned());
+                resign(&mut said, now, &hand);
+            }
+            Twist::OtherKey(key) => {
+                said.body["idempotency_key"] = json!(format!("key-{key}"));
+                said.ask.idempotency_key = Some(format!("key-{key}"));
+                if hand.bearer {
+                    resign(&mut said, now, &hand);
+                }
+            }
+            Twist::WrongProof => {
+                let wrong = Agent { token: format!("AT_{}", "5".repeat(64)), ..hand };
+                resign(&mut said, now, &wrong);
+                wrong_now(&mut said.ask.proof);
+            }
+            Twist::Stale => {
+                let off = self.dice.of(&[-301, -300, 300, 301, -90_000]);
+                resign(&mut said, now + off, &hand);
+            }
+            Twist::NobodysName => {
+                said.body["agent_id"] = json!("ZZZ999");
+                said.ask.agent = "ZZZ999".to_owned();
+                resign(&mut said, now, &hand);
+                wrong_now(&mut said.ask.proof);
+            }
+        }
+        if matches!(twist, Twist::WrongProof | Twist::NobodysName) {
+            let call = Call::Sign(Box::new(said.ask));
+            return self.call(call, "POST", "/sign", Some(&said.body), wire::answer);
+        }
+        self.send(said)
+    }
+
+    pub(super) fn read_standing(&mut self, agent: usize) -> Result<(), Trouble> {
+        let hand = self.hands[agent].agent.clone();
+        let at = self.now_s();
+        let body = hand.read(at);
+        let signature = body["signature"].as_str().expect("a text").to_owned();
+        let call =
+            Call::Standing { agent: hand.id.clone(), proof: proof(&hand, at, signature, true) };
+        self.call(call, "POST", "/status", Some(&body), wire::standing)
+    }
+
+    pub(super) fn report(
+        &mut self,
+        pick: Pick,
+        event: u8,
+        hash: u8,
+        other: Option<Pick>,
+    ) -> Result<(), Trouble> {
+        let Some(which) = pick.of(self.ids.len()) else { return Ok(()) };
+        let id = self.ids[which].clone();
+        let Some(by) = other.and_then(|pick| self.hand(pick)).or_else(|| self.owner(&id)) else {
+            return Ok(());
+        };
+        let hand = self.hands[by].agent.clone();
+        let (event, word) = [
+            (Event::Submitted, "submitted"),
+            (Event::Settled, "settled"),
+            (Event::Failed, "failed"),
+        ][usize::from(event) % 3];
+        let paid =
+            self.payments.iter().find(|(known, _)| *known == id).map(|(_, paid)| paid.clone());
+        let tx_hash = match (hash, paid) {
+            (0, _) if event != Event::Settled => None,
+            (1, Some(paid)) => Some(format!("{:#x}", super::chain::hash_of(&paid))),
+            _other => Some(format!("0x{}", "ab".repeat(32))),
+        };
+        let at = self.now_s();
+        let body = hand.report(at, &id, word, tx_hash.as_deref());
+        let signature = body["signature"].as_str().expect("a text").to_owned();
+        let proof = proof(&hand, at, signature, true);
+        let call = Call::Report(Report { agent: hand.id, proof, id, event, tx_hash });
+        self.call(call, "POST", "/callback", Some(&body), wire::answer)
+    }
+
+    /// A facilitator takes a payment to its chain.
+    pub(super) fn redeem(&mut self, pick: Pick) -> Result<(), Trouble> {
+        let Some(which) = pick.of(self.payments.len()) else { return Ok(()) };
+        let (_id, paid) = self.payments[which].clone();
+        let Some(chain) = wire::CHAINS.iter().position(|chain| *chain == paid.chain) else {
+            return Ok(());
+        };
+        let Some(chain) = self.chains.get(chain) else { return Ok(()) };
+        let hash = format!("{:#x}", chain.redeem(&paid));
+        let (payer, nonce) = (paid.payer, paid.nonce);
+        self.tape.write(Seen::Redeemed { chain: paid.chain, payer, nonce, hash });
+        self.settle()
+    }
+
+    /// Whose request it is, as far as the world knows.
+    fn owner(&mut self, id: &str) -> Option<usize> {
+        let id = id.parse().ok()?;
+        let record = self.life().core().find(id).ok().flatten()?;
+        self.hands.iter().position(|hand| hand.agent.id == record.agent.as_str())
+    }
+
+    /// How much a wish comes to now. Only to choose what to ask for: nothing is judged by it.
+    fn micros(&mut self, agent: usize, size: Size) -> u64 {
+        let id = self.hands[agent].agent.id.clone();
+        let moment = self.clock.now();
+        let state = self.life().core().state();
+        let known = state.agents.values().find(|known| known.id.as_str() == id);
+        let limits = known.and_then(|known| state.policy_of(known)).map(|policy| &policy.payments);
+        let off = |base: u64, off: i64| base.saturating_add_signed(off);
+        match (size, limits, known) {
+            (Size::Micros(micros), _, _) => micros,
+            (Size::Threshold(by), Some(limits), _) => off(limits.auto_below.0, by),
+            (Size::Largest(by), Some(limits), _) => off(limits.per_request.0, by),
+            (Size::Left(by), Some(limits), Some(known)) => {
+                let spent = state.spent(known, &moment);
+                let left = limits.daily.left_after(spent).left_after(known.reserved);
+                // Part of it, where all of it would not be automatic.
+                off(left.0.min(limits.auto_below.0.max(1)), by)
+            }
+            _uncommissioned => 1_000,
+        }
+    }
+
+    /// The paying address of an agent, to ask for a payment to itself.
+    fn paying(&mut self, agent: usize) -> String {
+        let id = self.hands[agent].agent.id.clone();
+        let state = self.life().core().state();
+        let known = state.agents.values().find(|known| known.id.as_str() == id);
+        let label = known.and_then(|known| known.commission.as_ref()).map(|given| &given.label);
+        let address = label.and_then(|label| state.wallet.as_ref()?.address(label));
+        address.map_or_else(|| wire::PAYEE.to_owned(), |known| format!("{:#x}", known.address))
+    }
+}
+
+fn signed(
+    agent: usize,
+    hand: &Agent,
+    at: i64,
+    challenge: &Challenge,
+    url: Option<String>,
+    key: Option<u8>,
+) -> Said {
+    let content = challenge.content();
+    let mut body = if challenge.as_data {
+        hand.ask_data(at, &challenge.json, url.as_deref())
+    } else {
+        hand.ask(at, &content, url.as_deref())
+    };
+    let key = key.map(|key| format!("key-{key}"));
+    if let Some(key) = &key {
+        body["idempotency_key"] = json!(key);
+    }
+    let signature = body["signature"].as_str().expect("a text").to_owned();
+    let ask = Ask {
+        agent: hand.id.clone(),
+        proof: proof(hand, at, signature, true),
+        content,
+        idempotency_key: key,
+        request_url: url,
+        offers: challenge.offers.clone(),
+    };
+    Said { agent, ask, body }
+}
+
+fn proof(hand: &Agent, timestamp_s: i64, signature: String, right: bool) -> Proof {
+    if hand.bearer {
+        Proof::Bearer { right }
+    } else {
+        Proof::Hmac { timestamp_s, signature, right }
+    }
+}
+
+fn wrong_now(proof: &mut Proof) {
+    match proof {
+        Proof::Bearer { right } | Proof::Hmac { right, .. } => *right = false,
+    }
+}

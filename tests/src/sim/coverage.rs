@@ -1,0 +1,153 @@
+//! What many runs have reached together.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::plan::{Plan, Step, Swarm};
+use super::world::Outcome;
+
+#[derive(Debug, Default)]
+pub struct Coverage {
+    pub runs: u64,
+    pub seen: u64,
+    pub lives: u64,
+    /// Kind of step and kind of trouble that the run knew.
+    pairs: BTreeMap<(&'static str, &'static str), u64>,
+    codes: BTreeMap<String, u64>,
+    judged: BTreeMap<&'static str, u64>,
+    points: BTreeMap<&'static str, u64>,
+}
+
+impl Coverage {
+    pub fn count(&mut self, plan: &Plan, outcome: &Outcome) {
+        self.runs += 1;
+        self.seen += outcome.seen;
+        self.lives += u64::from(outcome.lives);
+        let on = plan.swarm.on();
+        for step in &plan.steps {
+            for trouble in &on {
+                *self.pairs.entry((step.kind(), trouble)).or_default() += 1;
+            }
+        }
+        for (code, times) in &outcome.codes {
+            *self.codes.entry(code.clone()).or_default() += times;
+        }
+        for (rule, times) in &outcome.judged {
+            *self.judged.entry(rule).or_default() += times;
+        }
+        for (point, times) in &outcome.deaths {
+            *self.points.entry(point).or_default() += times;
+        }
+    }
+
+    pub fn add(&mut self, other: Self) {
+        self.runs += other.runs;
+        self.seen += other.seen;
+        self.lives += other.lives;
+        for (pair, times) in other.pairs {
+            *self.pairs.entry(pair).or_default() += times;
+        }
+        for (code, times) in other.codes {
+            *self.codes.entry(code).or_default() += times;
+        }
+        for (rule, times) in other.judged {
+            *self.judged.entry(rule).or_default() += times;
+        }
+        for (point, times) in other.points {
+            *self.points.entry(point).or_default() += times;
+        }
+    }
+
+    /// What many seeds should have reached and have not.
+    pub fn gaps(&self) -> Vec<String> {
+        let mut gaps = Vec::new();
+        for kind in Step::KINDS {
+            for trouble in Swarm::NAMES.iter().filter(|trouble| !self.excluded(kind, trouble)) {
+                let times = self.pairs.get(&(*kind, *trouble)).copied().unwrap_or(0);
+                if times < LEAST {
+                    gaps.push(format!("{kind} × {trouble}: {times} times"));
+                }
+            }
+        }
+        for code in CODES {
+            if !self.codes.contains_key(*code) {
+                gaps.push(format!("nobody was told {code}"));
+            }
+        }
+        gaps
+    }
+
+    /// A kind of step that comes only where its own trouble is on is counted in those runs alone.
+    fn excluded(&self, _kind: &str, _trouble: &str) -> bool {
+        false
+    }
+}
+
+/// How often each pair must have been drawn.
+const LEAST: u64 = 50;
+
+/// Codes that a world must have heard.
+const CODES: &[&str] = &[
+    "AGENTS_FROZEN",
+    "AGENT_NOT_COMMISSIONED",
+    "AGENT_SUSPENDED",
+    "AUTH_FAILED",
+    "BAD_INPUT",
+    "CARD_CHANGED",
+    "DOMAIN_NOT_ALLOWED",
+    "DOMAIN_URL_REQUIRED",
+    "EXCEEDS_DAILY_LIMIT",
+    "EXCEEDS_PER_REQUEST_MAX",
+    "IDEMPOTENCY_CONFLICT",
+    "INVALID_PAYMENT_DATA",
+    "INVALID_X402_FORMAT",
+    "IN_USE",
+    "JOURNAL_FAILED",
+    "LIMIT_REACHED",
+    "NAME_TAKEN",
+    "NETWORK_DISABLED",
+    "NETWORK_NOT_ALLOWED_BY_POLICY",
+    "NOTHING_FOUND",
+    "PAYMENT_ALREADY_SETTLED",
+    "PAYMENT_EXPIRED",
+    "REQUEST_ALREADY_PROCESSED",
+    "REQUEST_EXPIRED",
+    "TOO_MANY_PENDING",
+    "UNAUTHORIZED",
+    "UNPRICED",
+    "WALLET_LOCKED",
+    "WRONG_PASSWORD",
+    "X402_DISABLED",
+];
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} worlds, {} lives, {} things seen", self.runs, self.lives, self.seen)?;
+        writeln!(f, "\nsteps, by the troubles that their worlds knew:")?;
+        write!(f, "{:<15}", "")?;
+        for trouble in Swarm::NAMES {
+            write!(f, "{:>9}", trouble.chars().take(8).collect::<String>())?;
+        }
+        writeln!(f)?;
+        for kind in Step::KINDS {
+            write!(f, "{kind:<15}")?;
+            for trouble in Swarm::NAMES {
+                let times = self.pairs.get(&(*kind, *trouble)).copied().unwrap_or(0);
+                write!(f, "{times:>9}")?;
+            }
+            writeln!(f)?;
+        }
+        list(f, "deaths by point", self.points.iter().map(|(name, times)| (*name, *times)))?;
+        list(f, "codes", self.codes.iter().map(|(name, times)| (name.as_str(), *times)))?;
+        list(f, "judged", self.judged.iter().map(|(name, times)| (*name, *times)))
+    }
+}
+
+fn list<'a>(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    rows: impl Iterator<Item = (&'a str, u64)>,
+) -> fmt::Result {
+    writeln!(f, "\n{title}:")?;
+    rows.into_iter().try_for_each(|(name, times)| writeln!(f, "{times:>12}  {name}"))
+}

@@ -1,0 +1,269 @@
+//! Where the process dies, and which mistake is planted in it. The rules stay what they are: a mistake changes what
+//! they are asked, what they answer, or what the disk, the keys and chance do.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use bursar_core::money::Usd;
+use bursar_domain::allowance::WindowStart;
+use bursar_domain::apply::Touched;
+use bursar_domain::{Action, Command, Decision, Entry, Event, Refusal, State, Status};
+use bursar_engine::ports::Faults;
+
+use super::tape::Tape;
+
+macro_rules! plants {
+    ($($name:ident $what:literal;)*) => {
+        /// A mistake that somebody could make.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Plant {
+            $(#[doc = $what] $name,)*
+        }
+
+        impl Plant {
+            pub const ALL: &'static [Plant] = &[$(Plant::$name,)*];
+
+            pub fn name(self) -> &'static str {
+                match self { $(Plant::$name => stringify!($name),)* }
+            }
+
+            pub fn what(self) -> &'static str {
+                match self { $(Plant::$name => $what,)* }
+            }
+
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|plant| plant.name() == name)
+            }
+        }
+    };
+}
+
+plants! {
+    SignedFirst "a payment is signed before its record is on the disk";
+    ForgottenSync "a commit is answered before it is on the disk";
+    DoubleReturn "what a denied or expired request held back is returned twice";
+    ThresholdIncluded "an amount equal to the threshold is signed without asking";
+    ExpiryLate "an approval in the very millisecond of the expiry counts";
+    LazyAllowance "a new allowance begins with its first request, not with its day";
+    IdentitiesInMemory "which asks were answered is forgotten by a restart";
+    FreezeIgnored "a signature that was on its way leaves after a freeze or a lock";
+    NonceReused "two payments have the same nonce";
+    LimitReadOutside "parallel asks are judged by the allowance as it was before all of them";
+    ReplayByOrder "what an entry does depends on more than the entry";
+    DeniedNotReturned "what a denied request held back stays spent";
+    KeyUnbound "an idempotency key may come again with another content";
+    BootClockIgnored "a clock that is set forward renews an allowance";
+    CommissionRenews "another commission begins another allowance";
+    DenialForgotten "a bearer agent that repeats a denied ask gets another hold";
+    CarriedUncounted "an approval of what was held before the renewal is not counted";
+    OtherUrlUnjudged "a stored answer is given for another URL without a look at the lists";
+    ValidityFromAsk "an approved payment is valid from its ask and not from its approval";
+    OldLimitApproved "an approval is judged by limits a thousand times as high";
+}
+
+#[derive(Debug)]
+pub(crate) struct WorldFaults {
+    tape: Tape,
+    plant: Option<Plant>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// The point at which the process dies, and how often it is still passed before.
+    death: Option<(&'static str, u32)>,
+    /// The one at which it died.
+    died: Option<&'static str>,
+    /// Entries that were applied.
+    applied: u64,
+    /// The state before the batch that is being decided.
+    before: Option<State>,
+}
+
+impl WorldFaults {
+    pub(crate) fn new(tape: &Tape, plant: Option<Plant>) -> Arc<Self> {
+        Arc::new(Self { tape: tape.clone(), plant, inner: Mutex::default() })
+    }
+
+    pub(crate) fn plant(&self) -> Option<Plant> {
+        self.plant
+    }
+
+    pub(crate) fn tape(&self) -> &Tape {
+        &self.tape
+    }
+
+    pub(crate) fn arm(&self, point: &'static str, after: u32) {
+        self.inner.lock().unwrap().death = Some((point, after));
+    }
+
+    /// Nobody dies any more; answers the point at which the process did.
+    pub(crate) fn disarm(&self) -> Option<&'static str> {
+        let mut inner = self.inner.lock().unwrap();
+        inner.death = None;
+        inner.died.take()
+    }
+
+    /// A batch was committed: the next decision sees another state.
+    pub(crate) fn committed(&self) {
+        self.inner.lock().unwrap().before = None;
+    }
+
+    /// The same mistakes in what a replay does, with nothing that dies.
+    pub(crate) fn for_replay(&self) -> Arc<Self> {
+        Self::new(&Tape::default(), self.plant)
+    }
+}
+
+impl Faults for WorldFaults {
+    fn reach(&self, point: &'static str) -> io::Result<()> {
+        let dies = {
+            let mut inner = self.inner.lock().unwrap();
+            match &mut inner.death {
+                Some((at, 0)) if *at == point => true,
+                Some((at, left)) if *at == point => {
+                    *left -= 1;
+                    false
+                }
+                _elsewhere => false,
+            }
+        };
+        if dies {
+            self.inner.lock().unwrap().died = Some(point);
+            self.tape.die();
+        }
+        Ok(())
+    }
+
+    fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal> {
+        let Some(plant) = self.plant else { return bursar_domain::decide(state, command) };
+        let (mut state, mut command) = (state.clone(), command.clone());
+        if plant == Plant::LimitReadOutside {
+            let mut inner = self.inner.lock().unwrap();
+            let before = inner.before.get_or_insert_with(|| state.clone());
+            if let Action::Ask(ask) = &command.action
+                && let (Some(then), Some(now)) =
+                    (before.agents.get(&ask.agent), state.agents.get(&ask.agent))
+            {
+                let mut agent = (**now).clone();
+                agent.commission.clone_from(&then.commission);
+                agent.reserved = then.reserved;
+                Arc::make_mut(&mut state.agents).insert(ask.agent.clone(), Arc::new(agent));
+            }
+        }
+        change_question(plant, &mut state, &mut command);
+        let decision = bursar_domain::decide(&state, &command)?;
+        Ok(change_answer(plant, &state, &command, decision))
+    }
+
+    fn apply(&self, state: &mut State, entry: &Entry) -> Option<Touched> {
+        let waited = match &entry.event {
+            Event::PaymentDenied { id, .. }
+            | Event::PaymentExpired { id, .. }
+            | Event::PaymentApproved { id, .. } => state.held.get(id).cloned(),
+            _other => None,
+        };
+        let touched = bursar_domain::apply(state, entry);
+        let count = {
+            let mut inner = self.inner.lock().unwrap();
+            inner.applied += 1;
+            inner.applied
+        };
+        if let (
+            Some(Plant::CommissionRenews),
+            Event::AgentCommissioned { agent, before: Some(_), .. },
+        ) = (self.plant, &entry.event)
+        {
+            with_spent(state, agent, |_start, _spent| Usd::ZERO);
+        }
+        let (Some(plant), Some(waited)) = (self.plant, waited) else { return touched };
+        let denied = matches!(entry.event, Event::PaymentDenied { .. });
+        let approved = matches!(entry.event, Event::PaymentApproved { .. });
+        with_spent(state, &waited.agent, |start, spent| match plant {
+            Plant::DoubleReturn if !approved => spent.left_after(waited.ask.usd),
+            Plant::DeniedNotReturned if denied => Usd(spent.0.saturating_add(waited.ask.usd.0)),
+            Plant::CarriedUncounted if approved && waited.created < start.utc => {
+                spent.left_after(waited.ask.usd)
+            }
+            Plant::ReplayByOrder => Usd(spent.0.saturating_add(count % 2)),
+            _other => spent,
+        });
+        touched
+    }
+}
+
+fn with_spent(
+    state: &mut State,
+    agent: &bursar_core::ids::AgentId,
+    change: impl FnOnce(&WindowStart, Usd) -> Usd,
+) {
+    if let Some(agent) = Arc::make_mut(&mut state.agents).get_mut(agent)
+        && let Some(given) = &mut Arc::make_mut(agent).commission
+    {
+        given.payments.spent = change(&given.payments.start, given.payments.spent);
+    }
+}
+
+fn change_question(plant: Plant, state: &mut State, command: &mut Command) {
+    match (plant, &mut command.action) {
+        (Plant::ThresholdIncluded, Action::Ask(_)) => {
+            for record in Arc::make_mut(&mut state.policies).values_mut() {
+                let payments = &mut Arc::make_mut(record).policy.payments;
+                if payments.auto_below > Usd::ZERO {
+                    payments.auto_below.0 += 1;
+                }
+            }
+        }
+        (Plant::OldLimitApproved, Action::Approve { .. }) => {
+            for record in Arc::make_mut(&mut state.policies).values_mut() {
+                let payments = &mut Arc::make_mut(record).policy.payments;
+                payments.per_request.0 = payments.per_request.0.saturating_mul(1000);
+                payments.daily.0 = payments.daily.0.saturating_mul(1000);
+            }
+        }
+        (Plant::ExpiryLate, Action::Approve { .. }) => {
+            command.moment.utc = command.moment.utc.plus_ms(-1);
+            command.moment.boottime_ms = command.moment.boottime_ms.saturating_sub(1);
+        }
+        (Plant::BootClockIgnored, Action::Tick) => command.moment.boot_id.clear(),
+        (Plant::KeyUnbound, Action::Ask(ask)) => ask.prior.claimed = None,
+        (Plant::DenialForgotten, Action::Ask(ask)) => {
+            let bearer = ask.identity.claim_key().is_some()
+                || ask.identity.index_key().first() == Some(&b'b');
+            let denied =
+                ask.prior.same.as_ref().is_some_and(|r| matches!(r.status, Status::Denied { .. }));
+            if bearer && denied {
+                ask.prior.same = None;
+            }
+        }
+        (Plant::OtherUrlUnjudged, Action::Ask(ask)) => {
+            if let Some(same) = &ask.prior.same {
+                ask.payment.request_url.clone_from(&same.ask.request_url);
+            }
+        }
+        _other => {}
+    }
+}
+
+fn change_answer(
+    plant: Plant,
+    state: &State,
+    command: &Command,
+    mut decision: Decision,
+) -> Decision {
+    for event in &mut decision.events {
+        match (plant, event) {
+            (Plant::LazyAllowance, Event::AllowanceRenewed { start, .. }) => {
+                *start = WindowStart { day: start.day, ..WindowStart::first(&command.moment) };
+            }
+            (Plant::ValidityFromAsk, Event::PaymentApproved { id, terms, .. }) => {
+                if let Some(held) = state.held.get(id) {
+                    let late = command.moment.utc.since_ms(held.created) / 1000;
+                    terms.valid_before -= late.unsigned_abs();
+                }
+            }
+            _other => {}
+        }
+    }
+    decision
+}

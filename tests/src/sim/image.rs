@@ -1,0 +1,60 @@
+//! A furnished wallet to begin with: made once, and copied into every world, because making it takes as long as
+//! many of the steps that follow.
+
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use bursar_auditor::seen::{Seen, Ticket};
+use bursar_engine::journal::MemoryStore;
+
+use super::plan::{Plan, Swarm};
+use super::world::World;
+
+/// A wallet with a seed and two addresses, closed well.
+pub(super) struct Image {
+    files: Vec<(PathBuf, Vec<u8>)>,
+    disk: MemoryStore,
+    /// How it came to be.
+    pub(super) seen: Vec<Seen>,
+    pub(super) ticket: Ticket,
+    pub(super) next_index: u32,
+}
+
+impl Image {
+    pub(super) fn get() -> &'static Self {
+        static IMAGE: OnceLock<Image> = OnceLock::new();
+        IMAGE.get_or_init(|| {
+            let plan =
+                Plan { seed: 0, swarm: Swarm::default(), watchful: false, steps: Vec::new() };
+            World::bare(&plan, None).furnished().expect("a furnished wallet")
+        })
+    }
+
+    pub(super) fn of(
+        folder: &Path,
+        disk: &MemoryStore,
+        seen: Vec<Seen>,
+        ticket: Ticket,
+        next_index: u32,
+    ) -> Self {
+        let wallets = folder.join("wallets");
+        let entries = std::fs::read_dir(&wallets).expect("wallets").flatten();
+        let files = entries.map(|entry| {
+            let name = Path::new("wallets").join(entry.file_name());
+            (name, std::fs::read(entry.path()).expect("a file"))
+        });
+        Self { files: files.collect(), disk: disk.copied(), seen, ticket, next_index }
+    }
+
+    /// Puts the wallet into a data folder; answers its journal.
+    pub(super) fn copy_to(&self, folder: &Path) -> MemoryStore {
+        std::fs::DirBuilder::new().mode(0o700).create(folder.join("wallets")).expect("a folder");
+        for (name, bytes) in &self.files {
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.write(true).create_new(true).mode(0o600).open(folder.join(name));
+            std::io::Write::write_all(&mut file.expect("a file"), bytes).expect("written");
+        }
+        self.disk.copied()
+    }
+}

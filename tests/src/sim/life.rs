@@ -1,0 +1,195 @@
+//! One life of the process: an engine, its core and its runtime on one thread. Ends in good order or by being
+//! dropped, which is kill -9 as far as anybody inside can tell.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+use axum::Router;
+use bursar_chain::clock::manual::ManualClock;
+use bursar_demo::operator::Operator;
+use bursar_engine::agent_api::router;
+use bursar_engine::core::Core;
+use bursar_engine::core::handle::Turns;
+use bursar_engine::engine::{Engine, Mode, Options};
+use bursar_engine::journal::Store;
+use bursar_engine::ports::{Chains, Ports};
+use bursar_engine::service::data_dir::DataFolder;
+use bursar_tui::link::Link;
+use tokio::runtime::Runtime;
+
+use super::faults::WorldFaults;
+use super::signer::WorldSigner;
+use super::tape::{Death, Tape};
+use crate::doubles::TestDisk;
+use crate::engine::{take, test_edition};
+
+/// What outlives a life.
+pub(crate) struct Around<'a> {
+    pub(crate) folder: &'a Path,
+    pub(crate) clock: &'a Arc<ManualClock>,
+    pub(crate) random: &'a Arc<super::world::WorldRandom>,
+    pub(crate) faults: &'a Arc<WorldFaults>,
+    pub(crate) chains: &'a Chains,
+    pub(crate) tape: &'a Tape,
+    /// The core takes its turn after every message instead of after all.
+    pub(crate) eager: bool,
+}
+
+pub(crate) struct Life {
+    engine: Option<Engine>,
+    turns: Option<Turns>,
+    pub(crate) http: Router,
+    pub(crate) signer: Arc<WorldSigner>,
+    /// Those who have nothing to do.
+    pub(crate) operators: Arc<Mutex<Vec<Operator>>>,
+    idle: Arc<Idle>,
+    eager: bool,
+    tape: Tape,
+    // Last: what runs on it may still hold the others.
+    runtime: Runtime,
+}
+
+/// Tells when nothing on the runtime can go on.
+#[derive(Default)]
+struct Idle {
+    is: AtomicBool,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Idle {
+    fn rest(&self) {
+        self.is.store(true, Ordering::SeqCst);
+        if let Some(waker) = self.waker.lock().unwrap().take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Life {
+    pub(crate) fn begin(around: &Around<'_>, store: Box<dyn Store>) -> Self {
+        let idle = Arc::new(Idle::default());
+        let resting = Arc::clone(&idle);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .on_thread_park(move || resting.rest())
+            .build()
+            .expect("a runtime");
+        let folder = DataFolder::open(around.folder).expect("the folder can be used");
+        let lock = take(&folder);
+        let signer = Arc::new(WorldSigner::new(around.tape, around.faults.plant()));
+        let mut options = Options::new(folder, lock, test_edition(), Mode::Full);
+        options.store = Some(store);
+        let disk = TestDisk::default();
+        disk.free.store(u64::MAX, Ordering::SeqCst);
+        options.ports = Some(Ports {
+            clock: Arc::clone(around.clock) as _,
+            random: Arc::clone(around.random) as _,
+            disk: Arc::new(disk),
+            faults: Arc::clone(around.faults) as _,
+            chains: around.chains.clone(),
+            explorers: Default::default(),
+            signer: Some(Arc::clone(&signer) as _),
+        });
+        let opened = runtime.block_on(Engine::open_by_hand(options));
+        let (engine, turns) = opened.unwrap_or_else(|fault| panic!("it does not start: {fault}"));
+        signer.holds(engine.vault());
+        let http = router(Arc::new(engine.api()));
+        Self {
+            engine: Some(engine),
+            turns: Some(turns),
+            http,
+            signer,
+            operators: Arc::default(),
+            idle,
+            eager: around.eager,
+            tape: around.tape.clone(),
+            runtime,
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        self.turns.as_ref().expect("it lives").core()
+    }
+
+    /// An operator's way in.
+    pub(crate) fn attach(&self) -> Link {
+        let _on = self.runtime.enter();
+        Link::over(self.engine.as_ref().expect("it lives").attach())
+    }
+
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(work);
+    }
+
+    /// Lets everything go on until nothing can. Whether it lives.
+    pub(crate) fn go_on(&mut self) -> bool {
+        let Self { turns, idle, eager, runtime, tape, .. } = self;
+        idle.is.store(false, Ordering::SeqCst);
+        runtime.block_on(std::future::poll_fn(|cx| {
+            let idle_now = idle.is.swap(false, Ordering::SeqCst);
+            if tape.is_dead() {
+                return Poll::Ready(());
+            }
+            if idle_now || *eager {
+                match turn(turns) {
+                    Some(true) => {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    // Nothing to do, or no core any more: over once the others rest too.
+                    Some(false) | None if idle_now => return Poll::Ready(()),
+                    Some(false) | None => {}
+                }
+            }
+            *idle.waker.lock().unwrap() = Some(cx.waker().clone());
+            Poll::Pending
+        }));
+        !tape.is_dead()
+    }
+
+    /// What waits is written.
+    pub(crate) fn rest(&mut self) {
+        if let Some(mut turns) = self.turns.take() {
+            let rested = guarded(|| turns.rest());
+            if rested.is_some() {
+                self.turns = Some(turns);
+            }
+        }
+    }
+
+    /// Stops in good order.
+    pub(crate) fn stop(mut self) {
+        let engine = self.engine.take().expect("it lives");
+        let done = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&done);
+        self.runtime.spawn(async move {
+            engine.stop().await;
+            stopped.store(true, Ordering::SeqCst);
+        });
+        self.signer.release_all();
+        self.go_on();
+        // Once the core is told to stop it takes no more turns; the rest of the runtime ends by itself.
+        self.go_on();
+        assert!(done.load(Ordering::SeqCst) || self.tape.is_dead(), "it does not stop");
+    }
+}
+
+/// One turn of the core: whether there was something to do; `None` if it is over.
+fn turn(turns: &mut Option<Turns>) -> Option<bool> {
+    let mine = turns.take()?;
+    let (mine, worked) = guarded(|| mine.turn())??;
+    *turns = Some(mine);
+    Some(worked)
+}
+
+/// `None` if the process died meanwhile.
+fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => Some(done),
+        Err(thrown) if thrown.is::<Death>() => None,
+        Err(mistake) => resume_unwind(mistake),
+    }
+}

@@ -1,0 +1,294 @@
+//! What operators do in the world.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bursar_auditor::seen::{End, Listed, Order, Seen};
+use bursar_core::answers::Answer;
+use bursar_demo::operator::{Operator, Outcome};
+
+use bursar_core::grammar::{Approve, Deny, Order as Parsed};
+
+use super::plan::{Pick, Shown, Step};
+use super::wire::{CHAINS, POLICIES};
+use super::world::{Hand, Trouble, World};
+use crate::agent::Agent;
+use crate::operator::PASSWORD;
+
+const WRONG: &str = "wrong horse battery";
+pub(super) const PHRASE: &str = "test test test test test test test test test test test junk";
+const NAMES: [&str; 6] = ["ann", "bob", "cem", "dan", "eve", "fay"];
+
+thread_local! {
+    static LINES: RefCell<BTreeMap<String, Parsed>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+fn policy(which: usize) -> String {
+    format!("p{which}")
+}
+
+fn label(which: usize) -> String {
+    format!("a{which}")
+}
+
+impl World {
+    /// Gives one order and, unless more is to come together with it, waits for all that is open.
+    pub(super) fn order(&mut self, order: Order, line: String, right: bool) -> Result<(), Trouble> {
+        let parsed = self.parsed(line);
+        self.give(order, parsed, right)
+    }
+
+    fn give(&mut self, order: Order, parsed: Parsed, right: bool) -> Result<(), Trouble> {
+        let ticket = self.ticket();
+        self.tape.write(Seen::Ordered { ticket, order: order.clone() });
+        let idle = Arc::clone(&self.life().operators);
+        let free = idle.lock().unwrap().pop();
+        let mut operator = free.unwrap_or_else(|| Operator::at(self.life().attach(), PASSWORD));
+        operator.password = if right { PASSWORD } else { WRONG }.to_owned();
+        let (tape, learnt) = (self.tape.clone(), Arc::clone(&self.learnt));
+        self.life().spawn(async move {
+            // The link ends with the process.
+            let Ok(outcome) = operator.give(parsed).await else { return };
+            idle.lock().unwrap().push(operator);
+            learnt.lock().unwrap().extend(credentials(&outcome));
+            tape.write(Seen::Obeyed { ticket, end: end(&order, &outcome) });
+        });
+        if self.together {
+            return Ok(());
+        }
+        self.settle()
+    }
+
+    /// The order as the grammar reads it. Reading takes longer than obeying, and most lines come again.
+    fn parsed(&mut self, line: String) -> Parsed {
+        LINES.with_borrow_mut(|lines| {
+            if lines.len() > 4096 {
+                lines.clear();
+            }
+            let read = |line: &String| Parsed::parse_line(line).expect("a good line");
+            lines.entry(line).or_insert_with_key(read).clone()
+        })
+    }
+
+    pub(super) fn order_open(&mut self, right: bool) -> Result<(), Trouble> {
+        self.order(Order::OpenWallet { right }, "wallet open".to_owned(), right)
+    }
+
+    pub(super) fn order_thaw(&mut self, right: bool) -> Result<(), Trouble> {
+        self.order(Order::Thaw { right }, "thaw".to_owned(), right)
+    }
+
+    /// Wallet, seed and two addresses.
+    pub(super) fn furnish(&mut self) -> Result<(), Trouble> {
+        self.order(Order::CreateWallet, "wallet create main".to_owned(), true)?;
+        self.quietly("seed import")?;
+        self.add_address(0)?;
+        self.add_address(1)
+    }
+
+    pub(super) fn create_policies(&mut self) -> Result<(), Trouble> {
+        for which in 0..2 {
+            let variant = self.dice.index(POLICIES.len().min(7));
+            self.create_policy(which, variant)?;
+        }
+        Ok(())
+    }
+
+    /// What the auditor need not know of.
+    fn quietly(&mut self, line: &'static str) -> Result<(), Trouble> {
+        let mut operator = Operator::at(self.life().attach(), PASSWORD);
+        operator.phrase = PHRASE.to_owned();
+        self.life().spawn(async move {
+            let outcome = operator.run(line).await.expect("a link");
+            outcome.reply.result.expect("done");
+        });
+        self.settle()
+    }
+
+    fn add_address(&mut self, which: usize) -> Result<(), Trouble> {
+        let order = Order::AddAddress { label: label(which) };
+        self.next_index += 1;
+        self.order(order, format!("address create {} {}", label(which), self.next_index), true)
+    }
+
+    fn create_policy(&mut self, which: usize, variant: usize) -> Result<(), Trouble> {
+        let limits = &POLICIES[variant];
+        let order = Order::CreatePolicy { name: policy(which), policy: limits.seen() };
+        self.order(order, format!("policy create {} {}", policy(which), limits.options()), true)
+    }
+
+    pub(super) fn operate(&mut self, step: Step) -> Result<(), Trouble> {
+        let hand = |world: &Self, pick: Pick| {
+            pick.of(world.hands.len()).map(|at| world.hands[at].agent.id.clone())
+        };
+        match step {
+            Step::List => self.order(Order::List, "requests".to_owned(), true),
+            Step::Approve { pick, shown } => self.approve(pick, shown),
+            Step::Deny { pick } => {
+                let Some(id) = self.waiting(pick) else { return Ok(()) };
+                let deny = Parsed::Deny(Deny { id: id.clone(), reason: Vec::new() });
+                self.give(Order::Deny { id }, deny, true)
+            }
+            Step::Open { right } => self.order_open(right),
+            Step::Lock => self.order(Order::LockWallet, "wallet lock".to_owned(), true),
+            Step::Freeze => self.order(Order::Freeze, "freeze".to_owned(), true),
+            Step::Thaw { right } => self.order_thaw(right),
+            Step::EditPolicy { which, variant } => {
+                let limits = &POLICIES[variant];
+                let order = Order::EditPolicy { name: policy(which), policy: limits.seen() };
+                let line = format!("policy edit {} {}", policy(which), limits.options());
+                self.order(order, line, true)
+            }
+            Step::CreatePolicy { which, variant } => self.create_policy(which, variant),
+            Step::DeletePolicy { which } => {
+                let name = policy(which);
+                let line = format!("policy delete {name}");
+                self.order(Order::DeletePolicy { name }, line, true)
+            }
+            Step::Register { bearer, name } => {
+                let name = NAMES[name % NAMES.len()].to_owned();
+                let auth = if bearer { "bearer" } else { "hmac" };
+                let line = format!("agent register {name} --auth {auth}");
+                self.order(Order::RegisterAgent { name, bearer }, line, true)
+            }
+            Step::ReplaceToken { agent } => {
+                let Some(at) = agent.of(self.hands.len()) else { return Ok(()) };
+                let known = self.hands[at].agent.clone();
+                if !known.bearer || self.together {
+                    return Ok(());
+                }
+                let line = format!("agent instructions {} --regenerate", known.id);
+                self.order(Order::ReplaceToken { agent: known.id }, line, true)
+            }
+            Step::Commission { agent, policy: which, label: at } => {
+                let Some(agent) = hand(self, agent) else { return Ok(()) };
+                let (policy, label) = (policy(which), label(at));
+                let line = format!("agent commission {agent} {policy} {label}");
+                self.order(Order::Commission { agent, policy, label }, line, true)
+            }
+            Step::Suspend { agent } => {
+                let Some(agent) = hand(self, agent) else { return Ok(()) };
+                let line = format!("agent suspend {agent}");
+                self.order(Order::Suspend { agent }, line, true)
+            }
+            Step::Resume { agent } => {
+                let Some(agent) = hand(self, agent) else { return Ok(()) };
+                let line = format!("agent resume {agent}");
+                self.order(Order::Resume { agent }, line, true)
+            }
+            Step::Renew { agent } => {
+                let Some(agent) = hand(self, agent) else { return Ok(()) };
+                let line = format!("agent renew {agent}");
+                self.order(Order::Renew { agent }, line, true)
+            }
+            Step::DeleteAgent { agent } => {
+                let Some(agent) = hand(self, agent) else { return Ok(()) };
+                let line = format!("agent delete {agent}");
+                self.order(Order::DeleteAgent { agent }, line, true)
+            }
+            Step::AddAddress { label } => self.add_address(label),
+            Step::RenameAddress { label: from, to } => {
+                let line = format!("address rename {} {}", label(from), label(to));
+                self.order(Order::RenameAddress { label: label(from), to: label(to) }, line, true)
+            }
+            Step::DeleteAddress { label: which } => {
+                let line = format!("address delete {}", label(which));
+                self.order(Order::DeleteAddress { label: label(which) }, line, true)
+            }
+            Step::Network { chain, on } => {
+                let chain = CHAINS[chain];
+                let line = format!("network {} {chain}", if on { "enable" } else { "disable" });
+                self.order(Order::SwitchNetwork { chain, on }, line, true)
+            }
+            Step::MaxValidity { seconds } => {
+                let line = format!("config set payments.max_validity {seconds}");
+                self.order(Order::MaxValidity { seconds }, line, true)
+            }
+            _other => Ok(()),
+        }
+    }
+
+    /// A request by its place: of those that wait, if any does.
+    fn waiting(&mut self, pick: Pick) -> Option<String> {
+        let waiting: Vec<String> =
+            self.life().core().state().held.keys().map(ToString::to_string).collect();
+        // Whatever nobody was told of, nobody can name.
+        let told = |id: &String| {
+            self.ids.contains(id) || self.cards.iter().any(|(known, _card)| known == id)
+        };
+        let waiting: Vec<String> = waiting.into_iter().filter(told).collect();
+        let of =
+            if waiting.is_empty() || pick.0.is_multiple_of(8) { self.ids.clone() } else { waiting };
+        pick.of(of.len()).map(|at| of[at].clone())
+    }
+
+    fn approve(&mut self, pick: Pick, shown: Shown) -> Result<(), Trouble> {
+        let Some(id) = self.waiting(pick) else { return Ok(()) };
+        let named = |cards: &[(String, String)]| {
+            cards.iter().rev().find(|(known, _)| *known == id).map(|(_, card)| card.clone())
+        };
+        let (id, card) = match shown {
+            Shown::Unnamed => (id, None),
+            Shown::Before(pick) => match pick.of(self.cards.len()) {
+                Some(at) => {
+                    let (id, card) = self.cards[at].clone();
+                    (id, Some(card))
+                }
+                None => (id, None),
+            },
+            Shown::Now => {
+                if !self.together {
+                    self.order(Order::List, "requests".to_owned(), true)?;
+                }
+                let card = named(&self.cards);
+                (id, card)
+            }
+        };
+        let approve = Approve { id: id.clone(), card: card.clone(), yes: false, confirm: None };
+        self.give(Order::Approve { id, card }, Parsed::Approve(approve), true)
+    }
+
+    /// Credentials that operators were shown.
+    pub(super) fn learn(&mut self) {
+        for (_name, agent) in std::mem::take(&mut *self.learnt.lock().unwrap()) {
+            match self.hands.iter_mut().find(|hand| hand.agent.id == agent.id) {
+                Some(hand) => hand.agent = agent,
+                None => self.hands.push(Hand { agent }),
+            }
+        }
+    }
+}
+
+fn credentials(outcome: &Outcome) -> Option<(String, Agent)> {
+    let Ok(Answer::Credentials(given)) = &outcome.reply.result else { return None };
+    let token = outcome.secret.clone()?;
+    let bearer = given.auth_mode == "bearer";
+    Some((given.name.clone(), Agent { id: given.agent_id.clone(), token, bearer }))
+}
+
+fn end(order: &Order, outcome: &Outcome) -> End {
+    match &outcome.reply.result {
+        Err(fault) => End::Refused { code: fault.code.to_string() },
+        Ok(Answer::Credentials(given)) if matches!(order, Order::RegisterAgent { .. }) => {
+            End::Registered { agent: given.agent_id.clone() }
+        }
+        Ok(Answer::Address(added)) if matches!(order, Order::AddAddress { .. }) => {
+            End::Added { address: added.address.to_lowercase() }
+        }
+        Ok(Answer::Requests { requests }) => {
+            let cards = requests.iter().filter_map(|request| {
+                Some(Listed {
+                    id: request.id.clone(),
+                    card: request.card.as_ref()?.digest.clone(),
+                    agent: request.agent_id.clone(),
+                    amount: request.amount_atomic.parse().expect("a number"),
+                    asset: request.asset.to_lowercase(),
+                })
+            });
+            End::Waiting(cards.collect())
+        }
+        Ok(Answer::Decided(decided)) => End::Decided { status: decided.status.clone() },
+        Ok(_done) => End::Done,
+    }
+}

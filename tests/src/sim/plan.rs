@@ -1,0 +1,601 @@
+//! From a seed to what will happen. A step names what it works on by its place in a list that grows while the
+//! world runs, so that steps can be left out and the others still mean something.
+
+use crate::dice::Dice;
+
+/// A place in a list of whatever length it will have: the newest are the likeliest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pick(pub u64);
+
+impl Pick {
+    pub(crate) fn of(self, length: usize) -> Option<usize> {
+        if length == 0 {
+            return None;
+        }
+        let recent = length.min(6);
+        let from = if self.0.is_multiple_of(4) { 0 } else { length - recent };
+        Some(from + usize::try_from(self.0 / 4).unwrap_or(0) % (length - from))
+    }
+}
+
+/// How much is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    Micros(u64),
+    /// Off the threshold.
+    Threshold(i64),
+    /// Off the largest payment.
+    Largest(i64),
+    /// Off what the day has left.
+    Left(i64),
+}
+
+/// What an agent wants to pay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wish {
+    pub agent: Pick,
+    pub size: Size,
+    pub request_url: Option<usize>,
+    pub resource_url: Option<usize>,
+    pub chain: usize,
+    pub version: u8,
+    pub timeout_s: Option<u64>,
+    pub oddity: Oddity,
+    pub key: Option<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Oddity {
+    None,
+    /// Another token than the stablecoin.
+    Token,
+    /// Another domain than the table's.
+    Contradicts,
+    ToNobody,
+    ToItself,
+    ToTheToken,
+    OtherScheme,
+    OtherMethod,
+    /// An offer on an unknown chain comes first.
+    SecondOffer,
+}
+
+/// What is wrong with a repeated or forged call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Twist {
+    None,
+    /// With the same words, and a new signature where there is one.
+    SignedAgain,
+    OtherUrl(usize),
+    OtherKey(u8),
+    WrongProof,
+    Stale,
+    NobodysName,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    Now,
+    /// As some operator saw it earlier.
+    Before(Pick),
+    /// Whatever it is: the order asks for the card itself.
+    Unnamed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    Ask(Wish),
+    Repeat {
+        pick: Pick,
+        twist: Twist,
+    },
+    /// Copies of one ask, all at once.
+    Copies {
+        wish: Wish,
+        count: u8,
+    },
+    /// Many asks at once.
+    Crowd {
+        wish: Wish,
+        count: u8,
+    },
+    Poll {
+        pick: Pick,
+    },
+    Standing {
+        agent: Pick,
+    },
+    Report {
+        pick: Pick,
+        event: u8,
+        hash: u8,
+        agent: Option<Pick>,
+    },
+    /// A facilitator puts a payment on the chain.
+    Redeem {
+        pick: Pick,
+    },
+    List,
+    Approve {
+        pick: Pick,
+        shown: Shown,
+    },
+    Deny {
+        pick: Pick,
+    },
+    /// What follows is not waited for: the next step comes while it is open.
+    Together,
+    Open {
+        right: bool,
+    },
+    Lock,
+    Freeze,
+    Thaw {
+        right: bool,
+    },
+    EditPolicy {
+        which: usize,
+        variant: usize,
+    },
+    CreatePolicy {
+        which: usize,
+        variant: usize,
+    },
+    DeletePolicy {
+        which: usize,
+    },
+    Register {
+        bearer: bool,
+        name: usize,
+    },
+    ReplaceToken {
+        agent: Pick,
+    },
+    Commission {
+        agent: Pick,
+        policy: usize,
+        label: usize,
+    },
+    Suspend {
+        agent: Pick,
+    },
+    Resume {
+        agent: Pick,
+    },
+    Renew {
+        agent: Pick,
+    },
+    DeleteAgent {
+        agent: Pick,
+    },
+    AddAddress {
+        label: usize,
+    },
+    RenameAddress {
+        label: usize,
+        to: usize,
+    },
+    DeleteAddress {
+        label: usize,
+    },
+    Network {
+        chain: usize,
+        on: bool,
+    },
+    MaxValidity {
+        seconds: u64,
+    },
+    Pass {
+        ms: u64,
+    },
+    /// To the last millisecond before the oldest hold ends, or to it, or beyond.
+    ToExpiry {
+        off_ms: i64,
+    },
+    /// To the next local midnight.
+    ToMidnight {
+        off_ms: i64,
+    },
+    SetClock {
+        ms: i64,
+    },
+    Zone {
+        which: usize,
+    },
+    Sleep {
+        ms: u64,
+    },
+    Reboot,
+    Block {
+        ms: Option<i64>,
+    },
+    Restart,
+    Crash,
+    /// Dies at a point, the nth time that it is reached from here.
+    CrashAt {
+        point: usize,
+        after: u32,
+    },
+    DiskFails {
+        after: u32,
+        written: bool,
+    },
+    SlowSigner {
+        slow: bool,
+    },
+    Release {
+        agreed: bool,
+    },
+}
+
+macro_rules! kinds {
+    ($($kind:ident)*) => {
+        impl Step {
+            pub const KINDS: &'static [&'static str] = &[$(stringify!($kind),)*];
+
+            pub fn kind(&self) -> &'static str {
+                match self { $(Step::$kind { .. } => stringify!($kind),)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    Ask Repeat Copies Crowd Poll Standing Report Redeem List Approve Deny Together Open Lock Freeze Thaw
+    EditPolicy CreatePolicy DeletePolicy Register ReplaceToken Commission Suspend Resume Renew DeleteAgent
+    AddAddress RenameAddress DeleteAddress Network MaxValidity Pass ToExpiry ToMidnight SetClock Zone Sleep
+    Reboot Block Restart Crash CrashAt DiskFails SlowSigner Release
+}
+
+/// The points at which a process may die.
+pub(crate) const POINTS: [&str; 6] = [
+    "journal.before_commit",
+    "journal.before_sync",
+    "journal.after_commit",
+    "sign.before",
+    "sign.after",
+    "reply.before",
+];
+
+macro_rules! swarm {
+    ($($field:ident)*) => {
+        /// Which kinds of trouble a run knows at all. Half of the runs know each.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Swarm { $(pub $field: bool,)* }
+
+        impl Swarm {
+            fn draw(dice: &mut Dice) -> Self {
+                Self { $($field: dice.chance(1, 2),)* }
+            }
+
+            /// What is on, by name.
+            pub fn on(&self) -> Vec<&'static str> {
+                let mut names = Vec::new();
+                $(if self.$field { names.push(stringify!($field)); })*
+                names
+            }
+
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($field),)*];
+        }
+    };
+}
+
+swarm! { crashes restarts disk clocks zones sleeps slow_signer locks freezes edits crowds together blocks eager }
+
+/// A whole run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub seed: u64,
+    pub swarm: Swarm,
+    /// The journal is replayed after every step, and not only now and then.
+    pub watchful: bool,
+    pub steps: Vec<Step>,
+}
+
+pub(crate) const ZONES: [&str; 13] = [
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "America/Sao_Paulo",
+    "Australia/Lord_Howe",
+    "Pacific/Kiritimati",
+    "Pacific/Honolulu",
+    "Asia/Tokyo",
+    "Asia/Kathmandu",
+    "Pacific/Apia",
+    "Africa/Casablanca",
+    "Pacific/Chatham",
+    "America/St_Johns",
+];
+
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// What is drawn, and how often: a kind with more weight comes more often.
+struct Draw<'a> {
+    dice: &'a mut Dice,
+    swarm: Swarm,
+    agents: u64,
+}
+
+impl Plan {
+    pub fn of(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let swarm = Swarm::draw(&mut dice);
+        let length = if dice.chance(1, 6) { 120 + dice.roll(280) } else { 40 + dice.roll(70) };
+        let agents = 1 + dice.roll(3);
+        let mut draw = Draw { dice: &mut dice, swarm, agents };
+        let mut steps = Vec::new();
+        for agent in 0..agents {
+            steps.push(draw.registration(agent));
+            steps.push(draw.commission(agent));
+        }
+        while steps.len() < usize::try_from(length).unwrap_or(50) {
+            let step = draw.step();
+            steps.push(step);
+            if step == Step::Together {
+                steps.push(draw.racing());
+                if draw.dice.chance(1, 3) {
+                    steps.push(Step::Together);
+                    steps.push(draw.racing());
+                }
+                steps.push(draw.racing());
+            }
+        }
+        Self { seed, swarm, watchful: false, steps }
+    }
+}
+
+impl Draw<'_> {
+    fn pick(&mut self) -> Pick {
+        Pick(self.dice.roll(4000))
+    }
+
+    fn agent(&mut self) -> Pick {
+        Pick(self.dice.roll(self.agents * 8))
+    }
+
+    fn registration(&mut self, agent: u64) -> Step {
+        Step::Register { bearer: agent % 2 == 1 || self.dice.chance(1, 3), name: agent as usize }
+    }
+
+    fn commission(&mut self, agent: u64) -> Step {
+        let (policy, label) = (self.dice.index(2), self.dice.index(2));
+        Step::Commission { agent: Pick(agent * 4 + 1), policy, label }
+    }
+
+    fn span(&mut self) -> u64 {
+        match self.dice.roll(10) {
+            0..=4 => self.dice.roll(90 * SECOND),
+            5 | 6 => self.dice.roll(20 * MINUTE),
+            7 => self.dice.roll(8 * HOUR),
+            8 => 19 * HOUR + self.dice.roll(7 * HOUR),
+            _ => self.dice.roll(3 * DAY),
+        }
+    }
+
+    fn near(&mut self) -> i64 {
+        if self.dice.chance(3, 4) {
+            self.dice.between(-1, 1)
+        } else {
+            self.dice.between(-900_000, 900_000)
+        }
+    }
+
+    fn wish(&mut self) -> Wish {
+        let size = match self.dice.roll(12) {
+            0..=3 => Size::Micros(1 + self.dice.roll(3_000_000)),
+            4 => Size::Micros(self.dice.of(&[0, 1, 10_000, 5_000_000])),
+            5..=7 => Size::Threshold(self.near()),
+            8 => Size::Largest(self.near()),
+            9 => Size::Micros(1 + self.dice.roll(400_000)),
+            _ => Size::Left(self.near()),
+        };
+        let url = |dice: &mut Dice| dice.chance(4, 5).then(|| dice.index(super::wire::URLS.len()));
+        let oddity = match self.dice.roll(40) {
+            0 => Oddity::Token,
+            1 => Oddity::Contradicts,
+            2 => Oddity::ToNobody,
+            3 => Oddity::ToItself,
+            4 => Oddity::ToTheToken,
+            5 => Oddity::OtherScheme,
+            6 => Oddity::OtherMethod,
+            7 => Oddity::SecondOffer,
+            _ => Oddity::None,
+        };
+        Wish {
+            agent: self.agent(),
+            size,
+            request_url: url(self.dice),
+            resource_url: url(self.dice),
+            chain: if self.dice.chance(1, 6) { 1 + self.dice.index(2) } else { 0 },
+            version: if self.dice.chance(1, 5) { 1 } else { 2 },
+            timeout_s: match self.dice.roll(8) {
+                0 => None,
+                1 => Some(self.dice.of(&[0, 29, 30, 3600, 3601, 86_400, u64::MAX >> 16])),
+                _ => Some(60),
+            },
+            oddity,
+            key: self.dice.chance(1, 4).then(|| self.dice.roll(3) as u8),
+        }
+    }
+
+    fn twist(&mut self) -> Twist {
+        match self.dice.roll(12) {
+            0 | 1 => Twist::SignedAgain,
+            2 | 3 => Twist::OtherUrl(self.dice.index(super::wire::URLS.len())),
+            4 => Twist::OtherKey(self.dice.roll(3) as u8),
+            5 => Twist::WrongProof,
+            6 => Twist::Stale,
+            7 => Twist::NobodysName,
+            _ => Twist::None,
+        }
+    }
+
+    fn shown(&mut self) -> Shown {
+        match self.dice.roll(6) {
+            0 | 1 => Shown::Before(self.pick()),
+            2 => Shown::Unnamed,
+            _ => Shown::Now,
+        }
+    }
+
+    fn step(&mut self) -> Step {
+        match self.dice.roll(100) {
+            0..=29 => Step::Ask(self.wish()),
+            30..=37 => Step::Repeat { pick: self.pick(), twist: self.twist() },
+            38..=41 => Step::Poll { pick: self.pick() },
+            42..=44 => Step::Standing { agent: self.agent() },
+            45..=47 => Step::List,
+            48..=57 => Step::Approve { pick: self.pick(), shown: self.shown() },
+            58..=60 => Step::Deny { pick: self.pick() },
+            61 | 62 => {
+                let agent = self.dice.chance(1, 8).then(|| self.agent());
+                let (event, hash) = (self.dice.roll(3) as u8, self.dice.roll(3) as u8);
+                Step::Report { pick: self.pick(), event, hash, agent }
+            }
+            63 => Step::Redeem { pick: self.pick() },
+            64..=72 => Step::Pass { ms: self.span() },
+            73 | 74 => Step::ToExpiry { off_ms: self.dice.between(-1, 1) },
+            75 => Step::ToMidnight { off_ms: self.dice.between(-1, 1) },
+            76..=79 => self.crowding(),
+            80..=85 => self.operating(),
+            86..=93 => self.trouble(),
+            _ => self.weather(),
+        }
+    }
+
+    fn crowding(&mut self) -> Step {
+        match (self.swarm.crowds, self.swarm.together, self.dice.roll(4)) {
+            (true, _, 0) => Step::Copies { wish: self.wish(), count: 2 + self.dice.roll(15) as u8 },
+            (true, _, 1 | 2) => {
+                let (wish, count) = (self.crowd_wish(), 2 + self.dice.roll(25) as u8);
+                Step::Crowd { wish, count }
+            }
+            (_, true, _) => Step::Together,
+            _ => Step::Ask(self.wish()),
+        }
+    }
+
+    /// What is signed at once if anything is, so that many together reach the limit of the day.
+    fn crowd_wish(&mut self) -> Wish {
+        let size = if self.dice.chance(2, 3) {
+            Size::Threshold(-1)
+        } else {
+            Size::Micros(1 + self.dice.roll(1_000_000))
+        };
+        Wish {
+            size,
+            request_url: Some(0),
+            resource_url: None,
+            chain: 0,
+            timeout_s: Some(60),
+            oddity: Oddity::None,
+            key: None,
+            ..self.wish()
+        }
+    }
+
+    /// What may well come at the same moment as something else.
+    fn racing(&mut self) -> Step {
+        let swarm = self.swarm;
+        match self.dice.roll(14) {
+            0..=3 => Step::Approve { pick: self.pick(), shown: self.shown() },
+            4 => Step::Deny { pick: self.pick() },
+            5 | 6 if swarm.edits => Step::EditPolicy {
+                which: self.dice.index(2),
+                variant: self.dice.index(super::wire::POLICIES.len()),
+            },
+            7 if swarm.edits => Step::Suspend { agent: self.agent() },
+            8 if swarm.edits => self.commission(0),
+            9 if swarm.freezes => Step::Freeze,
+            10 if swarm.locks => Step::Lock,
+            11 => Step::Repeat { pick: self.pick(), twist: Twist::None },
+            _ => Step::Ask(self.wish()),
+        }
+    }
+
+    fn operating(&mut self) -> Step {
+        if !self.swarm.edits {
+            return Step::List;
+        }
+        match self.dice.roll(26) {
+            0..=6 => Step::EditPolicy {
+                which: self.dice.index(2),
+                variant: self.dice.index(super::wire::POLICIES.len()),
+            },
+            7..=9 => Step::Commission {
+                agent: self.agent(),
+                policy: self.dice.index(3),
+                label: self.dice.index(3),
+            },
+            10 => Step::Suspend { agent: self.agent() },
+            11..=13 => Step::Resume { agent: self.agent() },
+            14 => Step::Renew { agent: self.agent() },
+            15 => Step::DeleteAgent { agent: self.agent() },
+            16 => Step::Register { bearer: self.dice.chance(1, 2), name: self.dice.index(6) },
+            17 => Step::ReplaceToken { agent: self.agent() },
+            18 => Step::Network { chain: self.dice.index(3), on: self.dice.chance(2, 3) },
+            19 => Step::MaxValidity { seconds: self.dice.of(&[60, 3600, 86_400]) },
+            20 => Step::CreatePolicy {
+                which: self.dice.index(4),
+                variant: self.dice.index(super::wire::POLICIES.len()),
+            },
+            21 => Step::DeletePolicy { which: self.dice.index(4) },
+            22 => Step::AddAddress { label: self.dice.index(4) },
+            _named => match self.dice.roll(2) {
+                0 => Step::RenameAddress { label: self.dice.index(4), to: self.dice.index(4) },
+                _ => Step::DeleteAddress { label: self.dice.index(4) },
+            },
+        }
+    }
+
+    /// What happens to process, keys and disk.
+    fn trouble(&mut self) -> Step {
+        let swarm = self.swarm;
+        let step = match self.dice.roll(16) {
+            0 | 1 if swarm.crashes => Step::Crash,
+            2..=4 if swarm.crashes => Step::CrashAt {
+                point: self.dice.index(POINTS.len()),
+                after: self.dice.roll(5) as u32,
+            },
+            5 if swarm.restarts => Step::Restart,
+            6 if swarm.disk => {
+                Step::DiskFails { after: self.dice.roll(6) as u32, written: self.dice.chance(1, 2) }
+            }
+            7 | 8 if swarm.slow_signer => Step::SlowSigner { slow: self.dice.chance(2, 3) },
+            9 | 10 if swarm.slow_signer => Step::Release { agreed: self.dice.chance(4, 5) },
+            11 if swarm.locks => Step::Lock,
+            12 if swarm.freezes => Step::Freeze,
+            13 if swarm.freezes => Step::Thaw { right: self.dice.chance(4, 5) },
+            _ => Step::Open { right: self.dice.chance(9, 10) },
+        };
+        if matches!(step, Step::Open { .. }) && self.dice.chance(1, 2) {
+            return Step::Thaw { right: true };
+        }
+        step
+    }
+
+    fn weather(&mut self) -> Step {
+        let swarm = self.swarm;
+        match self.dice.roll(8) {
+            0 if swarm.clocks => Step::SetClock { ms: -(self.span() as i64) },
+            1 if swarm.clocks => Step::SetClock { ms: self.span() as i64 },
+            2 if swarm.clocks => {
+                Step::SetClock { ms: self.dice.between(-10 * DAY as i64, 10 * DAY as i64) }
+            }
+            3 if swarm.zones => Step::Zone { which: self.dice.index(ZONES.len()) },
+            4 if swarm.sleeps => Step::Sleep { ms: self.span() },
+            5 if swarm.restarts => Step::Reboot,
+            6 if swarm.blocks => Step::Block {
+                ms: self
+                    .dice
+                    .chance(2, 3)
+                    .then(|| self.dice.between(-2 * HOUR as i64, 2 * HOUR as i64)),
+            },
+            _ => Step::Pass { ms: self.span() },
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The keys as the world sees them: the vault signs, but when is the world's business.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use bursar_auditor::seen::{Seen, Signed};
+use bursar_chain::ports::BoxFuture;
+use bursar_engine::journal::Slip;
+use bursar_engine::ports::{SignFault, Signer};
+use bursar_engine::vault::Vault;
+use bursar_engine::vault::derive::{Layout, private_key};
+use bursar_engine::vault::seed::Seed;
+use bursar_x402::signature::Signature65;
+use secrecy::SecretString;
+use tokio::sync::oneshot;
+
+use super::faults::Plant;
+use super::orders::PHRASE;
+use super::tape::Tape;
+
+/// Signs at once, or when the world says so.
+#[derive(Debug, Default)]
+pub(crate) struct WorldSigner {
+    tape: Tape,
+    vault: OnceLock<Arc<Vault>>,
+    held: Mutex<Held>,
+    /// A planted mistake.
+    ignores_freeze: bool,
+}
+
+/// What a vault without epochs would sign.
+fn anyway(slip: &Slip) -> Signature65 {
+    let phrase = SecretString::from(PHRASE);
+    let seed = Seed::from_phrase(&phrase).expect("a phrase");
+    let master = seed.bip39_seed(&SecretString::from("")).expect("a master");
+    let keys = (0..100).map(|index| {
+        let path = Layout::SOFTWARE.path(index).expect("a path");
+        private_key(&master, &path).expect("a key")
+    });
+    let key = keys.into_iter().find(|key| key.address() == slip.signer()).expect("one of ours");
+    Signature65::from_bytes(&key.sign_digest(&slip.digest()).expect("signed")).expect("65 bytes")
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    slow: bool,
+    waiting: Vec<oneshot::Sender<bool>>,
+}
+
+impl WorldSigner {
+    pub(crate) fn new(tape: &Tape, plant: Option<Plant>) -> Self {
+        let ignores_freeze = plant == Some(Plant::FreezeIgnored);
+        Self { tape: tape.clone(), ignores_freeze, ..Self::default() }
+    }
+
+    pub(crate) fn holds(&self, vault: &Arc<Vault>) {
+        self.vault.set(Arc::clone(vault)).expect("one vault a life");
+    }
+
+    /// From now on a signature waits for [`WorldSigner::release`], or does not.
+    pub(crate) fn set_slow(&self, slow: bool) {
+        self.held.lock().unwrap().slow = slow;
+    }
+
+    pub(crate) fn is_slow(&self) -> bool {
+        self.held.lock().unwrap().slow
+    }
+
+    /// Lets the oldest go on, or has it refused.
+    pub(crate) fn release(&self, agreed: bool) {
+        let mut held = self.held.lock().unwrap();
+        if !held.waiting.is_empty() {
+            let _gone = held.waiting.remove(0).send(agreed);
+        }
+    }
+
+    pub(crate) fn release_all(&self) {
+        for waiting in self.held.lock().unwrap().waiting.drain(..) {
+            let _gone = waiting.send(true);
+        }
+    }
+}
+
+impl Signer for WorldSigner {
+    fn asks_a_person(&self, _slip: &Slip) -> bool {
+        self.is_slow()
+    }
+
+    fn sign(&self, slip: Slip) -> BoxFuture<'_, Result<Signature65, SignFault>> {
+        Box::pin(async move {
+            let wait = {
+                let mut held = self.held.lock().unwrap();
+                held.slow.then(|| {
+                    let (go, wait) = oneshot::channel();
+                    held.waiting.push(go);
+                    wait
+                })
+            };
+            if let Some(wait) = wait
+                && !wait.await.unwrap_or(false)
+            {
+                if let Some(request) = slip.request() {
+                    self.tape.write(Seen::Declined { request: request.to_string() });
+                }
+                return Err(SignFault::Refused("no".to_owned()));
+            }
+            let vault = self.vault.get().expect("a vault");
+            let (signer, digest, request) = (slip.signer(), slip.digest(), slip.request());
+            let signature = match vault.sign(slip.clone()).await {
+                Err(SignFault::Stale) if self.ignores_freeze => anyway(&slip),
+                signed => signed?,
+            };
+            self.tape.write(Seen::Signed(Signed {
+                signer: format!("{signer:#x}"),
+                digest: format!("{digest:#x}"),
+                request: request.map(|id| id.to_string()),
+            }));
+            Ok(signature)
+        })
+    }
+}

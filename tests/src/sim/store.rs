@@ -1,0 +1,179 @@
+//! The journal's disk in the world's hand: a commit is there as a whole or not at all, fails when the world says
+//! so, and may then be there or not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bursar_auditor::seen::{Seen, Signed};
+use bursar_domain::payees::{Paid, Payee};
+use bursar_domain::{Request, Settlement};
+use bursar_engine::journal::{
+    Batch, Head, MemoryStore, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid,
+};
+use bursar_engine::ports::Faults;
+
+use super::faults::{Plant, WorldFaults};
+
+/// How the disk is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Health {
+    #[default]
+    Well,
+    /// Commits fail after so many more; the first that fails is on the disk all the same, or not.
+    Fails {
+        after: u32,
+        written: bool,
+    },
+    Failed,
+}
+
+#[derive(Debug)]
+pub(crate) struct WorldStore {
+    disk: MemoryStore,
+    health: Arc<Mutex<Health>>,
+    faults: Arc<WorldFaults>,
+    /// Taken for written, and not on the disk: a planted mistake.
+    held_back: Option<Batch>,
+    /// Identities of asks that only this life knows: another one.
+    remembered: BTreeMap<Vec<u8>, u64>,
+}
+
+impl WorldStore {
+    pub(crate) fn new(
+        disk: &MemoryStore,
+        health: &Arc<Mutex<Health>>,
+        faults: &Arc<WorldFaults>,
+    ) -> Self {
+        Self {
+            disk: disk.clone(),
+            health: Arc::clone(health),
+            faults: Arc::clone(faults),
+            held_back: None,
+            remembered: BTreeMap::new(),
+        }
+    }
+
+    /// As if a signature left before its record was on the disk.
+    fn sign_first(&self, batch: &Batch) {
+        for (_seq, bytes) in &batch.records {
+            let record: Request = postcard::from_bytes(bytes).expect("a record");
+            if let Some(digest) = record.digest() {
+                self.faults.tape().write(Seen::Signed(Signed {
+                    signer: format!("{:#x}", record.from),
+                    digest: format!("{digest:#x}"),
+                    request: Some(record.id.to_string()),
+                }));
+            }
+        }
+    }
+
+    fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        match self.faults.plant() {
+            Some(Plant::ForgottenSync) => {
+                if let Some(earlier) = self.held_back.replace(batch.clone()) {
+                    self.disk.commit(&earlier)?;
+                }
+                Ok(())
+            }
+            Some(Plant::IdentitiesInMemory) => {
+                let of_asks = |(key, _seq): &(Vec<u8>, u64)| matches!(key[0], b'h' | b'b' | b'k');
+                let (lost, index) = batch.index.iter().cloned().partition(of_asks);
+                let lost: Vec<(Vec<u8>, u64)> = lost;
+                self.remembered.extend(lost);
+                self.disk.commit(&Batch { index, ..batch.clone() })
+            }
+            _other => self.disk.commit(batch),
+        }
+    }
+}
+
+impl Store for WorldStore {
+    fn head(&self) -> Result<Head, StoreError> {
+        self.disk.head()
+    }
+
+    fn seal(&self) -> Result<Option<Seal>, StoreError> {
+        self.disk.seal()
+    }
+
+    fn forgotten(&self) -> Result<u32, StoreError> {
+        self.disk.forgotten()
+    }
+
+    fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
+        self.disk.snapshot()
+    }
+
+    fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        Store::read_after(&self.disk, seq, visit)
+    }
+
+    fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        match &self.held_back {
+            Some(batch) if batch.entries.iter().any(|(known, _)| *known == seq) => {
+                Ok(batch.entries.iter().find(|(known, _)| *known == seq).map(|(_, b)| b.clone()))
+            }
+            _other => self.disk.entry(seq),
+        }
+    }
+
+    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        match self.remembered.get(key) {
+            Some(seq) => Ok(Some(*seq)),
+            None => self.disk.indexed(key),
+        }
+    }
+
+    fn record(&self, seq: u64) -> Result<Option<Request>, StoreError> {
+        self.disk.record(seq)
+    }
+
+    fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
+        Store::settlement(&self.disk, seq)
+    }
+
+    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+        Store::paid(&self.disk, payee)
+    }
+
+    fn payees_through(&self) -> Result<Head, StoreError> {
+        self.disk.payees_through()
+    }
+
+    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+        self.disk.payees(visit)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let io = |error: std::io::Error| StoreError(error.to_string());
+        let full = || StoreError("No space left on device".to_owned());
+        self.faults.reach("journal.before_commit").map_err(io)?;
+        if self.faults.plant() == Some(Plant::SignedFirst) {
+            self.sign_first(batch);
+        }
+        self.faults.reach("journal.before_sync").map_err(io)?;
+        let health = *self.health.lock().unwrap();
+        match health {
+            Health::Well => self.write(batch)?,
+            Health::Fails { after: 0, written } => {
+                *self.health.lock().unwrap() = Health::Failed;
+                self.faults.tape().write(Seen::DiskFailed);
+                if written {
+                    self.write(batch)?;
+                }
+                return Err(full());
+            }
+            Health::Fails { after, written } => {
+                *self.health.lock().unwrap() = Health::Fails { after: after - 1, written };
+                self.write(batch)?;
+            }
+            Health::Failed => return Err(full()),
+        }
+        self.faults.committed();
+        self.faults.reach("journal.after_commit").map_err(io)
+    }
+
+    fn reader(&self) -> Arc<dyn Reader> {
+        self.disk.reader()
+    }
+}

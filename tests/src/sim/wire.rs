@@ -1,0 +1,263 @@
+//! Between the wallet's wire and what the auditor is told. Reads answers as an agent would, with a JSON parser and
+//! nothing of the wallet.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bursar_auditor::seen::{Answer, Domain, Offer, Payment, Policy, Standing};
+use bursar_core::networks::{self, ChainId};
+use serde_json::{Value, json};
+
+use super::plan::{Oddity, Wish};
+
+pub(crate) const CHAINS: [u64; 3] = [8453, 4663, 1];
+
+pub(crate) const URLS: [&str; 7] = [
+    "https://api.example.com/report",
+    "https://example.com",
+    "https://shop.example.org/a?b=c",
+    "https://evil.example.com/x",
+    "https://other.test/",
+    "http://127.0.0.1:8402/large",
+    "no url",
+];
+
+pub(crate) const PAYEE: &str = "0x209693bc6afc0c5328ba36faf03c514ef312287c";
+pub(crate) const TOKEN: &str = "0x00000000000000000000000000000000000000aa";
+
+/// A policy by its micros and lists.
+pub(crate) struct Limits {
+    pub(crate) daily: u64,
+    pub(crate) per_request: u64,
+    pub(crate) auto_below: u64,
+    pub(crate) payments: bool,
+    pub(crate) allowed: &'static [&'static str],
+    pub(crate) blocked: &'static [&'static str],
+    pub(crate) networks: Option<&'static [u64]>,
+}
+
+const PLAIN: Limits = Limits {
+    daily: 10_000_000,
+    per_request: 5_000_000,
+    auto_below: 500_000,
+    payments: true,
+    allowed: &[],
+    blocked: &[],
+    networks: None,
+};
+
+pub(crate) const POLICIES: [Limits; 10] = [
+    PLAIN,
+    Limits { daily: 3_000_000, per_request: 3_000_000, auto_below: 1_000_000, ..PLAIN },
+    Limits { auto_below: 0, ..PLAIN },
+    Limits { daily: 1_000_000, per_request: 2_000_000, auto_below: 2_500_000, ..PLAIN },
+    Limits { allowed: &["example.com"], ..PLAIN },
+    Limits { blocked: &["evil.example.com"], ..PLAIN },
+    Limits { allowed: &["example.com", "other.test"], blocked: &["evil.example.com"], ..PLAIN },
+    Limits { payments: false, ..PLAIN },
+    Limits { networks: Some(&[4663]), ..PLAIN },
+    Limits { daily: 0, ..PLAIN },
+];
+
+fn dollars(micros: u64) -> String {
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+impl Limits {
+    pub(crate) fn options(&self) -> String {
+        let networks = match self.networks {
+            None => "all".to_owned(),
+            Some(chains) => chains.iter().map(u64::to_string).collect::<Vec<_>>().join(","),
+        };
+        format!(
+            "--day {} --txn {} --auto {} --networks {networks} --allow-domains \"{}\" --block-domains \"{}\" {}",
+            dollars(self.daily),
+            dollars(self.per_request),
+            dollars(self.auto_below),
+            self.allowed.join(","),
+            self.blocked.join(","),
+            if self.payments { "--payments" } else { "--no-payments" },
+        )
+    }
+
+    pub(crate) fn seen(&self) -> Policy {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Policy {
+            payments: self.payments,
+            daily: self.daily,
+            per_request: self.per_request,
+            auto_below: self.auto_below,
+            networks: self.networks.map(<[u64]>::to_vec),
+            allowed_domains: owned(self.allowed),
+            blocked_domains: owned(self.blocked),
+        }
+    }
+}
+
+/// What a seller sends, as it is told to the auditor and as it travels.
+pub(crate) struct Challenge {
+    pub(crate) offers: Vec<Offer>,
+    pub(crate) json: Value,
+    /// `x402_data` instead of a header.
+    pub(crate) as_data: bool,
+}
+
+impl Challenge {
+    pub(crate) fn new(wish: &Wish, micros: u64, own: &str, number: u64) -> Self {
+        let version = if CHAINS[wish.chain] == 8453 { wish.version } else { 2 };
+        let chain = CHAINS[wish.chain];
+        let coin = networks::by_chain(ChainId(chain)).expect("a network").stablecoin;
+        let asset = if wish.oddity == Oddity::Token {
+            TOKEN.to_owned()
+        } else {
+            format!("{:#x}", coin.address)
+        };
+        let payee = match wish.oddity {
+            Oddity::ToNobody => format!("0x{}", "0".repeat(40)),
+            Oddity::ToItself => own.to_owned(),
+            Oddity::ToTheToken => asset.clone(),
+            _other => PAYEE.to_owned(),
+        };
+        let offer = Offer {
+            version,
+            scheme: if wish.oddity == Oddity::OtherScheme { "upto" } else { "exact" }.to_owned(),
+            transfer_method: (wish.oddity == Oddity::OtherMethod).then(|| "permit2".to_owned()),
+            chain,
+            reference: wish.oddity != Oddity::Token,
+            asset,
+            amount: micros.into(),
+            payee,
+            max_timeout_s: wish.timeout_s,
+            resource_url: wish.resource_url.map(|url| URLS[url].to_owned()),
+            domain: if wish.oddity == Oddity::Contradicts {
+                Domain::Contradicts
+            } else {
+                Domain::Agrees
+            },
+        };
+        let mut offers = Vec::new();
+        if wish.oddity == Oddity::SecondOffer && version == 2 {
+            offers.push(Offer { chain: 999_999, reference: false, ..offer.clone() });
+        }
+        offers.push(offer);
+        let accepts: Vec<Value> = offers
+            .iter()
+            .map(|offer| accept(offer, coin.domain_name, coin.domain_version))
+            .collect();
+        let mut json =
+            json!({"x402Version": version, "error": format!("{number}"), "accepts": accepts});
+        if version == 2 {
+            let url = offers[0].resource_url.clone();
+            json["resource"] = match url {
+                Some(url) => json!({"url": url, "description": "d", "mimeType": "text/plain"}),
+                None => json!({"description": "d", "mimeType": "text/plain"}),
+            };
+        }
+        Self { offers, json, as_data: number.is_multiple_of(5) }
+    }
+
+    /// What makes two contents the same.
+    pub(crate) fn content(&self) -> String {
+        if self.as_data { self.json.to_string() } else { STANDARD.encode(self.json.to_string()) }
+    }
+}
+
+fn accept(offer: &Offer, name: &str, version: &str) -> Value {
+    let mut extra = json!({"name": name, "version": version});
+    if offer.domain != Domain::Agrees {
+        extra["name"] = json!("Another Coin");
+    }
+    if let Some(method) = &offer.transfer_method {
+        extra["assetTransferMethod"] = json!(method);
+    }
+    let mut accept = json!({
+        "scheme": offer.scheme, "asset": offer.asset, "payTo": offer.payee, "extra": extra,
+    });
+    if let Some(seconds) = offer.max_timeout_s {
+        accept["maxTimeoutSeconds"] = json!(seconds);
+    }
+    if offer.version == 1 {
+        accept["network"] = json!("base");
+        accept["maxAmountRequired"] = json!(offer.amount.to_string());
+        accept["description"] = json!("d");
+        accept["mimeType"] = json!("text/plain");
+        accept["resource"] = json!(offer.resource_url.clone().unwrap_or_default());
+    } else {
+        accept["network"] = json!(format!("eip155:{}", offer.chain));
+        accept["amount"] = json!(offer.amount.to_string());
+    }
+    accept
+}
+
+/// An answer of `/sign` or of a poll.
+pub(crate) fn answer(status: u16, body: &Value) -> Answer {
+    let text = |field: &str| body[field].as_str().map(str::to_owned);
+    let id = || text("transaction_id").or(text("request_id")).expect("an id");
+    match (status, body["status"].as_str()) {
+        (200, Some("success")) if body["code"] == "ALREADY_SIGNED" => {
+            Answer::AlreadySigned { id: id() }
+        }
+        (200, Some("success")) => {
+            let header = text("header_value").expect("a header");
+            Answer::Header { id: id(), payment: payment(&header) }
+        }
+        (202, Some("pending")) => Answer::Pending { id: id() },
+        (202, Some("executing")) => Answer::Executing { id: id() },
+        (200, Some("rejected")) => Answer::Rejected { id: id(), code: text("code") },
+        (200, Some("ok")) => Answer::Reported { stage: text("new_status").expect("a stage") },
+        _refused => Answer::Refused {
+            http: status,
+            code: text("code").unwrap_or_else(|| format!("none: {body}")),
+            id: text("transaction_id"),
+            previous: text("previous_transaction_id"),
+        },
+    }
+}
+
+/// The answer of `POST /status`.
+pub(crate) fn standing(status: u16, body: &Value) -> Answer {
+    let agent = &body["agent"];
+    if status != 200 {
+        return answer(status, body);
+    }
+    let number = |field: &str| agent[field].as_u64().unwrap_or(0);
+    Answer::Standing(Standing {
+        status: agent["status"].as_str().expect("a status").to_owned(),
+        daily: number("daily_limit_micro"),
+        per_request: number("per_request_max_micro"),
+        auto_below: number("auto_approve_below_micro"),
+        spent: number("spent_today_micro"),
+        reserved: number("reserved_micro"),
+    })
+}
+
+/// What a payment header says, as a facilitator reads it.
+fn payment(header: &str) -> Payment {
+    let json: Value =
+        serde_json::from_slice(&STANDARD.decode(header).expect("base64")).expect("JSON");
+    let version = json["x402Version"].as_u64().expect("a version");
+    let terms = &json["payload"]["authorization"];
+    let text = |value: &Value| value.as_str().expect("a text").to_lowercase();
+    let number = |value: &Value| value.as_str().and_then(|v| v.parse().ok()).expect("a number");
+    let (chain, asset) = if version == 1 {
+        assert_eq!(json["network"], "base");
+        (8453, None)
+    } else {
+        let network = text(&json["accepted"]["network"]);
+        let chain = network.strip_prefix("eip155:").and_then(|id| id.parse().ok());
+        (chain.expect("a chain"), Some(text(&json["accepted"]["asset"])))
+    };
+    let coin = networks::by_chain(ChainId(chain)).expect("a network").stablecoin;
+    Payment {
+        version: u8::try_from(version).expect("1 or 2"),
+        chain,
+        asset: asset.unwrap_or_else(|| format!("{:#x}", coin.address)),
+        payer: text(&terms["from"]),
+        payee: text(&terms["to"]),
+        amount: u128::from(number(&terms["value"])),
+        valid_after_s: number(&terms["validAfter"]),
+        valid_before_s: number(&terms["validBefore"]),
+        nonce: text(&terms["nonce"]),
+        signature: text(&json["payload"]["signature"]),
+        signer: None,
+    }
+}

@@ -1,0 +1,25 @@
+//! `cargo xtask sim`: simulated worlds. Without arguments as many as CI runs; the arguments are those of the
+//! simulator, which does the work.
+
+use std::env;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+/// What CI runs, within 90 seconds on two processors.
+const SEEDS: &str = "5000";
+
+pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let usual = ["--to".to_owned(), SEEDS.to_owned(), "--table".to_owned()];
+    let arguments = if arguments.is_empty() { &usual } else { arguments };
+    let status = simulator().arg("--").args(arguments).status().context("cannot run cargo")?;
+    ensure!(status.success(), "the simulator ended with {status}");
+    Ok(())
+}
+
+fn simulator() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["run", "--quiet", "--locked", "--package", "bursar-tests"]);
+    command.args(["--bin", "bursar-sim"]);
+    command
+}
