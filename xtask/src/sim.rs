@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 /// What CI runs, within 90 seconds on two processors.
-const SEEDS: &str = "5000";
+const SEEDS: &str = "3000";
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let usual = ["--to".to_owned(), SEEDS.to_owned(), "--table".to_owned()];

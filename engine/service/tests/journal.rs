@@ -68,7 +68,10 @@ fn record(seq: u64) -> Vec<u8> {
             echo: Echo::none(),
         },
         identity: Identity::Hmac { day: 1, digest: [0; 32] },
-        status: Status::Refused { refusal: bursar_core::codes::Code::LimitReached.into(), at: Utc(0) },
+        status: Status::Refused {
+            refusal: bursar_core::codes::Code::LimitReached.into(),
+            at: Utc(0),
+        },
     };
     postcard::to_allocvec(&request).unwrap()
 }

@@ -3,7 +3,7 @@
 use crate::clocks::add_period;
 use crate::expect::{Asked, Open};
 use crate::requests::St;
-use crate::seen::{Clocks, Order, Ticket};
+use crate::seen::{Clocks, Order, Proof, Ticket};
 use crate::{Auditor, Violation, violation};
 
 /// In the calm, what may be signed must be signed after this time.
@@ -84,7 +84,9 @@ impl Auditor {
             *lost = lost.saturating_add(1);
             let rec = open.rec.and_then(|key| self.book.recs.get(&key));
             let terms = rec.map(|rec| rec.acts.iter().map(|(terms, _)| terms.micros).max());
-            if let Some(micros) = terms.flatten() {
+            // A signed call is the same ask for good: its repeat never takes anything more.
+            let bearer = matches!(ask.proof, Proof::Bearer { .. });
+            if let Some(micros) = terms.flatten().filter(|_micros| bearer) {
                 let sum = self.book.lost.entry(ask.agent.clone()).or_default();
                 *sum = sum.saturating_add(micros);
             }

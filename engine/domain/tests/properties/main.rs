@@ -132,7 +132,6 @@ const WANTED: &[&str] = &[
     "repeated: denied",
     "repeated: expired",
     "repeated: held",
-    "repeated: over",
     "repeated: refused",
     "repeated: signed",
     "repeated: unsigned",

@@ -90,7 +90,8 @@ pub(super) async fn approve(
     {
         // Noted before it is told: a clock that is set back must not bring it to life again.
         act(engine, Action::Tick).await?;
-        return Err(Fault::new(Code::RequestExpired));
+        // Somebody else may have decided it in its last moment.
+        return Err(over(engine, request.id, Fault::new(Code::RequestNotFound)));
     }
     let card = card(engine, &view.state, &request, beside.as_ref())?;
     if order.card.as_ref().is_some_and(|shown| *shown != card.digest) {
