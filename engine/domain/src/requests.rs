@@ -98,7 +98,8 @@ pub enum Approver {
     Operator(Client),
 }
 
-/// The end of a hold, or of the memory of how one ended, on both clocks: setting the wall clock back does not lengthen it within a boot.
+/// The end of a hold, or of the memory of how one ended, on both clocks: setting the wall clock back does not
+/// lengthen it within a boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deadline {
     pub utc: Utc,
@@ -170,6 +171,11 @@ impl Request {
     /// Whether a refusal left nothing of its URLs but their origins.
     pub fn keeps_origins_only(&self) -> bool {
         matches!(self.status, Status::Refused { .. }) && self.ask.echo == Echo::none()
+    }
+
+    /// Whether it waited until its time ran out: it waits no more, also before anybody has noted that.
+    pub fn is_over(&self, moment: &Moment) -> bool {
+        matches!(&self.status, Status::Held { deadline, .. } if deadline.has_passed(moment))
     }
 
     pub fn is_held(&self) -> bool {

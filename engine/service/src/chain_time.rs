@@ -39,8 +39,8 @@ impl HintedClock {
     }
 
     /// Whether `chain` is to be asked now: whoever is told so calls [`HintedClock::ask`].
-    pub fn is_due(&self, chain: ChainId) -> bool {
-        let now_ms = age_ms(&self.machine.now());
+    pub fn is_due(&self, chain: ChainId, now: &Moment) -> bool {
+        let now_ms = age_ms(now);
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
         let known = chains.get(&chain);
         let due =

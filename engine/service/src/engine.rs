@@ -14,7 +14,6 @@ use bursar_core::limits::DRAIN_MS;
 use bursar_core::settings::Settings;
 use bursar_domain::Action;
 use bursar_domain::allowance::Renewal;
-use bursar_domain::requests::Status;
 use secrecy::SecretString;
 use tokio::runtime::{self, RuntimeFlavor};
 use tokio_util::sync::CancellationToken;
@@ -444,16 +443,10 @@ async fn keep_time(shared: Arc<Shared>) {
 fn is_due(shared: &Shared) -> bool {
     let view = shared.core.view();
     let moment = shared.core.now();
-    let expired = view.state.held.values().any(|request| {
-        matches!(&request.status, Status::Held { deadline, .. } if deadline.has_passed(&moment))
-    });
-    let renews = shared.vault.is_unlocked();
-    expired
-        || renews
-            && view
-                .state
-                .agents
-                .values()
-                .filter_map(|agent| agent.commission.as_ref())
-                .any(|given| matches!(given.payments.start.renewal(&moment), Renewal::Renew(_)))
+    let expired = view.state.held.values().any(|request| request.is_over(&moment));
+    let mut given = view.state.agents.values().filter_map(|agent| agent.commission.as_ref());
+    let mut renews =
+        || given.any(|given| matches!(given.payments.start.renewal(&moment), Renewal::Renew(_)));
+    // An allowance does not renew while nobody can spend it.
+    expired || (shared.vault.is_unlocked() && renews())
 }

@@ -26,8 +26,6 @@ async fn a_journal_older_than_the_wallet_s_note_is_untrusted() {
     assert!(stage.between(|_stage| ()).await.is_empty());
 }
 
-/// The note is as old as the last unlock, lock or save: whoever has a copy from later than that, and kills
-/// the engine, can put it back. A head that the operator noted shows it.
 #[tokio::test]
 async fn a_day_that_a_wrong_clock_showed_a_locked_wallet_is_no_forgery() {
     let mut stage = Stage::new().await;
@@ -44,6 +42,8 @@ async fn a_day_that_a_wrong_clock_showed_a_locked_wallet_is_no_forgery() {
     assert_eq!(stage.pay().await.0, 200);
 }
 
+/// The note is as old as the last unlock, lock or save: whoever has a copy from later than that, and kills
+/// the engine, can put it back. A head that the operator noted shows it.
 #[tokio::test]
 async fn a_journal_put_back_to_a_moment_after_the_last_note_is_noticed_by_a_noted_head_alone() {
     let mut stage = Stage::new().await;

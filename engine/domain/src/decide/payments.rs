@@ -369,16 +369,7 @@ fn end(id: RequestId, moment: &Moment) -> Event {
 }
 
 pub(crate) fn expired(request: &Request, moment: &Moment) -> Option<Event> {
-    match &request.status {
-        Status::Held { deadline, .. } if deadline.has_passed(moment) => {
-            Some(end(request.id, moment))
-        }
-        Status::Held { .. }
-        | Status::Authorized { .. }
-        | Status::Refused { .. }
-        | Status::Denied { .. }
-        | Status::Expired { .. } => None,
-    }
+    request.is_over(moment).then(|| end(request.id, moment))
 }
 
 /// What is signed for `ask`: its own amount and payee, the paying address, and times that begin now.

@@ -13,6 +13,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::json::Value;
 use bursar_core::limits::{FREE_DISK_BYTES, IDEMPOTENCY_KEY_BYTES};
 use bursar_core::networks::ChainId;
+use bursar_core::time::Moment;
 use bursar_domain::command::Ask;
 use bursar_domain::idempotency::{Identity, KeyClaim, Prior};
 use bursar_domain::{Action, Request};
@@ -50,7 +51,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         state.network_enabled(chain) && policy.is_some_and(|p| p.networks.allows(chain))
     };
     let payment = propose(&input.payment, input.request_url, usable, &api.ports).await?;
-    api.look_at_the_clock(payment.chain);
+    api.look_at_the_clock(payment.chain, &caller.moment);
     let ask = Ask {
         agent: agent.id.clone(),
         identity: identity_of(&caller, &input.payment, input.idempotency_key.as_deref()),
@@ -159,9 +160,9 @@ impl Api {
     }
 
     /// Compares our clock with the chain's, beside the payment and not before it.
-    fn look_at_the_clock(&self, chain: ChainId) {
+    fn look_at_the_clock(&self, chain: ChainId, now: &Moment) {
         if let Some(node) = self.ports.chains.get(&chain)
-            && self.chain_time.is_due(chain)
+            && self.chain_time.is_due(chain, now)
         {
             let (clock, node) = (self.chain_time.clone(), Arc::clone(&node));
             // Nobody waits for it, and an engine that stops leaves it behind.

@@ -58,12 +58,8 @@ pub(super) async fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<
 
 /// By the entry that made them: the clock may tell several the same time, or be set back.
 fn waiting(state: &State, moment: &Moment) -> Vec<Arc<Request>> {
-    let waits = |request: &&Arc<Request>| {
-        // Whose time is over waits no more, also before that is noted.
-        !matches!(&request.status, Status::Held { deadline, .. } if deadline.has_passed(moment))
-    };
-    let mut waiting: Vec<Arc<Request>> =
-        state.held.values().filter(waits).map(Arc::clone).collect();
+    let waits = state.held.values().filter(|request| !request.is_over(moment));
+    let mut waiting: Vec<Arc<Request>> = waits.map(Arc::clone).collect();
     waiting.sort_by_key(|request| request.seq);
     waiting
 }
@@ -85,9 +81,7 @@ pub(super) async fn approve(
     // state in which the request waits.
     let view = engine.core.view();
     let request = find(engine, &view.state, &order.id)?;
-    if let Status::Held { deadline, .. } = &request.status
-        && deadline.has_passed(&engine.core.now())
-    {
+    if request.is_over(&engine.core.now()) {
         // Noted before it is told: a clock that is set back must not bring it to life again.
         act(engine, Action::Tick).await?;
         // Somebody else may have decided it in its last moment.

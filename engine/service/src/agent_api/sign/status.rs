@@ -49,7 +49,7 @@ async fn try_status(api: &Api, id: &str) -> Result<Answer, Fault> {
             let body = rejected(&record, refusal.sentence()).with("code", refusal.code.text());
             Answer::new(200, body)
         }
-        Status::Held { deadline, .. } if deadline.has_passed(&moment) => {
+        Status::Held { .. } if record.is_over(&moment) => {
             // Noted before it is told: a clock that is set back must not bring it to life again.
             if let Err(fault) = api.core.act(Action::Tick).await {
                 tracing::warn!(code = %fault.code, "an expiry was not noted");
