@@ -11,7 +11,12 @@ tmux set-option -g monitor-bell on
 tmux set-option -g window-size manual
 about() { tmux display-message -p -t you "$1"; }
 is() { [ "$(about "$1")" = "$2" ]; }
-state() { run you 'clear; stty -g > '"$WORK/$1"'; echo written'; see you written; }
+# Told by a file that is there only when it is whole: a word on the screen is there as soon as it is typed.
+state() {
+  rm -f "$WORK/$1"
+  run you "clear; stty -g > $WORK/$1.new; mv $WORK/$1.new $WORK/$1"
+  until_true "the modes $1 were never told" test -e "$WORK/$1"
+}
 given_back() {
   until_true 'the alternate screen stays' is '#{alternate_on}' 0
   until_true 'the cursor stays hidden' is '#{cursor_flag}' 1

@@ -216,18 +216,22 @@ impl TestEngine {
 
     /// The same, with the bytes of the answer.
     pub async fn raw(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, Vec<u8>) {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", "127.0.0.1:9402")
-            .body(Body::from(body))
-            .expect("a request");
-        request
-            .extensions_mut()
-            .insert(ConnectInfo(std::net::SocketAddr::from(([127, 0, 0, 1], 5))));
-        let response = self.http.clone().oneshot(request).await.expect("an answer");
-        let status = response.status().as_u16();
-        let bytes = to_bytes(response.into_body(), 1 << 20).await.expect("a body");
-        (status, bytes.to_vec())
+        ask(self.http.clone(), method, path, body).await
     }
+}
+
+/// One request of a caller on this machine, and the bytes of its answer.
+pub async fn ask(http: Router, method: &str, path: &str, body: Vec<u8>) -> (u16, Vec<u8>) {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "127.0.0.1:9402")
+        .body(Body::from(body))
+        .expect("a request");
+    let peer = ConnectInfo(std::net::SocketAddr::from(([127, 0, 0, 1], 5)));
+    request.extensions_mut().insert(peer);
+    let response = http.oneshot(request).await.expect("an answer");
+    let status = response.status().as_u16();
+    let bytes = to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+    (status, bytes.to_vec())
 }

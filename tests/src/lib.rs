@@ -20,7 +20,6 @@ pub mod sdk;
 pub mod service;
 pub mod service_key;
 pub mod settling;
-pub mod sim;
 pub mod upstream;
 
 pub use bursar_demo::agent;

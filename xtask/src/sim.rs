@@ -10,16 +10,17 @@ use anyhow::{Context, ensure};
 const SEEDS: &str = "3000";
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let usual = ["--to".to_owned(), SEEDS.to_owned(), "--table".to_owned()];
-    let arguments = if arguments.is_empty() { &usual } else { arguments };
-    let status = simulator().arg("--").args(arguments).status().context("cannot run cargo")?;
+    let status = simulator(arguments).status().context("cannot run cargo")?;
     ensure!(status.success(), "the simulator ended with {status}");
     Ok(())
 }
 
-fn simulator() -> Command {
+pub(crate) fn simulator(arguments: &[String]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["run", "--quiet", "--locked", "--package", "bursar-tests"]);
-    command.args(["--bin", "bursar-sim"]);
+    command.args(["run", "--quiet", "--locked", "--package", "bursar-simulator", "--"]);
+    if arguments.is_empty() {
+        command.args(["--to", SEEDS, "--table"]);
+    }
+    command.args(arguments);
     command
 }

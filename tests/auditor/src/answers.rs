@@ -205,7 +205,7 @@ impl Auditor {
             }
             Answer::Pending { .. } => {
                 rec.narrow(seq, |s| if sure { *s == St::Held } else { *s != St::Nothing });
-                if rec.states(None) == [St::Held] {
+                if rec.states(None) == [&St::Held] {
                     rec.acts.clear();
                 }
             }

@@ -6,6 +6,31 @@ use crate::requests::{Identity, Rec, St};
 use crate::seen::Id;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The least and the most of what may be.
+#[derive(Debug, Clone, Copy)]
+struct Ends(u64, u64);
+
+impl Default for Ends {
+    fn default() -> Self {
+        Self(u64::MAX, 0)
+    }
+}
+
+impl Ends {
+    fn meet(&mut self, one: u64) {
+        *self = Self(self.0.min(one), self.1.max(one));
+    }
+
+    /// Added to others.
+    fn beside(self, others: (u64, u64)) -> (u64, u64) {
+        beside((self.0, self.1), others)
+    }
+}
+
+fn beside(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
+    (one.0.saturating_add(other.0), one.1.saturating_add(other.1))
+}
+
 /// All requests, found by id and by what makes them the same.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
@@ -65,14 +90,13 @@ impl Book {
             if rec.agent != agent || Some(*key) == but {
                 continue;
             }
-            let takes = rec.takes(p, now, false);
-            let fold = |f: &dyn Fn(&(u64, u64)) -> u64, at: (u64, u64)| {
-                let least = takes.iter().map(f).min().unwrap_or(0);
-                let most = takes.iter().map(f).max().unwrap_or(0);
-                (at.0.saturating_add(least), at.1.saturating_add(most))
-            };
-            used.spent = fold(&|t| t.0, used.spent);
-            used.total = fold(&|t| t.0.saturating_add(t.1), used.total);
+            let (mut spent, mut total) = (Ends::default(), Ends::default());
+            rec.takes(p, now, false, |(s, r)| {
+                spent.meet(s);
+                total.meet(s.saturating_add(r));
+            });
+            used.spent = spent.beside(used.spent);
+            used.total = total.beside(used.total);
         }
         used
     }
@@ -84,39 +108,41 @@ impl Book {
         p: &Period,
         now: &Instant,
     ) -> Option<BTreeSet<(u64, u64)>> {
+        // What is sure is added up by itself; only the rest multiplies.
+        let mut sure = (0u64, 0u64);
         let mut sums = BTreeSet::from([(0u64, 0u64)]);
+        let mut takes = Vec::new();
         for rec in self.recs.values().filter(|r| r.agent == agent) {
-            let takes = rec.takes(p, now, true);
-            if takes.len() == 1 && takes.contains(&(0, 0)) {
+            takes.clear();
+            rec.takes(p, now, true, |pair| {
+                if !takes.contains(&pair) {
+                    takes.push(pair);
+                }
+            });
+            if let [only] = takes.as_slice() {
+                sure = beside(sure, *only);
                 continue;
             }
-            let mut next = BTreeSet::new();
-            for (spent, reserved) in &sums {
-                for (s, r) in &takes {
-                    next.insert((spent.saturating_add(*s), reserved.saturating_add(*r)));
-                }
-            }
-            sums = next;
+            sums = sums.iter().flat_map(|sum| takes.iter().map(|t| beside(*sum, *t))).collect();
             // With so much unknown at once the numbers say nothing any more.
             if sums.len() > 4096 {
                 return None;
             }
         }
-        Some(sums)
+        Some(sums.into_iter().map(|sum| beside(sum, sure)).collect())
     }
 
     /// Least and most of both numbers, each for itself.
     pub(crate) fn bounds(&self, agent: &str, p: &Period, now: &Instant) -> [(u64, u64); 2] {
         let (mut spent, mut reserved) = ((0u64, 0u64), (0u64, 0u64));
         for rec in self.recs.values().filter(|r| r.agent == agent) {
-            let takes = rec.takes(p, now, true);
-            let ends = |of: &dyn Fn(&(u64, u64)) -> u64, at: (u64, u64)| {
-                let least = takes.iter().map(of).min().unwrap_or(0);
-                let most = takes.iter().map(of).max().unwrap_or(0);
-                (at.0.saturating_add(least), at.1.saturating_add(most))
-            };
-            spent = ends(&|t| t.0, spent);
-            reserved = ends(&|t| t.1, reserved);
+            let mut ends = (Ends::default(), Ends::default());
+            rec.takes(p, now, true, |(s, r)| {
+                ends.0.meet(s);
+                ends.1.meet(r);
+            });
+            spent = ends.0.beside(spent);
+            reserved = ends.1.beside(reserved);
         }
         [spent, reserved]
     }
@@ -124,12 +150,11 @@ impl Book {
     pub(crate) fn waiting(&self, agent: &str, but: Option<u64>, now: &Instant) -> Waiting {
         let mut w = Waiting::default();
         for (key, rec) in &self.recs {
-            let states = rec.states(None);
-            if Some(*key) == but || !states.contains(&St::Held) {
+            if Some(*key) == but || !rec.may_be(&St::Held) {
                 continue;
             }
             let (sure, may) = rec.over(now);
-            let least = usize::from(states.len() == 1 && !may);
+            let least = usize::from(rec.stands(None).all(|st| *st == St::Held) && !may);
             let most = usize::from(!sure);
             w.all = (w.all.0.saturating_add(least), w.all.1.saturating_add(most));
             if rec.agent == agent {

@@ -48,9 +48,7 @@ impl Auditor {
         if let Call::Sign(ask) = call {
             let identity = identity_of(ask);
             let latest = self.book.by_identity.get(&identity).and_then(|l| l.last().copied());
-            let ghost = |k: &u64| {
-                self.book.recs.get(k).is_some_and(|r| r.states(None).contains(&St::Nothing))
-            };
+            let ghost = |k: &u64| self.book.recs.get(k).is_some_and(|r| r.may_be(&St::Nothing));
             // Copies of one ask share the request that any of them may make.
             let key = match latest.filter(ghost) {
                 Some(key) => key,
@@ -257,7 +255,7 @@ impl Auditor {
         for (key, rec) in &self.book.recs {
             if rec.id.is_none() && (rec.lost || !rec.open.is_empty()) {
                 out.extend(repeats::poll(v, *key, rec));
-                let authorized = rec.states(None).iter().any(|s| matches!(s, St::Auth { .. }));
+                let authorized = rec.stands(None).any(|s| matches!(s, St::Auth { .. }));
                 if signed && authorized {
                     let why = "poll: signed, and never told";
                     out.push(Expect::Reply { rec: *key, reply: Reply::Header, why });

@@ -189,10 +189,10 @@ impl Auditor {
             }
             let seq = self.seq;
             let Some(rec) = self.book.find_mut(id) else { continue };
-            let states = rec.states(None);
             // One whose time is over may not have been taken off the list yet.
-            let late = states.contains(&St::Expired) && rec.ended.is_empty();
+            let late = rec.may_be(&St::Expired) && rec.ended.is_empty();
             if open.alone && !late && !rec.narrow(seq, |s| *s == St::Held) {
+                let states = rec.states(None);
                 let what = format!("{id} is listed as waiting, but it stands as {states:?}");
                 return Err(violation("I-p", what));
             }
@@ -205,7 +205,7 @@ impl Auditor {
                 let Some(id) = rec.id.clone().filter(|id| !list.iter().any(|l| l.id == *id)) else {
                     continue;
                 };
-                if rec.states(None) == [St::Held] && !rec.over(&now).1 {
+                if rec.states(None) == [&St::Held] && !rec.over(&now).1 {
                     let what =
                         format!("{id} waits (held as of {:?}), but it is not listed", rec.holds);
                     return Err(violation("I-p", what));
@@ -222,7 +222,7 @@ impl Auditor {
             let alike = |t: &Terms| t.amount == listed.amount && t.asset == listed.asset;
             r.id.is_none()
                 && r.agent == listed.agent
-                && r.states(None).contains(&St::Held)
+                && r.may_be(&St::Held)
                 && r.holds.iter().any(|(t, _)| alike(t))
         };
         let found: Vec<u64> =

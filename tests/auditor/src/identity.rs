@@ -128,7 +128,7 @@ pub(crate) fn sign(
         out.extend(replies);
         anew = again;
         // The newest that was surely recorded is the one that counts.
-        if !again || !known.states(Some(ticket)).contains(&St::Nothing) {
+        if !again || !known.stands(Some(ticket)).any(|st| *st == St::Nothing) {
             break;
         }
     }

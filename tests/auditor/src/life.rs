@@ -186,7 +186,7 @@ impl Auditor {
         let now = self.time.instant();
         for rec in self.book.recs.values_mut() {
             let authorized = rec.id.is_some()
-                && rec.states(None).iter().all(|s| matches!(s, St::Auth { .. }))
+                && rec.stands(None).all(|s| matches!(s, St::Auth { .. }))
                 && rec.digest.is_none();
             let able = authorized
                 && !rec.declined

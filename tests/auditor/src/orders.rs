@@ -223,8 +223,8 @@ pub(crate) fn waits(
     for rec in around.book.recs.values().filter(|r| kind(r)) {
         let states = rec.states(None);
         // One whose time is over may not have been taken off the list yet.
-        let late = states.contains(&St::Expired) && rec.ended.is_empty();
-        if states.contains(&St::Held) || late {
+        let late = states.contains(&&St::Expired) && rec.ended.is_empty();
+        if states.contains(&&St::Held) || late {
             found.1 = true;
             found.0 |= states.len() == 1 && !late && !rec.over(&now).1;
         }

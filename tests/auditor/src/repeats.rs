@@ -11,7 +11,7 @@ use crate::seen::{Ask, Ticket};
 pub(crate) fn in_force(v: View<'_>, rec: &Rec) -> bool {
     let now = v.time.instant();
     !rec.lapsed
-        && rec.states(None).iter().all(|s| match s {
+        && rec.stands(None).all(|s| match s {
             St::Held => !rec.over(&now).1,
             St::Auth { .. } => rec.valid_before().is_some_and(|(least, _)| now.second() < least),
             _ => false,
@@ -68,7 +68,7 @@ pub(crate) fn poll(v: View<'_>, key: u64, rec: &Rec) -> Vec<Expect> {
             }
             St::Denied => say(Reply::Rejected(None), "poll: denied"),
             St::Expired => say(expired(), "poll: expired"),
-            St::Refused { code, .. } => say(Reply::Rejected(Some(code)), "poll: refused"),
+            St::Refused { code, .. } => say(Reply::Rejected(Some(code.clone())), "poll: refused"),
         }
     }
     out
@@ -129,7 +129,7 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
             }
             St::Held if !rec.over(&now).1 => say(Reply::Pending, "repeat: held"),
             St::Held | St::Expired => {
-                if st == St::Held && !rec.over(&now).0 {
+                if *st == St::Held && !rec.over(&now).0 {
                     say(Reply::Pending, "repeat: held");
                 }
                 let (_, past) = since_end(&rec.ended, &now);
@@ -143,11 +143,11 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
             }
             St::Refused { http, code } => {
                 if hmac {
-                    say(Reply::Again { http, code: code.clone() }, "repeat: refused");
+                    say(Reply::Again { http: *http, code: code.clone() }, "repeat: refused");
                 }
                 // One that was refused when it was approved had been remembered as one that waits.
                 if !rec.holds.is_empty() {
-                    say(Reply::Rejected(Some(code)), "repeat: refused at approval");
+                    say(Reply::Rejected(Some(code.clone())), "repeat: refused at approval");
                 }
                 anew |= !hmac;
             }

@@ -114,15 +114,25 @@ impl Rec {
         }
     }
 
-    /// How it may stand, but for what this ticket may have done.
-    pub(crate) fn states(&self, but: Option<Ticket>) -> Vec<St> {
-        let mut out = self.base.clone();
-        for (ticket, st) in &self.overlay {
-            if Some(*ticket) != but && !out.contains(st) {
-                out.push(st.clone());
+    /// How it may stand, but for what this ticket may have done; a state may come twice.
+    pub(crate) fn stands(&self, but: Option<Ticket>) -> impl Iterator<Item = &St> {
+        let overlaid = self.overlay.iter().filter(move |(ticket, _)| Some(*ticket) != but);
+        self.base.iter().chain(overlaid.map(|(_, st)| st))
+    }
+
+    /// The same, each state once.
+    pub(crate) fn states(&self, but: Option<Ticket>) -> Vec<&St> {
+        let mut out = Vec::new();
+        for st in self.stands(but) {
+            if !out.contains(&st) {
+                out.push(st);
             }
         }
         out
+    }
+
+    pub(crate) fn may_be(&self, st: &St) -> bool {
+        self.stands(None).any(|may| may == st)
     }
 
     pub(crate) fn maybe(&mut self, ticket: Ticket, st: St) {
@@ -138,7 +148,8 @@ impl Rec {
 
     /// Every state that may be is one of these; false if none is left.
     pub(crate) fn narrow(&mut self, seq: u64, keep: impl Fn(&St) -> bool) -> bool {
-        let mut left: Vec<St> = self.states(None).into_iter().filter(|s| keep(s)).collect();
+        let mut left: Vec<St> =
+            self.states(None).into_iter().filter(|s| keep(s)).cloned().collect();
         if left.is_empty() {
             return false;
         }
@@ -177,45 +188,48 @@ impl Rec {
         self.payment.as_ref() == Some(p) || self.acts.iter().any(|(t, at)| t.fits(at, p))
     }
 
-    fn micros(&self, held: bool) -> BTreeSet<u64> {
-        let from = if held { &self.holds } else { &self.acts };
-        from.iter().map(|(t, _)| t.micros).collect()
-    }
-
-    /// What it may take of this allowance, as (spent, reserved). `late`: what is over may still be counted.
-    pub(crate) fn takes(&self, p: &Period, now: &Instant, late: bool) -> BTreeSet<(u64, u64)> {
-        let mut out = BTreeSet::new();
-        for st in self.states(None) {
+    /// Visits what it may take of this allowance, as (spent, reserved): at least one pair, and any more than once.
+    /// `late`: what is over may still be counted.
+    pub(crate) fn takes(
+        &self,
+        p: &Period,
+        now: &Instant,
+        late: bool,
+        mut visit: impl FnMut((u64, u64)),
+    ) {
+        let mut any = false;
+        let mut out = |pair| {
+            any = true;
+            visit(pair);
+        };
+        for st in self.stands(None) {
             match st {
                 St::Held => {
                     let (sure, may) = self.over(now);
                     if may {
-                        out.insert((0, 0));
+                        out((0, 0));
                     }
                     if !sure || late {
-                        out.extend(self.micros(true).into_iter().map(|m| (0, m)));
+                        self.holds.iter().for_each(|(t, _)| out((0, t.micros)));
                     }
                 }
                 St::Expired if late && self.ended.is_empty() => {
-                    out.insert((0, 0));
-                    out.extend(self.micros(true).into_iter().map(|m| (0, m)));
+                    out((0, 0));
+                    self.holds.iter().for_each(|(t, _)| out((0, t.micros)));
                 }
                 St::Auth { lo, hi } => {
-                    if lo <= p.since {
-                        out.insert((0, 0));
+                    if *lo <= p.since {
+                        out((0, 0));
                     }
-                    if hi > p.since {
-                        out.extend(self.micros(false).into_iter().map(|m| (m, 0)));
+                    if *hi > p.since {
+                        self.acts.iter().for_each(|(t, _)| out((t.micros, 0)));
                     }
                 }
-                _ => {
-                    out.insert((0, 0));
-                }
+                _ => out((0, 0)),
             }
         }
-        if out.is_empty() {
-            out.insert((0, 0));
+        if !any {
+            visit((0, 0));
         }
-        out
     }
 }

@@ -88,8 +88,8 @@ impl Auditor {
         let seq = self.seq;
         let disk = self.disk_failed;
         if let Some(rec) = self.book.recs.get_mut(&key) {
-            let states = rec.states(None);
             if !rec.narrow(seq, |st| matches!(st, St::Auth { .. })) {
+                let states = rec.states(None);
                 let late = states.iter().all(|s| matches!(s, St::Held | St::Expired));
                 let rule = if late { "I-e" } else { "I-b" };
                 return Err(violation(
@@ -100,7 +100,7 @@ impl Auditor {
                 ));
             }
             if let Some(at) = disk
-                && rec.states(None).iter().all(|s| matches!(s, St::Auth { lo, .. } if *lo > at))
+                && rec.stands(None).all(|s| matches!(s, St::Auth { lo, .. } if *lo > at))
             {
                 return Err(violation(
                     "disk",
@@ -138,7 +138,7 @@ impl Auditor {
     fn claim_signed(&mut self, id: &str, signer: &str) -> Result<Option<u64>, Violation> {
         let may = |rec: &&Rec| {
             rec.id.is_none()
-                && rec.states(None).iter().any(|s| matches!(s, St::Auth { .. }))
+                && rec.stands(None).any(|s| matches!(s, St::Auth { .. }))
                 && rec.acts.iter().any(|(t, _)| t.payer.as_deref().is_none_or(|p| p == signer))
         };
         let mut found = self.book.recs.iter().filter(|(_, r)| may(r)).map(|(k, _)| *k);

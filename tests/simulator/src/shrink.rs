@@ -1,8 +1,8 @@
 //! From a run that fails to a short one that fails alike.
 
-use super::faults::Plant;
-use super::plan::{Plan, Step};
-use super::world::{Failure, run};
+use crate::faults::Plant;
+use crate::plan::{Plan, Step};
+use crate::run::{Failure, run};
 
 /// Leaves out steps for as long as the same rule is broken without them.
 pub fn shrink(plan: &Plan, plant: Option<Plant>, failure: &Failure) -> (Plan, Failure) {

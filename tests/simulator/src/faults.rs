@@ -10,7 +10,7 @@ use bursar_domain::apply::Touched;
 use bursar_domain::{Action, Command, Decision, Entry, Event, Refusal, State, Status};
 use bursar_engine::ports::Faults;
 
-use super::tape::Tape;
+use crate::tape::Tape;
 
 macro_rules! plants {
     ($($name:ident $what:literal;)*) => {

@@ -1,7 +1,7 @@
 //! Simulated worlds: a few hundred in every run of the tests, those that failed once before all others. The
 //! simulator itself is tested too: it is the same world every time, and it finds what is planted in it.
 
-use bursar_tests::sim::{Plan, Plant, run, run_telling};
+use bursar_simulator::{Plan, Plant, run, run_all, run_telling};
 
 /// Seeds that failed once, each with a word about what was wrong. What a seed draws changes with the simulator:
 /// what they found has a test of its own beside the code that was wrong.
@@ -34,24 +34,11 @@ const FOUND_BY: &[(Plant, u64)] = &[
 #[test]
 fn worlds_that_failed_once_and_the_first_five_hundred_keep_every_promise() {
     let seeds: Vec<u64> = REGRESSIONS.iter().copied().chain(0..500).collect();
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _worker in 0..workers {
-            scope.spawn(|| {
-                while let Some(seed) =
-                    seeds.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
-                {
-                    if let Err(failure) = run(&Plan::of(*seed), None) {
-                        panic!(
-                            "seed {seed}: {}: {}\nagain: cargo xtask sim --seed {seed}",
-                            failure.rule, failure.what
-                        );
-                    }
-                }
-            });
-        }
-    });
+    let (_coverage, failed) = run_all(&seeds, None);
+    if let Some((seed, failure)) = failed.first_key_value() {
+        let (rule, what) = (&failure.rule, &failure.what);
+        panic!("seed {seed}: {rule}: {what}\nagain: cargo xtask sim --seed {seed}");
+    }
 }
 
 #[test]

@@ -1,21 +1,18 @@
 //! What agents do in the world.
 
-use axum::body::{Body, to_bytes};
-use axum::extract::ConnectInfo;
-use axum::http::Request;
 use bursar_auditor::seen::{Answer, Ask, Call, Event, Proof, Report, Seen};
 use bursar_chain::ports::Clock;
+use bursar_demo::agent::Agent;
+use bursar_tests::engine::ask;
 use serde_json::{Value, json};
-use tower::ServiceExt;
 
-use super::plan::{Pick, Size, Twist, Wish};
-use super::wire::{self, Challenge, URLS};
-use super::world::{Said, Trouble, World};
-use crate::agent::Agent;
+use crate::plan::{Pick, Size, Twist, Wish};
+use crate::wire::{self, Challenge, URLS};
+use crate::world::{Said, Trouble, World};
 
 impl World {
     /// Sends one call and, unless more is to come together with it, waits for all that is open.
-    pub(super) fn call(
+    pub(crate) fn call(
         &mut self,
         call: Call,
         method: &'static str,
@@ -26,19 +23,10 @@ impl World {
         let ticket = self.ticket();
         self.tape.write(Seen::Called { ticket, call });
         let body = body.map_or_else(Vec::new, |body| body.to_string().into_bytes());
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", "127.0.0.1:9402")
-            .body(Body::from(body))
-            .expect("a request");
-        let peer = ConnectInfo(std::net::SocketAddr::from(([127, 0, 0, 1], 5)));
-        request.extensions_mut().insert(peer);
+        let path = path.to_owned();
         let (http, tape) = (self.life().http.clone(), self.tape.clone());
         self.life().spawn(async move {
-            let response = http.oneshot(request).await.expect("an answer");
-            let status = response.status().as_u16();
-            let bytes = to_bytes(response.into_body(), 1 << 20).await.expect("a body");
+            let (status, bytes) = ask(http, method, &path, body).await;
             let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
             tape.write(Seen::Answered { ticket, answer: read(status, &body) });
         });
@@ -50,10 +38,10 @@ impl World {
     }
 
     fn hand(&self, pick: Pick) -> Option<usize> {
-        pick.of(self.hands.len())
+        pick.of(self.agents.len())
     }
 
-    pub(super) fn ask(&mut self, wish: &Wish) -> Result<(), Trouble> {
+    pub(crate) fn ask(&mut self, wish: &Wish) -> Result<(), Trouble> {
         let Some(agent) = self.hand(wish.agent) else { return Ok(()) };
         let said = self.say(agent, wish);
         self.send(said)
@@ -66,17 +54,17 @@ impl World {
         let own = self.paying(agent);
         let challenge = Challenge::new(wish, micros, &own, self.number);
         let url = wish.request_url.map(|url| URLS[url].to_owned());
-        let hand = &self.hands[agent].agent;
+        let hand = &self.agents[agent];
         signed(agent, hand, self.now_s(), &challenge, url, wish.key)
     }
 
-    pub(super) fn send(&mut self, said: Said) -> Result<(), Trouble> {
+    pub(crate) fn send(&mut self, said: Said) -> Result<(), Trouble> {
         self.said.push(said.clone());
         let call = Call::Sign(Box::new(said.ask));
         self.call(call, "POST", "/sign", Some(&said.body), wire::answer)
     }
 
-    pub(super) fn copies(&mut self, wish: &Wish, count: u8) -> Result<(), Trouble> {
+    pub(crate) fn copies(&mut self, wish: &Wish, count: u8) -> Result<(), Trouble> {
         let Some(agent) = self.hand(wish.agent) else { return Ok(()) };
         let said = self.say(agent, wish);
         self.together = true;
@@ -87,7 +75,7 @@ impl World {
         self.settle()
     }
 
-    pub(super) fn crowd(&mut self, wish: &Wish, count: u8) -> Result<(), Trouble> {
+    pub(crate) fn crowd(&mut self, wish: &Wish, count: u8) -> Result<(), Trouble> {
         let Some(agent) = self.hand(wish.agent) else { return Ok(()) };
         self.together = true;
         for _one in 0..count {
@@ -98,10 +86,10 @@ impl World {
         self.settle()
     }
 
-    pub(super) fn repeat(&mut self, pick: Pick, twist: Twist) -> Result<(), Trouble> {
+    pub(crate) fn repeat(&mut self, pick: Pick, twist: Twist) -> Result<(), Trouble> {
         let Some(which) = pick.of(self.said.len()) else { return Ok(()) };
         let mut said = self.said[which].clone();
-        let hand = self.hands[said.agent].agent.clone();
+        let hand = self.agents[said.agent].clone();
         let now = self.now_s();
         let resign = |said: &mut Said, at: i64, agent: &Agent| {
             let mut fields = said.body.as_object().expect("an object").clone();
@@ -152,8 +140,8 @@ impl World {
         self.send(said)
     }
 
-    pub(super) fn read_standing(&mut self, agent: usize) -> Result<(), Trouble> {
-        let hand = self.hands[agent].agent.clone();
+    pub(crate) fn read_standing(&mut self, agent: usize) -> Result<(), Trouble> {
+        let hand = self.agents[agent].clone();
         let at = self.now_s();
         let body = hand.read(at);
         let signature = body["signature"].as_str().expect("a text").to_owned();
@@ -162,7 +150,7 @@ impl World {
         self.call(call, "POST", "/status", Some(&body), wire::standing)
     }
 
-    pub(super) fn report(
+    pub(crate) fn report(
         &mut self,
         pick: Pick,
         event: u8,
@@ -174,7 +162,7 @@ impl World {
         let Some(by) = other.and_then(|pick| self.hand(pick)).or_else(|| self.owner(&id)) else {
             return Ok(());
         };
-        let hand = self.hands[by].agent.clone();
+        let hand = self.agents[by].clone();
         let (event, word) = [
             (Event::Submitted, "submitted"),
             (Event::Settled, "settled"),
@@ -184,7 +172,7 @@ impl World {
             self.payments.iter().find(|(known, _)| *known == id).map(|(_, paid)| paid.clone());
         let tx_hash = match (hash, paid) {
             (0, _) if event != Event::Settled => None,
-            (1, Some(paid)) => Some(format!("{:#x}", super::chain::hash_of(&paid))),
+            (1, Some(paid)) => Some(format!("{:#x}", crate::chain::hash_of(&paid))),
             _other => Some(format!("0x{}", "ab".repeat(32))),
         };
         let at = self.now_s();
@@ -195,8 +183,13 @@ impl World {
         self.call(call, "POST", "/callback", Some(&body), wire::answer)
     }
 
+    pub(crate) fn poll(&mut self, id: &str) -> Result<(), Trouble> {
+        let call = Call::Poll { id: id.to_owned() };
+        self.call(call, "GET", &format!("/sign/status/{id}"), None, wire::answer)
+    }
+
     /// A facilitator takes a payment to its chain.
-    pub(super) fn redeem(&mut self, pick: Pick) -> Result<(), Trouble> {
+    pub(crate) fn redeem(&mut self, pick: Pick) -> Result<(), Trouble> {
         let Some(which) = pick.of(self.payments.len()) else { return Ok(()) };
         let (_id, paid) = self.payments[which].clone();
         let Some(chain) = wire::CHAINS.iter().position(|chain| *chain == paid.chain) else {
@@ -213,12 +206,12 @@ impl World {
     fn owner(&mut self, id: &str) -> Option<usize> {
         let id = id.parse().ok()?;
         let record = self.life().core().find(id).ok().flatten()?;
-        self.hands.iter().position(|hand| hand.agent.id == record.agent.as_str())
+        self.agents.iter().position(|hand| hand.id == record.agent.as_str())
     }
 
     /// How much a wish comes to now. Only to choose what to ask for: nothing is judged by it.
     fn micros(&mut self, agent: usize, size: Size) -> u64 {
-        let id = self.hands[agent].agent.id.clone();
+        let id = self.agents[agent].id.clone();
         let moment = self.clock.now();
         let state = self.life().core().state();
         let known = state.agents.values().find(|known| known.id.as_str() == id);
@@ -240,7 +233,7 @@ impl World {
 
     /// The paying address of an agent, to ask for a payment to itself.
     fn paying(&mut self, agent: usize) -> String {
-        let id = self.hands[agent].agent.id.clone();
+        let id = self.agents[agent].id.clone();
         let state = self.life().core().state();
         let known = state.agents.values().find(|known| known.id.as_str() == id);
         let label = known.and_then(|known| known.commission.as_ref()).map(|given| &given.label);

@@ -17,20 +17,20 @@ use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Store;
 use bursar_engine::ports::{Chains, Ports};
 use bursar_engine::service::data_dir::DataFolder;
+use bursar_tests::doubles::TestDisk;
+use bursar_tests::engine::{take, test_edition};
 use bursar_tui::link::Link;
 use tokio::runtime::Runtime;
 
-use super::faults::WorldFaults;
-use super::signer::WorldSigner;
-use super::tape::{Death, Tape};
-use crate::doubles::TestDisk;
-use crate::engine::{take, test_edition};
+use crate::faults::WorldFaults;
+use crate::signer::WorldSigner;
+use crate::tape::{Death, Tape};
 
 /// What outlives a life.
 pub(crate) struct Around<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) clock: &'a Arc<ManualClock>,
-    pub(crate) random: &'a Arc<super::world::WorldRandom>,
+    pub(crate) random: &'a Arc<crate::random::WorldRandom>,
     pub(crate) faults: &'a Arc<WorldFaults>,
     pub(crate) chains: &'a Chains,
     pub(crate) tape: &'a Tape,

@@ -1,13 +1,12 @@
 //! Simulated worlds by their seeds: `bursar-sim [--seed N | --from A --to B] [--plant NAME | --plants] [--table]`.
 //! Without arguments the first thousand. A failing seed is told with the shortest list of steps that fails alike.
+//! With `--table`, what no world has reached is a failure too.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use bursar_tests::sim::{Coverage, Failure, Plan, Plant, run, run_telling, shrink};
+use bursar_simulator::{Failure, Plan, Plant, run, run_all, run_telling, shrink};
 
 /// A planted mistake must be found by then.
 const PATIENCE: u64 = 2_000;
@@ -82,10 +81,12 @@ fn tell(seed: u64) -> bool {
 
 fn range(wanted: &Wanted) -> bool {
     let began = Instant::now();
-    let (coverage, failed) = all(wanted.from, wanted.to, wanted.plant);
+    let seeds: Vec<u64> = (wanted.from..wanted.to).collect();
+    let (coverage, failed) = run_all(&seeds, wanted.plant);
+    let gaps = if wanted.table { coverage.gaps() } else { Vec::new() };
     if wanted.table {
         println!("{coverage}");
-        coverage.gaps().iter().for_each(|gap| println!("not covered: {gap}"));
+        gaps.iter().for_each(|gap| println!("not covered: {gap}"));
     }
     let rules = failed.iter().fold(BTreeMap::new(), |mut rules, (seed, failure)| {
         rules.entry(failure.rule.clone()).or_insert(Vec::new()).push(*seed);
@@ -104,36 +105,7 @@ fn range(wanted: &Wanted) -> bool {
     if let Some((seed, failure)) = failed.first_key_value() {
         explain(*seed, wanted.plant, failure);
     }
-    failed.is_empty()
-}
-
-/// All seeds, as many at once as there are processors.
-fn all(from: u64, to: u64, plant: Option<Plant>) -> (Coverage, BTreeMap<u64, Failure>) {
-    let next = AtomicU64::new(from);
-    let (total, failed) = (Mutex::new(Coverage::default()), Mutex::new(BTreeMap::new()));
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _worker in 0..workers {
-            scope.spawn(|| {
-                let mut coverage = Coverage::default();
-                loop {
-                    let seed = next.fetch_add(1, Ordering::SeqCst);
-                    if seed >= to || failed.lock().expect("no panic").len() >= 50 {
-                        break;
-                    }
-                    let plan = Plan::of(seed);
-                    match run(&plan, plant) {
-                        Ok(outcome) => coverage.count(&plan, &outcome),
-                        Err(failure) => {
-                            failed.lock().expect("no panic").insert(seed, failure);
-                        }
-                    }
-                }
-                total.lock().expect("no panic").add(coverage);
-            });
-        }
-    });
-    (total.into_inner().expect("no panic"), failed.into_inner().expect("no panic"))
+    failed.is_empty() && gaps.is_empty()
 }
 
 fn explain(seed: u64, plant: Option<Plant>, failure: &Failure) {

@@ -13,9 +13,9 @@ use bursar_x402::signature::Signature65;
 use secrecy::SecretString;
 use tokio::sync::oneshot;
 
-use super::faults::Plant;
-use super::orders::PHRASE;
-use super::tape::Tape;
+use crate::faults::Plant;
+use crate::orders::PHRASE;
+use crate::tape::Tape;
 
 /// Signs at once, or when the world says so.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use bursar_engine::journal::{
 };
 use bursar_engine::ports::Faults;
 
-use super::faults::{Plant, WorldFaults};
+use crate::faults::{Plant, WorldFaults};
 
 /// How the disk is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

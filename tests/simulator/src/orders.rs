@@ -6,18 +6,17 @@ use std::sync::Arc;
 
 use bursar_auditor::seen::{End, Listed, Order, Seen};
 use bursar_core::answers::Answer;
-use bursar_demo::operator::{Operator, Outcome};
-
 use bursar_core::grammar::{Approve, Deny, Order as Parsed};
+use bursar_demo::agent::Agent;
+use bursar_demo::operator::{Operator, Outcome};
+use bursar_tests::operator::PASSWORD;
 
-use super::plan::{Pick, Shown, Step};
-use super::wire::{CHAINS, POLICIES};
-use super::world::{Hand, Trouble, World};
-use crate::agent::Agent;
-use crate::operator::PASSWORD;
+use crate::plan::{Pick, Shown, Step};
+use crate::wire::{CHAINS, POLICIES};
+use crate::world::{Trouble, World};
 
 const WRONG: &str = "wrong horse battery";
-pub(super) const PHRASE: &str = "test test test test test test test test test test test junk";
+pub(crate) const PHRASE: &str = "test test test test test test test test test test test junk";
 const NAMES: [&str; 6] = ["ann", "bob", "cem", "dan", "eve", "fay"];
 
 thread_local! {
@@ -34,7 +33,7 @@ fn label(which: usize) -> String {
 
 impl World {
     /// Gives one order and, unless more is to come together with it, waits for all that is open.
-    pub(super) fn order(&mut self, order: Order, line: String, right: bool) -> Result<(), Trouble> {
+    pub(crate) fn order(&mut self, order: Order, line: String, right: bool) -> Result<(), Trouble> {
         let parsed = self.parsed(line);
         self.give(order, parsed, right)
     }
@@ -71,23 +70,23 @@ impl World {
         })
     }
 
-    pub(super) fn order_open(&mut self, right: bool) -> Result<(), Trouble> {
+    pub(crate) fn order_open(&mut self, right: bool) -> Result<(), Trouble> {
         self.order(Order::OpenWallet { right }, "wallet open".to_owned(), right)
     }
 
-    pub(super) fn order_thaw(&mut self, right: bool) -> Result<(), Trouble> {
+    pub(crate) fn order_thaw(&mut self, right: bool) -> Result<(), Trouble> {
         self.order(Order::Thaw { right }, "thaw".to_owned(), right)
     }
 
     /// Wallet, seed and two addresses.
-    pub(super) fn furnish(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn furnish(&mut self) -> Result<(), Trouble> {
         self.order(Order::CreateWallet, "wallet create main".to_owned(), true)?;
         self.quietly("seed import")?;
         self.add_address(0)?;
         self.add_address(1)
     }
 
-    pub(super) fn create_policies(&mut self) -> Result<(), Trouble> {
+    pub(crate) fn create_policies(&mut self) -> Result<(), Trouble> {
         for which in 0..2 {
             let variant = self.dice.index(POLICIES.len().min(7));
             self.create_policy(which, variant)?;
@@ -118,9 +117,9 @@ impl World {
         self.order(order, format!("policy create {} {}", policy(which), limits.options()), true)
     }
 
-    pub(super) fn operate(&mut self, step: Step) -> Result<(), Trouble> {
+    pub(crate) fn operate(&mut self, step: Step) -> Result<(), Trouble> {
         let hand = |world: &Self, pick: Pick| {
-            pick.of(world.hands.len()).map(|at| world.hands[at].agent.id.clone())
+            pick.of(world.agents.len()).map(|at| world.agents[at].id.clone())
         };
         match step {
             Step::List => self.order(Order::List, "requests".to_owned(), true),
@@ -153,8 +152,8 @@ impl World {
                 self.order(Order::RegisterAgent { name, bearer }, line, true)
             }
             Step::ReplaceToken { agent } => {
-                let Some(at) = agent.of(self.hands.len()) else { return Ok(()) };
-                let known = self.hands[at].agent.clone();
+                let Some(at) = agent.of(self.agents.len()) else { return Ok(()) };
+                let known = self.agents[at].clone();
                 if !known.bearer || self.together {
                     return Ok(());
                 }
@@ -250,21 +249,21 @@ impl World {
     }
 
     /// Credentials that operators were shown.
-    pub(super) fn learn(&mut self) {
-        for (_name, agent) in std::mem::take(&mut *self.learnt.lock().unwrap()) {
-            match self.hands.iter_mut().find(|hand| hand.agent.id == agent.id) {
-                Some(hand) => hand.agent = agent,
-                None => self.hands.push(Hand { agent }),
+    pub(crate) fn learn(&mut self) {
+        for agent in std::mem::take(&mut *self.learnt.lock().unwrap()) {
+            match self.agents.iter_mut().find(|known| known.id == agent.id) {
+                Some(known) => *known = agent,
+                None => self.agents.push(agent),
             }
         }
     }
 }
 
-fn credentials(outcome: &Outcome) -> Option<(String, Agent)> {
+fn credentials(outcome: &Outcome) -> Option<Agent> {
     let Ok(Answer::Credentials(given)) = &outcome.reply.result else { return None };
     let token = outcome.secret.clone()?;
     let bearer = given.auth_mode == "bearer";
-    Some((given.name.clone(), Agent { id: given.agent_id.clone(), token, bearer }))
+    Some(Agent { id: given.agent_id.clone(), token, bearer })
 }
 
 fn end(order: &Order, outcome: &Outcome) -> End {

@@ -1,13 +1,12 @@
 //! Between the wallet's wire and what the auditor is told. Reads answers as an agent would, with a JSON parser and
 //! nothing of the wallet.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bursar_auditor::seen::{Answer, Domain, Offer, Payment, Policy, Standing};
 use bursar_core::networks::{self, ChainId};
+use bursar_tests::offers;
 use serde_json::{Value, json};
 
-use super::plan::{Oddity, Wish};
+use crate::plan::{Oddity, Wish};
 
 pub(crate) const CHAINS: [u64; 3] = [8453, 4663, 1];
 
@@ -157,7 +156,7 @@ impl Challenge {
 
     /// What makes two contents the same.
     pub(crate) fn content(&self) -> String {
-        if self.as_data { self.json.to_string() } else { STANDARD.encode(self.json.to_string()) }
+        if self.as_data { self.json.to_string() } else { offers::header(&self.json) }
     }
 }
 
@@ -232,8 +231,7 @@ pub(crate) fn standing(status: u16, body: &Value) -> Answer {
 
 /// What a payment header says, as a facilitator reads it.
 fn payment(header: &str) -> Payment {
-    let json: Value =
-        serde_json::from_slice(&STANDARD.decode(header).expect("base64")).expect("JSON");
+    let json = offers::opened(header);
     let version = json["x402Version"].as_u64().expect("a version");
     let terms = &json["payload"]["authorization"];
     let text = |value: &Value| value.as_str().expect("a text").to_lowercase();

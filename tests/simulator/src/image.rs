@@ -8,21 +8,21 @@ use std::sync::OnceLock;
 use bursar_auditor::seen::{Seen, Ticket};
 use bursar_engine::journal::MemoryStore;
 
-use super::plan::{Plan, Swarm};
-use super::world::World;
+use crate::plan::{Plan, Swarm};
+use crate::world::World;
 
 /// A wallet with a seed and two addresses, closed well.
-pub(super) struct Image {
+pub(crate) struct Image {
     files: Vec<(PathBuf, Vec<u8>)>,
     disk: MemoryStore,
     /// How it came to be.
-    pub(super) seen: Vec<Seen>,
-    pub(super) ticket: Ticket,
-    pub(super) next_index: u32,
+    pub(crate) seen: Vec<Seen>,
+    pub(crate) ticket: Ticket,
+    pub(crate) next_index: u32,
 }
 
 impl Image {
-    pub(super) fn get() -> &'static Self {
+    pub(crate) fn get() -> &'static Self {
         static IMAGE: OnceLock<Image> = OnceLock::new();
         IMAGE.get_or_init(|| {
             let plan =
@@ -31,7 +31,7 @@ impl Image {
         })
     }
 
-    pub(super) fn of(
+    pub(crate) fn of(
         folder: &Path,
         disk: &MemoryStore,
         seen: Vec<Seen>,
@@ -48,7 +48,7 @@ impl Image {
     }
 
     /// Puts the wallet into a data folder; answers its journal.
-    pub(super) fn copy_to(&self, folder: &Path) -> MemoryStore {
+    pub(crate) fn copy_to(&self, folder: &Path) -> MemoryStore {
         std::fs::DirBuilder::new().mode(0o700).create(folder.join("wallets")).expect("a folder");
         for (name, bytes) in &self.files {
             let mut options = std::fs::OpenOptions::new();

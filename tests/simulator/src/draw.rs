@@ -1,319 +1,16 @@
-//! From a seed to what will happen. A step names what it works on by its place in a list that grows while the
-//! world runs, so that steps can be left out and the others still mean something.
+//! What is drawn from a seed, and how often.
 
-use crate::dice::Dice;
+use bursar_tests::dice::Dice;
 
-/// A place in a list of whatever length it will have: the newest are the likeliest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pick(pub u64);
-
-impl Pick {
-    pub(crate) fn of(self, length: usize) -> Option<usize> {
-        if length == 0 {
-            return None;
-        }
-        let recent = length.min(6);
-        let from = if self.0.is_multiple_of(4) { 0 } else { length - recent };
-        Some(from + usize::try_from(self.0 / 4).unwrap_or(0) % (length - from))
-    }
-}
-
-/// How much is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Size {
-    Micros(u64),
-    /// Off the threshold.
-    Threshold(i64),
-    /// Off the largest payment.
-    Largest(i64),
-    /// Off what the day has left.
-    Left(i64),
-}
-
-/// What an agent wants to pay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wish {
-    pub agent: Pick,
-    pub size: Size,
-    pub request_url: Option<usize>,
-    pub resource_url: Option<usize>,
-    pub chain: usize,
-    pub version: u8,
-    pub timeout_s: Option<u64>,
-    pub oddity: Oddity,
-    pub key: Option<u8>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Oddity {
-    None,
-    /// Another token than the stablecoin.
-    Token,
-    /// Another domain than the table's.
-    Contradicts,
-    ToNobody,
-    ToItself,
-    ToTheToken,
-    OtherScheme,
-    OtherMethod,
-    /// An offer on an unknown chain comes first.
-    SecondOffer,
-}
-
-/// What is wrong with a repeated or forged call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Twist {
-    None,
-    /// With the same words, and a new signature where there is one.
-    SignedAgain,
-    OtherUrl(usize),
-    OtherKey(u8),
-    WrongProof,
-    Stale,
-    NobodysName,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
-    Now,
-    /// As some operator saw it earlier.
-    Before(Pick),
-    /// Whatever it is: the order asks for the card itself.
-    Unnamed,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    Ask(Wish),
-    Repeat {
-        pick: Pick,
-        twist: Twist,
-    },
-    /// Copies of one ask, all at once.
-    Copies {
-        wish: Wish,
-        count: u8,
-    },
-    /// Many asks at once.
-    Crowd {
-        wish: Wish,
-        count: u8,
-    },
-    Poll {
-        pick: Pick,
-    },
-    Standing {
-        agent: Pick,
-    },
-    Report {
-        pick: Pick,
-        event: u8,
-        hash: u8,
-        agent: Option<Pick>,
-    },
-    /// A facilitator puts a payment on the chain.
-    Redeem {
-        pick: Pick,
-    },
-    List,
-    Approve {
-        pick: Pick,
-        shown: Shown,
-    },
-    Deny {
-        pick: Pick,
-    },
-    /// What follows is not waited for: the next step comes while it is open.
-    Together,
-    Open {
-        right: bool,
-    },
-    Lock,
-    Freeze,
-    Thaw {
-        right: bool,
-    },
-    EditPolicy {
-        which: usize,
-        variant: usize,
-    },
-    CreatePolicy {
-        which: usize,
-        variant: usize,
-    },
-    DeletePolicy {
-        which: usize,
-    },
-    Register {
-        bearer: bool,
-        name: usize,
-    },
-    ReplaceToken {
-        agent: Pick,
-    },
-    Commission {
-        agent: Pick,
-        policy: usize,
-        label: usize,
-    },
-    Suspend {
-        agent: Pick,
-    },
-    Resume {
-        agent: Pick,
-    },
-    Renew {
-        agent: Pick,
-    },
-    DeleteAgent {
-        agent: Pick,
-    },
-    AddAddress {
-        label: usize,
-    },
-    RenameAddress {
-        label: usize,
-        to: usize,
-    },
-    DeleteAddress {
-        label: usize,
-    },
-    Network {
-        chain: usize,
-        on: bool,
-    },
-    MaxValidity {
-        seconds: u64,
-    },
-    Pass {
-        ms: u64,
-    },
-    /// To the last millisecond before the oldest hold ends, or to it, or beyond.
-    ToExpiry {
-        off_ms: i64,
-    },
-    /// To the next local midnight.
-    ToMidnight {
-        off_ms: i64,
-    },
-    SetClock {
-        ms: i64,
-    },
-    Zone {
-        which: usize,
-    },
-    Sleep {
-        ms: u64,
-    },
-    Reboot,
-    Block {
-        ms: Option<i64>,
-    },
-    Restart,
-    Crash,
-    /// Dies at a point, the nth time that it is reached from here.
-    CrashAt {
-        point: usize,
-        after: u32,
-    },
-    DiskFails {
-        after: u32,
-        written: bool,
-    },
-    SlowSigner {
-        slow: bool,
-    },
-    Release {
-        agreed: bool,
-    },
-}
-
-macro_rules! kinds {
-    ($($kind:ident)*) => {
-        impl Step {
-            pub const KINDS: &'static [&'static str] = &[$(stringify!($kind),)*];
-
-            pub fn kind(&self) -> &'static str {
-                match self { $(Step::$kind { .. } => stringify!($kind),)* }
-            }
-        }
-    };
-}
-
-kinds! {
-    Ask Repeat Copies Crowd Poll Standing Report Redeem List Approve Deny Together Open Lock Freeze Thaw
-    EditPolicy CreatePolicy DeletePolicy Register ReplaceToken Commission Suspend Resume Renew DeleteAgent
-    AddAddress RenameAddress DeleteAddress Network MaxValidity Pass ToExpiry ToMidnight SetClock Zone Sleep
-    Reboot Block Restart Crash CrashAt DiskFails SlowSigner Release
-}
-
-/// The points at which a process may die.
-pub(crate) const POINTS: [&str; 6] = [
-    "journal.before_commit",
-    "journal.before_sync",
-    "journal.after_commit",
-    "sign.before",
-    "sign.after",
-    "reply.before",
-];
-
-macro_rules! swarm {
-    ($($field:ident)*) => {
-        /// Which kinds of trouble a run knows at all. Half of the runs know each.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct Swarm { $(pub $field: bool,)* }
-
-        impl Swarm {
-            fn draw(dice: &mut Dice) -> Self {
-                Self { $($field: dice.chance(1, 2),)* }
-            }
-
-            /// What is on, by name.
-            pub fn on(&self) -> Vec<&'static str> {
-                let mut names = Vec::new();
-                $(if self.$field { names.push(stringify!($field)); })*
-                names
-            }
-
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($field),)*];
-        }
-    };
-}
-
-swarm! { crashes restarts disk clocks zones sleeps slow_signer locks freezes edits crowds together blocks eager }
-
-/// A whole run.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    pub seed: u64,
-    pub swarm: Swarm,
-    /// The journal is replayed after every step, and not only now and then.
-    pub watchful: bool,
-    pub steps: Vec<Step>,
-}
-
-pub(crate) const ZONES: [&str; 13] = [
-    "UTC",
-    "Europe/Berlin",
-    "America/New_York",
-    "America/Sao_Paulo",
-    "Australia/Lord_Howe",
-    "Pacific/Kiritimati",
-    "Pacific/Honolulu",
-    "Asia/Tokyo",
-    "Asia/Kathmandu",
-    "Pacific/Apia",
-    "Africa/Casablanca",
-    "Pacific/Chatham",
-    "America/St_Johns",
-];
+use crate::plan::{Oddity, POINTS, Pick, Plan, Shown, Size, Step, Swarm, Twist, Wish, ZONES};
+use crate::wire::{POLICIES, URLS};
 
 const SECOND: u64 = 1000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// What is drawn, and how often: a kind with more weight comes more often.
+/// A kind of step with more weight comes more often.
 struct Draw<'a> {
     dice: &'a mut Dice,
     swarm: Swarm,
@@ -393,7 +90,7 @@ impl Draw<'_> {
             9 => Size::Micros(1 + self.dice.roll(400_000)),
             _ => Size::Left(self.near()),
         };
-        let url = |dice: &mut Dice| dice.chance(4, 5).then(|| dice.index(super::wire::URLS.len()));
+        let url = |dice: &mut Dice| dice.chance(4, 5).then(|| dice.index(URLS.len()));
         let oddity = match self.dice.roll(40) {
             0 => Oddity::Token,
             1 => Oddity::Contradicts,
@@ -425,7 +122,7 @@ impl Draw<'_> {
     fn twist(&mut self) -> Twist {
         match self.dice.roll(12) {
             0 | 1 => Twist::SignedAgain,
-            2 | 3 => Twist::OtherUrl(self.dice.index(super::wire::URLS.len())),
+            2 | 3 => Twist::OtherUrl(self.dice.index(URLS.len())),
             4 => Twist::OtherKey(self.dice.roll(3) as u8),
             5 => Twist::WrongProof,
             6 => Twist::Stale,
@@ -506,7 +203,7 @@ impl Draw<'_> {
             4 => Step::Deny { pick: self.pick() },
             5 | 6 if swarm.edits => Step::EditPolicy {
                 which: self.dice.index(2),
-                variant: self.dice.index(super::wire::POLICIES.len()),
+                variant: self.dice.index(POLICIES.len()),
             },
             7 if swarm.edits => Step::Suspend { agent: self.agent() },
             8 if swarm.edits => self.commission(0),
@@ -524,7 +221,7 @@ impl Draw<'_> {
         match self.dice.roll(26) {
             0..=6 => Step::EditPolicy {
                 which: self.dice.index(2),
-                variant: self.dice.index(super::wire::POLICIES.len()),
+                variant: self.dice.index(POLICIES.len()),
             },
             7..=9 => Step::Commission {
                 agent: self.agent(),
@@ -541,7 +238,7 @@ impl Draw<'_> {
             19 => Step::MaxValidity { seconds: self.dice.of(&[60, 3600, 86_400]) },
             20 => Step::CreatePolicy {
                 which: self.dice.index(4),
-                variant: self.dice.index(super::wire::POLICIES.len()),
+                variant: self.dice.index(POLICIES.len()),
             },
             21 => Step::DeletePolicy { which: self.dice.index(4) },
             22 => Step::AddAddress { label: self.dice.index(4) },

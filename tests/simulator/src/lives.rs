@@ -1,0 +1,84 @@
+//! How a process of the world begins and ends: in good order, or in the middle of anything.
+
+use bursar_auditor::seen::Seen;
+
+use crate::life::{Around, Life};
+use crate::store::{Health, WorldStore};
+use crate::world::{BOOT_MS, Trouble, World};
+
+impl World {
+    pub(crate) fn begin(&mut self) -> Result<(), Trouble> {
+        self.tape.revive();
+        *self.health.lock().unwrap() = Health::Well;
+        self.noticed = None;
+        let store = WorldStore::new(&self.disk, &self.health, &self.faults);
+        let around = Around {
+            folder: &self.folder,
+            clock: &self.clock,
+            random: &self.random,
+            faults: &self.faults,
+            chains: &self.ports,
+            tape: &self.tape,
+            eager: self.swarm.eager,
+        };
+        self.life = Some(Life::begin(&around, Box::new(store)));
+        self.outcome.lives += 1;
+        self.tape.write(Seen::Started);
+        self.show_clocks()?;
+        self.settle()?;
+        for id in std::mem::take(&mut self.untold) {
+            self.poll(&id)?;
+        }
+        Ok(())
+    }
+
+    /// The process is gone, without a word.
+    pub(crate) fn die(&mut self) -> Result<(), Trouble> {
+        self.tape.kill();
+        self.hear()?;
+        self.life = None;
+        let point = self.faults.disarm().unwrap_or("anywhere");
+        *self.outcome.deaths.entry(point).or_default() += 1;
+        self.tape.revive();
+        self.tape.write(Seen::Died);
+        self.hear()?;
+        self.begin()
+    }
+
+    pub(crate) fn stop_and_start(&mut self, reboots: bool) -> Result<(), Trouble> {
+        self.settle()?;
+        self.faults.disarm();
+        if let Some(life) = self.life.take() {
+            life.stop();
+        }
+        self.hear()?;
+        self.tape.write(Seen::Stopped);
+        if reboots {
+            self.boot += 1;
+            self.clock.set_boot_id(&format!("boot-{}", self.boot));
+            self.honest = self.honest.plus_ms(BOOT_MS);
+            self.clock.advance(BOOT_MS.unsigned_abs());
+        }
+        self.hear()?;
+        self.begin()
+    }
+
+    /// Lets everything come to rest, and the auditor hear of it.
+    pub(crate) fn settle(&mut self) -> Result<(), Trouble> {
+        if !self.life().go_on() {
+            return self.die();
+        }
+        self.hear()
+    }
+
+    pub(crate) fn count_down(&mut self) -> Result<(), Trouble> {
+        match &mut self.noticed {
+            Some(0) => self.die(),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Many worlds, as many at once as there are processors.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::coverage::Coverage;
+use crate::faults::Plant;
+use crate::plan::Plan;
+use crate::run::{Failure, run};
+
+/// After so many failures there is enough to look at.
+const ENOUGH: usize = 50;
+
+/// Runs a world for each seed: what they reached together, and which failed.
+pub fn run_all(seeds: &[u64], plant: Option<Plant>) -> (Coverage, BTreeMap<u64, Failure>) {
+    let next = AtomicUsize::new(0);
+    let (total, failed) = (Mutex::new(Coverage::default()), Mutex::new(BTreeMap::new()));
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _worker in 0..workers {
+            scope.spawn(|| {
+                let mut coverage = Coverage::default();
+                while failed.lock().expect("no panic").len() < ENOUGH
+                    && let Some(seed) = seeds.get(next.fetch_add(1, Ordering::SeqCst))
+                {
+                    let plan = Plan::of(*seed);
+                    match run(&plan, plant) {
+                        Ok(outcome) => coverage.count(&plan, &outcome),
+                        Err(failure) => {
+                            failed.lock().expect("no panic").insert(*seed, failure);
+                        }
+                    }
+                }
+                total.lock().expect("no panic").add(coverage);
+            });
+        }
+    });
+    (total.into_inner().expect("no panic"), failed.into_inner().expect("no panic"))
+}

@@ -1,0 +1,70 @@
+//! What each step of a plan sets going.
+
+use crate::plan::{POINTS, Step};
+use crate::store::Health;
+use crate::world::{Trouble, World};
+
+impl World {
+    pub(crate) fn step(&mut self, step: Step) -> Result<(), Trouble> {
+        self.count_down()?;
+        let was_together = std::mem::take(&mut self.together);
+        match step {
+            Step::Together => {
+                self.together = true;
+                return Ok(());
+            }
+            Step::Ask(_) | Step::Repeat { .. } | Step::Poll { .. } | Step::Standing { .. } => {}
+            Step::Approve { .. } | Step::Deny { .. } | Step::Freeze | Step::Lock => {}
+            Step::Suspend { .. } | Step::EditPolicy { .. } | Step::Commission { .. } => {}
+            // Everything else comes alone.
+            _alone if was_together => self.settle()?,
+            _alone => {}
+        }
+        match step {
+            Step::Ask(wish) => self.ask(&wish),
+            Step::Repeat { pick, twist } => self.repeat(pick, twist),
+            Step::Copies { wish, count } => self.copies(&wish, count),
+            Step::Crowd { wish, count } => self.crowd(&wish, count),
+            Step::Poll { pick } => match pick.of(self.ids.len()) {
+                Some(at) => self.poll(&self.ids[at].clone()),
+                None => Ok(()),
+            },
+            Step::Standing { agent } => match agent.of(self.agents.len()) {
+                Some(at) => self.read_standing(at),
+                None => Ok(()),
+            },
+            Step::Report { pick, event, hash, agent } => self.report(pick, event, hash, agent),
+            Step::Redeem { pick } => self.redeem(pick),
+            Step::Restart => self.stop_and_start(false),
+            Step::Reboot => self.stop_and_start(true),
+            Step::Crash => self.die(),
+            Step::CrashAt { point, after } => {
+                self.faults.arm(POINTS[point], after);
+                Ok(())
+            }
+            Step::DiskFails { after, written } => {
+                *self.health.lock().unwrap() = Health::Fails { after, written };
+                Ok(())
+            }
+            Step::SlowSigner { slow } => {
+                self.life().signer.set_slow(slow);
+                if !slow {
+                    self.life().signer.release_all();
+                }
+                self.settle()
+            }
+            Step::Release { agreed } => {
+                self.life().signer.release(agreed);
+                self.settle()
+            }
+            weather @ (Step::Pass { .. }
+            | Step::ToExpiry { .. }
+            | Step::ToMidnight { .. }
+            | Step::SetClock { .. }
+            | Step::Zone { .. }
+            | Step::Sleep { .. }
+            | Step::Block { .. }) => self.weather(weather),
+            order => self.operate(order),
+        }
+    }
+}

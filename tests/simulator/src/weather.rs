@@ -1,0 +1,103 @@
+//! What nobody in the world decides: how time passes, what clocks and blocks say of it.
+
+use bursar_auditor::seen::{Clocks, Seen};
+use bursar_chain::ports::Clock;
+use bursar_core::time::Utc;
+use bursar_domain::Status;
+use bursar_tests::engine::NEW_YEAR_S;
+
+use crate::plan::{Step, ZONES};
+use crate::world::{Trouble, World};
+
+/// The engine looks at its clock every second.
+const NOTICED_MS: u64 = 1_001;
+
+impl World {
+    /// The clocks as they are now, if the auditor has not heard of it.
+    pub(crate) fn show_clocks(&mut self) -> Result<(), Trouble> {
+        let moment = self.clock.now();
+        let block = self.block_off_ms.map(|off| self.honest.plus_ms(off));
+        for chain in &self.chains {
+            chain.set_block(block);
+        }
+        self.tape.write(Seen::Clocks(Clocks {
+            wall_ms: moment.utc.0,
+            zone: self.zone.to_owned(),
+            boot: self.boot,
+            boot_ms: moment.boottime_ms,
+            block_ms: block.map(|block| block.0),
+        }));
+        self.hear()
+    }
+
+    pub(crate) fn pass(&mut self, ms: u64) -> Result<(), Trouble> {
+        self.honest = self.honest.plus_ms(i64::try_from(ms).unwrap_or(0));
+        self.clock.advance(ms);
+        self.show_clocks()?;
+        self.settle()?;
+        if ms >= 100 {
+            self.life().rest();
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_clock(&mut self, ms: i64) -> Result<(), Trouble> {
+        let to = self.clock.now().utc.plus_ms(ms);
+        let least = Utc::from_seconds(NEW_YEAR_S - 400 * 86_400);
+        let most = Utc::from_seconds(NEW_YEAR_S + 4000 * 86_400);
+        self.clock.set_utc(to.clamp(least, most));
+        self.show_clocks()?;
+        self.settle()?;
+        self.notice()
+    }
+
+    /// A moment in which the wallet sees what became of the clocks.
+    fn notice(&mut self) -> Result<(), Trouble> {
+        self.pass(NOTICED_MS)
+    }
+
+    pub(crate) fn weather(&mut self, step: Step) -> Result<(), Trouble> {
+        match step {
+            Step::Pass { ms } => self.pass(ms),
+            Step::ToExpiry { off_ms } => {
+                let moment = self.clock.now();
+                let held = self.life().core().state().held.values().cloned().collect::<Vec<_>>();
+                let left = held.iter().filter_map(|request| match &request.status {
+                    Status::Held { deadline, .. } => Some(deadline.left_ms(&moment)),
+                    _other => None,
+                });
+                let Some(left) = left.filter(|left| *left > 1).min() else { return Ok(()) };
+                self.pass(left.saturating_add_signed(off_ms))
+            }
+            Step::ToMidnight { off_ms } => {
+                let now =
+                    jiff::Timestamp::from_millisecond(self.clock.now().utc.0).expect("a time");
+                let local = now.in_tz(self.zone).expect("a zone");
+                let next = local.tomorrow().and_then(|day| day.start_of_day()).expect("a day");
+                let ms = next.timestamp().as_millisecond() - now.as_millisecond() + off_ms;
+                self.pass(u64::try_from(ms.max(0)).unwrap_or(0))
+            }
+            Step::SetClock { ms } => self.set_clock(ms),
+            Step::Zone { which } => {
+                self.zone = ZONES[which];
+                self.clock.set_zone(self.zone).expect("a zone");
+                self.show_clocks()?;
+                self.settle()?;
+                self.notice()
+            }
+            Step::Sleep { ms } => {
+                self.honest = self.honest.plus_ms(i64::try_from(ms).unwrap_or(0));
+                self.clock.suspend(ms);
+                self.show_clocks()?;
+                self.settle()?;
+                self.notice()
+            }
+            Step::Block { ms } => {
+                self.block_off_ms = ms;
+                self.show_clocks()
+            }
+            _other => Ok(()),
+        }
+    }
+}

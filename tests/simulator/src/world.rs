@@ -1,0 +1,319 @@
+//! The world: carries out a plan step by step, and lets the auditor see all of it.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use bursar_auditor::seen::{Answer, Ask, End, Payment, Seen, Ticket};
+use bursar_auditor::{Auditor, Facts, NetworkFact};
+use bursar_chain::clock::manual::ManualClock;
+use bursar_chain::ports::Chain;
+use bursar_core::networks::{ChainId, NETWORKS};
+use bursar_core::time::Utc;
+use bursar_demo::agent::Agent;
+use bursar_engine::journal::MemoryStore;
+use bursar_engine::ports::Chains;
+use bursar_tests::dice::Dice;
+use bursar_tests::engine::{NEW_YEAR_S, test_edition};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::chain::WorldChain;
+use crate::faults::{Plant, WorldFaults};
+use crate::image::Image;
+use crate::life::Life;
+use crate::plan::{Plan, Swarm};
+use crate::random::WorldRandom;
+use crate::run::Outcome;
+use crate::store::Health;
+use crate::tape::Tape;
+
+/// How long a machine takes to start. A boot clock that shows zero is taken for none.
+pub(crate) const BOOT_MS: i64 = 30_000;
+
+/// One `/sign` that was said: to be said again.
+#[derive(Debug, Clone)]
+pub(crate) struct Said {
+    pub(crate) agent: usize,
+    pub(crate) ask: Ask,
+    pub(crate) body: Value,
+}
+
+pub(crate) type Trouble = (String, String);
+
+pub(crate) struct World {
+    pub(crate) swarm: Swarm,
+    pub(crate) dice: Dice,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) zone: &'static str,
+    pub(crate) boot: u32,
+    /// What an honest clock would show.
+    pub(crate) honest: Utc,
+    pub(crate) block_off_ms: Option<i64>,
+    pub(crate) chains: Vec<Arc<WorldChain>>,
+    pub(crate) ports: Chains,
+    pub(crate) faults: Arc<WorldFaults>,
+    pub(crate) random: Arc<WorldRandom>,
+    pub(crate) disk: MemoryStore,
+    pub(crate) health: Arc<Mutex<Health>>,
+    pub(crate) tape: Tape,
+    pub(crate) auditor: Auditor,
+    pub(crate) life: Option<Life>,
+    pub(crate) folder: PathBuf,
+    _home: TempDir,
+    pub(crate) at: usize,
+    pub(crate) together: bool,
+    pub(crate) ticket: Ticket,
+    /// With their credentials.
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) said: Vec<Said>,
+    pub(crate) ids: Vec<String>,
+    pub(crate) payments: Vec<(String, Payment)>,
+    pub(crate) cards: Vec<(String, String)>,
+    pub(crate) number: u64,
+    pub(crate) next_index: u32,
+    /// Credentials that were shown and not taken up yet.
+    pub(crate) learnt: Arc<Mutex<Vec<Agent>>>,
+    /// Ids that were signed and of which nobody was told yet.
+    pub(crate) untold: BTreeSet<String>,
+    /// Steps until a failed disk is noticed and the process started anew.
+    pub(crate) noticed: Option<u32>,
+    pub(crate) outcome: Outcome,
+    pub(crate) tail: Vec<(usize, Seen)>,
+}
+
+impl World {
+    /// With a furnished wallet.
+    pub(crate) fn new(plan: &Plan, plant: Option<Plant>) -> Self {
+        let image = Image::get();
+        let mut world = Self::bare(plan, plant);
+        world.disk = image.copy_to(&world.folder);
+        (world.ticket, world.next_index) = (image.ticket, image.next_index);
+        image.seen.iter().for_each(|seen| world.tape.write(seen.clone()));
+        world
+    }
+
+    /// Makes the wallet that every world begins with.
+    pub(crate) fn furnished(mut self) -> Result<Image, Trouble> {
+        self.begin()?;
+        self.furnish()?;
+        if let Some(life) = self.life.take() {
+            life.stop();
+        }
+        self.tape.write(Seen::Stopped);
+        self.hear()?;
+        let seen = self.tail.into_iter().map(|(_at, seen)| seen).collect();
+        Ok(Image::of(&self.folder, &self.disk, seen, self.ticket, self.next_index))
+    }
+
+    /// With an empty folder.
+    pub(crate) fn bare(plan: &Plan, plant: Option<Plant>) -> Self {
+        let tape = Tape::default();
+        let shm = std::path::Path::new("/dev/shm");
+        let home = if shm.is_dir() { tempfile::tempdir_in(shm) } else { tempfile::tempdir() };
+        let home = home.expect("a folder");
+        let folder = home.path().join("data");
+        bursar_engine::service::data_dir::DataFolder::open(&folder).expect("a folder");
+        let settings = "[server]\nrate_per_minute = 10000000\nlisten = \"127.0.0.1:0\"\n";
+        std::fs::write(folder.join("settings.toml"), settings).expect("settings");
+        let start = Utc::from_seconds(NEW_YEAR_S);
+        let clock = Arc::new(ManualClock::new(start.plus_ms(-BOOT_MS)));
+        clock.advance(BOOT_MS.unsigned_abs());
+        let chains: Vec<Arc<WorldChain>> =
+            [8453, 4663].into_iter().map(|id| Arc::new(WorldChain::new(ChainId(id)))).collect();
+        let ports: Chains = if plan.swarm.blocks {
+            let each = [8453, 4663].into_iter().zip(&chains);
+            each.map(|(id, chain)| (ChainId(id), Arc::clone(chain) as Arc<dyn Chain>)).collect()
+        } else {
+            Chains::default()
+        };
+        let networks = NETWORKS.iter().map(|row| NetworkFact {
+            chain: row.chain.0,
+            on: row.on_by_default,
+            stablecoin: format!("{:#x}", row.stablecoin.address),
+        });
+        Self {
+            swarm: plan.swarm,
+            dice: Dice::new(plan.seed ^ 0x5eed),
+            clock,
+            zone: "UTC",
+            boot: 1,
+            honest: start,
+            block_off_ms: plan.swarm.blocks.then_some(0),
+            chains,
+            ports,
+            faults: WorldFaults::new(&tape, plant),
+            random: Arc::new(WorldRandom::new(plan.seed ^ 0xfeed, plant)),
+            disk: MemoryStore::default(),
+            health: Arc::default(),
+            auditor: Auditor::new(Facts { networks: networks.collect() }),
+            tape,
+            life: None,
+            folder,
+            _home: home,
+            at: 0,
+            together: false,
+            ticket: 0,
+            agents: Vec::new(),
+            said: Vec::new(),
+            ids: Vec::new(),
+            payments: Vec::new(),
+            cards: Vec::new(),
+            number: 0,
+            next_index: 0,
+            learnt: Arc::default(),
+            untold: BTreeSet::new(),
+            noticed: None,
+            outcome: Outcome::default(),
+            tail: Vec::new(),
+        }
+    }
+
+    pub(crate) fn live(&mut self, plan: &Plan) -> Result<(), Trouble> {
+        self.hear()?;
+        self.begin()?;
+        self.order_open(true)?;
+        self.create_policies()?;
+        for (at, step) in plan.steps.iter().enumerate() {
+            self.at = at;
+            self.step(*step)?;
+            if plan.watchful || at % 32 == 31 {
+                self.compare_replay()?;
+            }
+        }
+        self.at = plan.steps.len();
+        self.calm_down()?;
+        self.compare_replay()
+    }
+
+    pub(crate) fn end(mut self) -> Outcome {
+        if let Some(life) = self.life.take() {
+            life.stop();
+        }
+        self.outcome.judged.clone_from(self.auditor.reached());
+        self.outcome
+    }
+
+    pub(crate) fn ticket(&mut self) -> Ticket {
+        self.ticket += 1;
+        self.ticket
+    }
+
+    pub(crate) fn life(&mut self) -> &mut Life {
+        self.life.as_mut().expect("it lives")
+    }
+
+    pub(crate) fn hear(&mut self) -> Result<(), Trouble> {
+        self.learn();
+        for seen in self.tape.take() {
+            self.note(&seen);
+            if let Err(violation) = self.auditor.see(&seen) {
+                return Err((violation.rule.to_owned(), violation.what));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the world remembers of what happens, to work on it later.
+    fn note(&mut self, seen: &Seen) {
+        self.outcome.seen += 1;
+        if self.tail.len() >= 4000 {
+            self.tail.drain(..2000);
+        }
+        self.tail.push((self.at, seen.clone()));
+        match seen {
+            Seen::Answered { answer, .. } => {
+                let id = match answer {
+                    Answer::Header { id, payment } => {
+                        if !self.payments.iter().any(|(known, _)| known == id) {
+                            self.payments.push((id.clone(), payment.clone()));
+                        }
+                        Some(id)
+                    }
+                    Answer::Pending { id }
+                    | Answer::Executing { id }
+                    | Answer::AlreadySigned { id }
+                    | Answer::Rejected { id, .. } => Some(id),
+                    Answer::Refused { code, id, .. } => {
+                        *self.outcome.codes.entry(code.clone()).or_default() += 1;
+                        id.as_ref()
+                    }
+                    Answer::Standing(_) | Answer::Reported { .. } => None,
+                };
+                if let Some(id) = id {
+                    self.untold.remove(id);
+                    if !self.ids.contains(id) {
+                        self.ids.push(id.clone());
+                    }
+                }
+            }
+            Seen::Signed(signed) => {
+                if let Some(id) = &signed.request
+                    && !self.ids.contains(id)
+                {
+                    self.untold.insert(id.clone());
+                }
+            }
+            Seen::Obeyed { end: End::Refused { code }, .. } => {
+                *self.outcome.codes.entry(code.clone()).or_default() += 1;
+            }
+            Seen::Obeyed { end: End::Waiting(cards), .. } => {
+                self.cards.extend(cards.iter().map(|held| (held.id.clone(), held.card.clone())));
+                let surplus = self.cards.len().saturating_sub(60);
+                self.cards.drain(..surplus);
+            }
+            Seen::DiskFailed => self.noticed = Some(8),
+            _other => {}
+        }
+    }
+
+    /// The journal alone gives the state again.
+    fn compare_replay(&mut self) -> Result<(), Trouble> {
+        self.life().rest();
+        self.settle()?;
+        if *self.health.lock().unwrap() == Health::Failed || self.life().core().failed().is_some() {
+            return Ok(());
+        }
+        let faults = self.faults.for_replay();
+        let again = bursar_engine::core::Core::open(
+            Box::new(self.disk.clone()),
+            &test_edition(),
+            Arc::default(),
+            faults,
+        );
+        let again = again.map_err(|error| ("I-c".to_owned(), format!("no replay: {error}")))?;
+        if again.state() != self.life().core().state() {
+            let (now, then) = (self.life().core().state().clone(), again.state());
+            return Err(("I-c".to_owned(), format!("now {now:#?}\n\nby the journal {then:#?}")));
+        }
+        Ok(())
+    }
+
+    /// Nothing fails any more, time passes: everything must come to its end.
+    fn calm_down(&mut self) -> Result<(), Trouble> {
+        self.together = false;
+        self.faults.disarm();
+        self.settle()?;
+        if *self.health.lock().unwrap() != Health::Well || self.life().core().failed().is_some() {
+            self.die()?;
+        }
+        let signer = Arc::clone(&self.life().signer);
+        signer.set_slow(false);
+        signer.release_all();
+        self.settle()?;
+        self.order_open(true)?;
+        self.order_thaw(true)?;
+        self.tape.write(Seen::Calm);
+        for _turn in 0..6 {
+            self.pass(180_000)?;
+        }
+        for id in self.ids.clone() {
+            self.poll(&id)?;
+        }
+        for hand in 0..self.agents.len() {
+            self.read_standing(hand)?;
+        }
+        self.tape.write(Seen::Over);
+        self.hear()
+    }
+}
