@@ -4,6 +4,32 @@ use crate::Facts;
 use crate::clocks::Period;
 use crate::seen::{Address, Policy, Ticket};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+/// Many set-ups are possible at once and differ in little: they share what is the same.
+#[derive(Debug, Clone, Default, Eq)]
+pub(crate) struct Shared<T>(Rc<T>);
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Clone> DerefMut for Shared<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        Rc::make_mut(&mut self.0)
+    }
+}
+
+impl<T: PartialEq> PartialEq for Shared<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
 
 /// One address of the wallet. Without the text if its order was never answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,10 +79,10 @@ pub(crate) struct Config {
     pub(crate) open: bool,
     pub(crate) frozen: bool,
     pub(crate) max_validity: u64,
-    pub(crate) networks: BTreeMap<u64, Network>,
-    pub(crate) accounts: BTreeMap<Ticket, Account>,
-    pub(crate) policies: BTreeMap<Ticket, Versioned>,
-    pub(crate) agents: BTreeMap<String, Agent>,
+    pub(crate) networks: Shared<BTreeMap<u64, Network>>,
+    pub(crate) accounts: Shared<BTreeMap<Ticket, Account>>,
+    pub(crate) policies: Shared<BTreeMap<Ticket, Versioned>>,
+    pub(crate) agents: Shared<BTreeMap<String, Agent>>,
     pub(crate) gone: BTreeSet<String>,
 }
 
@@ -88,10 +114,10 @@ impl Config {
             open: false,
             frozen: false,
             max_validity: 3600,
-            networks,
-            accounts: BTreeMap::new(),
-            policies: BTreeMap::new(),
-            agents: BTreeMap::new(),
+            networks: Shared(Rc::new(networks)),
+            accounts: Shared::default(),
+            policies: Shared::default(),
+            agents: Shared::default(),
             gone: BTreeSet::new(),
         }
     }

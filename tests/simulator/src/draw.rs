@@ -20,8 +20,10 @@ struct Draw<'a> {
 impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
-        let swarm = Swarm::draw(&mut dice);
-        let length = if dice.chance(1, 6) { 120 + dice.roll(280) } else { 40 + dice.roll(70) };
+        let mut swarm = Swarm::draw(&mut dice);
+        // The real store costs as much as everything else together.
+        swarm.sectors &= dice.chance(1, 2);
+        let length = if dice.chance(1, 8) { 120 + dice.roll(280) } else { 30 + dice.roll(60) };
         let agents = 1 + dice.roll(3);
         let mut draw = Draw { dice: &mut dice, swarm, agents };
         let mut steps = Vec::new();
@@ -252,7 +254,7 @@ impl Draw<'_> {
     /// What happens to process, keys and disk.
     fn trouble(&mut self) -> Step {
         let swarm = self.swarm;
-        let step = match self.dice.roll(16) {
+        match self.dice.roll(16) {
             0 | 1 if swarm.crashes => Step::Crash,
             2..=4 if swarm.crashes => Step::CrashAt {
                 point: self.dice.index(POINTS.len()),
@@ -267,12 +269,13 @@ impl Draw<'_> {
             11 if swarm.locks => Step::Lock,
             12 if swarm.freezes => Step::Freeze,
             13 if swarm.freezes => Step::Thaw { right: self.dice.chance(4, 5) },
-            _ => Step::Open { right: self.dice.chance(9, 10) },
-        };
-        if matches!(step, Step::Open { .. }) && self.dice.chance(1, 2) {
-            return Step::Thaw { right: true };
+            14 | 15 if swarm.freezes => Step::Thaw { right: true },
+            // What nothing has closed need not be opened.
+            _ if swarm.crashes || swarm.restarts || swarm.disk || swarm.locks => {
+                Step::Open { right: self.dice.chance(9, 10) }
+            }
+            _ => Step::List,
         }
-        step
     }
 
     fn weather(&mut self) -> Step {

@@ -58,6 +58,7 @@ plants! {
     CarriedUncounted "an approval of what was held before the renewal is not counted";
     OtherUrlUnjudged "a stored answer is given for another URL without a look at the lists";
     ValidityFromAsk "an approved payment is valid from its ask and not from its approval";
+    NeverFlushed "a commit is answered before the disk was told to keep it";
     OldLimitApproved "an approval is judged by limits a thousand times as high";
 }
 
@@ -104,6 +105,26 @@ impl WorldFaults {
         inner.died.take()
     }
 
+    /// Whether the process lives on beyond this point.
+    pub(crate) fn passes(&self, point: &'static str) -> bool {
+        let mut inner = self.inner.lock().unwrap();
+        let Some((at, left)) = &mut inner.death else { return true };
+        if *at != point {
+            return true;
+        }
+        if *left > 0 {
+            *left -= 1;
+            return true;
+        }
+        inner.died = Some(point);
+        false
+    }
+
+    /// It died below a commit, which the commit does not know.
+    pub(crate) fn has_died(&self) -> bool {
+        self.inner.lock().unwrap().died.is_some()
+    }
+
     /// A batch was committed: the next decision sees another state.
     pub(crate) fn committed(&self) {
         self.inner.lock().unwrap().before = None;
@@ -117,19 +138,7 @@ impl WorldFaults {
 
 impl Faults for WorldFaults {
     fn reach(&self, point: &'static str) -> io::Result<()> {
-        let dies = {
-            let mut inner = self.inner.lock().unwrap();
-            match &mut inner.death {
-                Some((at, 0)) if *at == point => true,
-                Some((at, left)) if *at == point => {
-                    *left -= 1;
-                    false
-                }
-                _elsewhere => false,
-            }
-        };
-        if dies {
-            self.inner.lock().unwrap().died = Some(point);
+        if !self.passes(point) {
             self.tape.die();
         }
         Ok(())

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use bursar_auditor::seen::{Seen, Ticket};
-use bursar_engine::journal::MemoryStore;
 
+use crate::disk::Disk;
 use crate::plan::{Plan, Swarm};
 use crate::world::World;
 
 /// A wallet with a seed and two addresses, closed well.
 pub(crate) struct Image {
     files: Vec<(PathBuf, Vec<u8>)>,
-    disk: MemoryStore,
+    disk: Disk,
     /// How it came to be.
     pub(crate) seen: Vec<Seen>,
     pub(crate) ticket: Ticket,
@@ -22,18 +22,18 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    pub(crate) fn get() -> &'static Self {
-        static IMAGE: OnceLock<Image> = OnceLock::new();
-        IMAGE.get_or_init(|| {
-            let plan =
-                Plan { seed: 0, swarm: Swarm::default(), watchful: false, steps: Vec::new() };
+    pub(crate) fn get(sectors: bool) -> &'static Self {
+        static IMAGES: [OnceLock<Image>; 2] = [const { OnceLock::new() }; 2];
+        IMAGES[usize::from(sectors)].get_or_init(|| {
+            let swarm = Swarm { sectors, ..Swarm::default() };
+            let plan = Plan { seed: 0, swarm, watchful: false, steps: Vec::new() };
             World::bare(&plan, None).furnished().expect("a furnished wallet")
         })
     }
 
     pub(crate) fn of(
         folder: &Path,
-        disk: &MemoryStore,
+        disk: &Disk,
         seen: Vec<Seen>,
         ticket: Ticket,
         next_index: u32,
@@ -48,7 +48,7 @@ impl Image {
     }
 
     /// Puts the wallet into a data folder; answers its journal.
-    pub(crate) fn copy_to(&self, folder: &Path) -> MemoryStore {
+    pub(crate) fn copy_to(&self, folder: &Path) -> Disk {
         std::fs::DirBuilder::new().mode(0o700).create(folder.join("wallets")).expect("a folder");
         for (name, bytes) in &self.files {
             let mut options = std::fs::OpenOptions::new();

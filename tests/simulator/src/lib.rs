@@ -5,6 +5,7 @@
 mod calls;
 mod chain;
 mod coverage;
+mod disk;
 mod draw;
 mod faults;
 mod image;

@@ -114,6 +114,10 @@ impl Life {
         self.turns.as_ref().expect("it lives").core()
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        self.engine.as_ref().is_some_and(|engine| engine.vault().is_unlocked())
+    }
+
     /// An operator's way in.
     pub(crate) fn attach(&self) -> Link {
         let _on = self.runtime.enter();

@@ -11,7 +11,7 @@ impl World {
         self.tape.revive();
         *self.health.lock().unwrap() = Health::Well;
         self.noticed = None;
-        let store = WorldStore::new(&self.disk, &self.health, &self.faults);
+        let store = self.open_disk()?;
         let around = Around {
             folder: &self.folder,
             clock: &self.clock,
@@ -32,11 +32,38 @@ impl World {
         Ok(())
     }
 
+    /// The journal's disk; the process, or the machine, may die while it is mended.
+    fn open_disk(&mut self) -> Result<WorldStore, Trouble> {
+        loop {
+            if self.swarm.sectors && self.swarm.crashes && self.dice.chance(1, 8) {
+                self.faults.arm("disk.before_flush", self.dice.roll(3) as u32);
+            }
+            let store = WorldStore::open(&self.disk, &self.health, &self.faults);
+            match (store, self.faults.disarm()) {
+                (_, Some(point)) => {
+                    *self.outcome.deaths.entry(point).or_default() += 1;
+                    self.left_behind();
+                }
+                (store, None) => return store.map_err(|e| ("opens".to_owned(), e.to_string())),
+            }
+        }
+    }
+
+    /// What the process has left on its disk: all of it, unless the machine went with it.
+    fn left_behind(&mut self) {
+        self.disk.leave();
+        if self.swarm.sectors && self.dice.chance(1, 2) {
+            self.disk.cut(&mut self.dice);
+        }
+    }
+
     /// The process is gone, without a word.
     pub(crate) fn die(&mut self) -> Result<(), Trouble> {
         self.tape.kill();
         self.hear()?;
+        self.disk.leave();
         self.life = None;
+        self.left_behind();
         let point = self.faults.disarm().unwrap_or("anywhere");
         *self.outcome.deaths.entry(point).or_default() += 1;
         self.tape.revive();
@@ -54,6 +81,7 @@ impl World {
         self.hear()?;
         self.tape.write(Seen::Stopped);
         if reboots {
+            self.disk.flush();
             self.boot += 1;
             self.clock.set_boot_id(&format!("boot-{}", self.boot));
             self.honest = self.honest.plus_ms(BOOT_MS);

@@ -248,7 +248,9 @@ kinds! {
 }
 
 /// The points at which a process may die.
-pub(crate) const POINTS: [&str; 6] = [
+pub(crate) const POINTS: [&str; 8] = [
+    "disk.before_flush",
+    "disk.after_flush",
     "journal.before_commit",
     "journal.before_sync",
     "journal.after_commit",
@@ -280,7 +282,7 @@ macro_rules! swarm {
     };
 }
 
-swarm! { crashes restarts disk clocks zones sleeps slow_signer locks freezes edits crowds together blocks eager }
+swarm! { crashes restarts disk clocks zones sleeps slow_signer locks freezes edits crowds together blocks eager sectors }
 
 /// A whole run.
 #[derive(Debug, Clone)]

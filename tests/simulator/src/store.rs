@@ -8,10 +8,11 @@ use bursar_auditor::seen::{Seen, Signed};
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
 use bursar_engine::journal::{
-    Batch, Head, MemoryStore, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid,
+    Batch, Head, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid,
 };
 use bursar_engine::ports::Faults;
 
+use crate::disk::Disk;
 use crate::faults::{Plant, WorldFaults};
 
 /// How the disk is.
@@ -29,7 +30,8 @@ pub(crate) enum Health {
 
 #[derive(Debug)]
 pub(crate) struct WorldStore {
-    disk: MemoryStore,
+    disk: Box<dyn Store>,
+    below: Disk,
     health: Arc<Mutex<Health>>,
     faults: Arc<WorldFaults>,
     /// Taken for written, and not on the disk: a planted mistake.
@@ -39,18 +41,21 @@ pub(crate) struct WorldStore {
 }
 
 impl WorldStore {
-    pub(crate) fn new(
-        disk: &MemoryStore,
+    /// # Errors
+    /// If the disk cannot be opened.
+    pub(crate) fn open(
+        disk: &Disk,
         health: &Arc<Mutex<Health>>,
         faults: &Arc<WorldFaults>,
-    ) -> Self {
-        Self {
-            disk: disk.clone(),
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            disk: disk.open(faults)?,
+            below: disk.clone(),
             health: Arc::clone(health),
             faults: Arc::clone(faults),
             held_back: None,
             remembered: BTreeMap::new(),
-        }
+        })
     }
 
     /// As if a signature left before its record was on the disk.
@@ -68,6 +73,14 @@ impl WorldStore {
     }
 
     fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        let written = self.put(batch);
+        if self.faults.has_died() {
+            self.faults.tape().die();
+        }
+        written
+    }
+
+    fn put(&mut self, batch: &Batch) -> Result<(), StoreError> {
         match self.faults.plant() {
             Some(Plant::ForgottenSync) => {
                 if let Some(earlier) = self.held_back.replace(batch.clone()) {
@@ -105,7 +118,7 @@ impl Store for WorldStore {
     }
 
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
-        Store::read_after(&self.disk, seq, visit)
+        self.disk.read_after(seq, visit)
     }
 
     fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
@@ -129,11 +142,11 @@ impl Store for WorldStore {
     }
 
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
-        Store::settlement(&self.disk, seq)
+        self.disk.settlement(seq)
     }
 
     fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
-        Store::paid(&self.disk, payee)
+        self.disk.paid(payee)
     }
 
     fn payees_through(&self) -> Result<Head, StoreError> {
@@ -158,6 +171,10 @@ impl Store for WorldStore {
             Health::Fails { after: 0, written } => {
                 *self.health.lock().unwrap() = Health::Failed;
                 self.faults.tape().write(Seen::DiskFailed);
+                if matches!(self.below, Disk::Sectors(_)) {
+                    self.below.fail(written);
+                    return self.write(batch).and(Err(full()));
+                }
                 if written {
                     self.write(batch)?;
                 }

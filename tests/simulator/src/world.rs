@@ -11,7 +11,6 @@ use bursar_chain::ports::Chain;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::time::Utc;
 use bursar_demo::agent::Agent;
-use bursar_engine::journal::MemoryStore;
 use bursar_engine::ports::Chains;
 use bursar_tests::dice::Dice;
 use bursar_tests::engine::{NEW_YEAR_S, test_edition};
@@ -19,6 +18,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::chain::WorldChain;
+use crate::disk::Disk;
 use crate::faults::{Plant, WorldFaults};
 use crate::image::Image;
 use crate::life::Life;
@@ -54,7 +54,7 @@ pub(crate) struct World {
     pub(crate) ports: Chains,
     pub(crate) faults: Arc<WorldFaults>,
     pub(crate) random: Arc<WorldRandom>,
-    pub(crate) disk: MemoryStore,
+    pub(crate) disk: Disk,
     pub(crate) health: Arc<Mutex<Health>>,
     pub(crate) tape: Tape,
     pub(crate) auditor: Auditor,
@@ -85,7 +85,7 @@ pub(crate) struct World {
 impl World {
     /// With a furnished wallet.
     pub(crate) fn new(plan: &Plan, plant: Option<Plant>) -> Self {
-        let image = Image::get();
+        let image = Image::get(plan.swarm.sectors);
         let mut world = Self::bare(plan, plant);
         world.disk = image.copy_to(&world.folder);
         (world.ticket, world.next_index) = (image.ticket, image.next_index);
@@ -144,7 +144,7 @@ impl World {
             ports,
             faults: WorldFaults::new(&tape, plant),
             random: Arc::new(WorldRandom::new(plan.seed ^ 0xfeed, plant)),
-            disk: MemoryStore::default(),
+            disk: Disk::new(plan.swarm.sectors),
             health: Arc::default(),
             auditor: Auditor::new(Facts { networks: networks.collect() }),
             tape,
@@ -275,12 +275,9 @@ impl World {
             return Ok(());
         }
         let faults = self.faults.for_replay();
-        let again = bursar_engine::core::Core::open(
-            Box::new(self.disk.clone()),
-            &test_edition(),
-            Arc::default(),
-            faults,
-        );
+        let again = self.disk.copied().open(&faults);
+        let again = again.map_err(|error| ("opens".to_owned(), error.to_string()))?;
+        let again = bursar_engine::core::Core::open(again, &test_edition(), Arc::default(), faults);
         let again = again.map_err(|error| ("I-c".to_owned(), format!("no replay: {error}")))?;
         if again.state() != self.life().core().state() {
             let (now, then) = (self.life().core().state().clone(), again.state());
@@ -301,7 +298,9 @@ impl World {
         signer.set_slow(false);
         signer.release_all();
         self.settle()?;
-        self.order_open(true)?;
+        if !self.life().is_open() {
+            self.order_open(true)?;
+        }
         self.order_thaw(true)?;
         self.tape.write(Seen::Calm);
         for _turn in 0..6 {

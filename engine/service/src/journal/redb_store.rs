@@ -40,6 +40,16 @@ impl RedbStore {
         Ok(Self { db: Arc::new(db), faults })
     }
 
+    /// Opens or creates a journal on whatever keeps its bytes. For simulations.
+    pub fn over(
+        disk: impl redb::StorageBackend,
+        faults: Arc<dyn Faults>,
+    ) -> Result<Self, StoreError> {
+        let mut builder = Database::builder();
+        let db = builder.set_cache_size(CACHE_BYTES).create_with_backend(disk).map_err(failed)?;
+        Ok(Self { db: Arc::new(db), faults })
+    }
+
     fn meta(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let read = self.db.begin_read().map_err(failed)?;
         let Some(table) = existing(read.open_table(META))? else { return Ok(None) };
