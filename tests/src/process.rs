@@ -32,6 +32,17 @@ pub fn allow_open_files(count: u64) {
     }
 }
 
+/// Resident memory of a process now and at its most, in MiB.
+pub fn memory(pid: u32) -> (f64, f64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("Linux");
+    let of = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).expect("a line");
+        let kib: f64 = line.split_whitespace().nth(1).expect("a number").parse().expect("a number");
+        kib / 1024.0
+    };
+    (of("VmRSS:"), of("VmHWM:"))
+}
+
 /// A running `bursar-test-engine`: the product's engine with a small key derivation, the clock moved by a
 /// file, and the test's fault.
 #[derive(Debug)]
@@ -161,6 +172,27 @@ impl EngineProcess {
         std::fs::write(Self::clock_file(&self.folder), ms.to_string()).expect("written");
     }
 
+    /// Seconds on its clock.
+    pub fn now_s(&self) -> i64 {
+        let skew = std::fs::read_to_string(Self::clock_file(&self.folder)).unwrap_or_default();
+        let skew: i64 = skew.trim().parse().unwrap_or(0);
+        jiff::Timestamp::now().as_second() + skew / 1000
+    }
+
+    /// Stands still, as under SIGSTOP, until it is told to go on.
+    pub fn stand_still(&self) {
+        self.signal(rustix::process::Signal::STOP);
+    }
+
+    pub fn go_on(&self) {
+        self.signal(rustix::process::Signal::CONT);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.expect("a pid"), signal).expect("signalled");
+    }
+
     /// `kill -9`.
     pub fn kill(&mut self) {
         self.child.kill().expect("killed");
@@ -186,9 +218,7 @@ impl EngineProcess {
 
     /// SIGTERM, without waiting for what comes of it.
     pub fn ask_to_end(&self) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
-        rustix::process::kill_process(pid.expect("a pid"), rustix::process::Signal::TERM)
-            .expect("signalled");
+        self.signal(rustix::process::Signal::TERM);
     }
 
     /// Waits for its end; the exit code, `None` if a signal ended it.

@@ -26,3 +26,6 @@ mod scenario;
 #[cfg(test)]
 #[path = "crash/steps.rs"]
 mod steps;
+#[cfg(test)]
+#[path = "crash/stops.rs"]
+mod stops;

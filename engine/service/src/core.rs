@@ -344,7 +344,9 @@ impl Core {
     }
 
     fn commit(&mut self, moment: &Moment) -> Result<Committed, JournalError> {
-        if self.state.seq.saturating_sub(self.last_snapshot) >= SNAPSHOT_EVERY {
+        // A snapshot is as long as what is open: with much of it, it is made less often.
+        let open = u64::try_from(self.state.authorized.len()).unwrap_or(u64::MAX);
+        if self.state.seq.saturating_sub(self.last_snapshot) >= SNAPSHOT_EVERY.max(open) {
             if let Ok(bytes) = postcard::to_allocvec(&self.state) {
                 self.journal.keep_snapshot(bytes);
                 self.last_snapshot = self.state.seq;

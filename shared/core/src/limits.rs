@@ -87,7 +87,7 @@ pub const CORE_STEP_SLOW_MS: u64 = 6;
 /// Records that may wait for the next commit before one is made for them.
 pub const RECORD_DELAY_MS: u64 = 100;
 /// Entries between two snapshots of the state.
-pub const SNAPSHOT_EVERY: u64 = 50_000;
+pub const SNAPSHOT_EVERY: u64 = 10_000;
 /// Free disk space under which no new ask is taken.
 pub const FREE_DISK_BYTES: u64 = 64 << 20;
 /// How long an agent's call waits for a signer before it is told to poll.

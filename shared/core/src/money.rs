@@ -256,7 +256,10 @@ mod tests {
             "∞",
         ] {
             assert_eq!(Usd::parse(bad), Err(MoneyError::Format), "{bad}");
+            assert_eq!(Atoms::parse(bad), Err(MoneyError::Format), "{bad}");
         }
+        assert_eq!(Atoms::parse(&"9".repeat(78)), Err(MoneyError::Overflow));
+        assert_eq!(Atoms::parse(&"9".repeat(79)), Err(MoneyError::Format));
         assert_eq!(Usd::parse("0.1234567"), Err(MoneyError::TooFine));
         assert_eq!(Usd::parse("18446744073709.551616"), Err(MoneyError::Overflow));
         assert_eq!(Bps::parse_percent("100.01"), Err(MoneyError::Overflow));

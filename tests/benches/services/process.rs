@@ -41,13 +41,7 @@ impl Process {
 
     /// Resident memory now and at its most, in MiB.
     pub fn memory(&self) -> (f64, f64) {
-        let status = self.proc("status");
-        let of = |name: &str| {
-            let line = status.lines().find(|line| line.starts_with(name)).expect("a line");
-            let kib: f64 = line.split_whitespace().nth(1).expect("a number").parse().unwrap();
-            kib / 1024.0
-        };
-        (of("VmRSS:"), of("VmHWM:"))
+        bursar_tests::process::memory(self.child.id())
     }
 }
 

@@ -6,12 +6,14 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_tests::caller::Caller;
+use bursar_tests::caller::{Caller, json_of};
 use bursar_tests::engine::take;
 use bursar_tests::files::{Content, belongings, inventory};
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
+use serde_json::json;
 
 use crate::mount::Mount;
 use crate::stage::{Lived, ask, furnish, refused, refused_anywhere, same, text};
@@ -114,6 +116,43 @@ async fn a_holder_of_the_folder_that_does_not_answer_is_told_with_the_folder() {
     said.says(10, &["ENGINE_RUNNING", &text(&lived.folder()), "wait for it, or end it"]);
     drop(lock);
     drop(EngineProcess::start(&lived.folder(), &Start::default()));
+}
+
+/// Whoever looks at the path after a restart finds another journal, or none: what would be answered now would be
+/// paid again then.
+#[tokio::test]
+async fn a_journal_that_is_taken_away_under_an_engine_ends_deciding() {
+    for moved in [false, true] {
+        let lived = Lived::new().await;
+        let start = Start { unlock: true, ..Start::default() };
+        let mut engine = EngineProcess::start(&lived.folder(), &start);
+        let caller = Caller::to(&engine.url);
+        let (mut operator, aside) = (engine.operator().await, lived.folder().with_extension("old"));
+        if moved {
+            std::fs::rename(lived.folder(), &aside).unwrap();
+        } else {
+            std::fs::remove_dir_all(lived.folder()).unwrap();
+        }
+        let unanswered = ask(&lived.agent, 7);
+        let (status, bytes) = caller.post("/sign", &unanswered).await.unwrap();
+        let answer = json_of(&bytes);
+        assert_eq!((status, &answer["code"]), (503, &json!("JOURNAL_FAILED")), "{answer}");
+        assert!(answer["header_value"].is_null() && answer["transaction_id"].is_null());
+        let fault = operator.refused("freeze").await;
+        assert_eq!(fault.code, Code::JournalFailed);
+        assert!(fault.message.contains(&text(&lived.file("journal.redb"))), "{fault}");
+        engine.kill();
+        if moved {
+            std::fs::rename(&aside, lived.folder()).unwrap();
+            let mut engine = EngineProcess::start(&lived.folder(), &start);
+            let caller = Caller::to(&engine.url);
+            for (body, answered) in &lived.paid {
+                assert_eq!(&caller.post("/sign", body).await.unwrap(), answered);
+            }
+            assert_eq!(caller.post("/sign", &unanswered).await.unwrap().0, 200);
+            assert_eq!(engine.terminate(), Some(0));
+        }
+    }
 }
 
 #[test]

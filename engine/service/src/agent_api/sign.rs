@@ -172,7 +172,8 @@ impl Api {
 
     /// Whether the disk has room for more records.
     pub(super) fn has_room(&self) -> bool {
-        self.ports.disk.free_bytes(&self.folder).is_ok_and(|free| free >= FREE_DISK_BYTES)
+        // Where it cannot be told the commit tells, also of a folder that is gone.
+        !self.ports.disk.free_bytes(&self.folder).is_ok_and(|free| free < FREE_DISK_BYTES)
     }
 
     fn random<const N: usize>(&self) -> Result<[u8; N], Fault> {

@@ -1,6 +1,7 @@
 //! The journal on disk. The only room that names redb.
 
 mod payees;
+mod place;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
+use self::place::Place;
 use super::Head;
 use super::store::{
     Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest, decode_head,
@@ -30,6 +32,8 @@ const CACHE_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub struct RedbStore {
     db: Arc<Database>,
+    /// Where its file is; none for what is no file.
+    place: Option<Place>,
     faults: Arc<dyn Faults>,
 }
 
@@ -37,7 +41,8 @@ impl RedbStore {
     /// Opens or creates `path`.
     pub fn open(path: &Path, faults: Arc<dyn Faults>) -> Result<Self, StoreError> {
         let db = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
-        Ok(Self { db: Arc::new(db), faults })
+        let place = Some(Place::of(path).map_err(failed)?);
+        Ok(Self { db: Arc::new(db), place, faults })
     }
 
     /// Opens or creates a journal on whatever keeps its bytes. For simulations.
@@ -47,7 +52,7 @@ impl RedbStore {
     ) -> Result<Self, StoreError> {
         let mut builder = Database::builder();
         let db = builder.set_cache_size(CACHE_BYTES).create_with_backend(disk).map_err(failed)?;
-        Ok(Self { db: Arc::new(db), faults })
+        Ok(Self { db: Arc::new(db), place: None, faults })
     }
 
     fn meta(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
@@ -130,6 +135,10 @@ impl Store for RedbStore {
         write_batch(&write, batch)?;
         self.faults.reach("journal.before_sync").map_err(failed)?;
         write.commit().map_err(failed)?;
+        // What lies in a file that nobody finds again is not on the disk.
+        if let Some(place) = &self.place {
+            place.check().map_err(failed)?;
+        }
         self.faults.reach("journal.after_commit").map_err(failed)
     }
 

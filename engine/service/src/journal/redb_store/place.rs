@@ -1,0 +1,51 @@
+//! Whether the journal's file is still the one at its path: a file that was moved or deleted takes every commit,
+//! and no restart will find them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file by its path and by what stays the same when it is moved.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl Place {
+    /// That of an existing file.
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), identity: identity(path)? })
+    }
+
+    /// An error if another file is there by now, or none.
+    pub(super) fn check(&self) -> io::Result<()> {
+        match identity(&self.path) {
+            Ok(found) if found == self.identity => Ok(()),
+            Ok(_another) => Err(io::Error::other("another file was put in its place")),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(io::Error::other("it was moved or deleted"))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Device and inode.
+#[cfg(unix)]
+type Identity = (u64, u64);
+
+#[cfg(unix)]
+fn identity(path: &Path) -> io::Result<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// An open file cannot be deleted or replaced here.
+#[cfg(not(unix))]
+type Identity = ();
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> io::Result<Identity> {
+    std::fs::metadata(path).map(|_found| ())
+}

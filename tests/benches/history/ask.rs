@@ -1,0 +1,62 @@
+//! `/sign` and look-ups of its status, in turns on both wallets; the best round counts.
+
+use std::sync::Arc;
+
+use crate::http::{Run, drive};
+use crate::wallet::Running;
+
+const ROUND: usize = 4_000;
+const ROUNDS: usize = 5;
+
+fn better(best: Option<Run>, run: Run) -> Option<Run> {
+    match best {
+        Some(best) if best.rate() >= run.rate() => Some(best),
+        _slower => Some(run),
+    }
+}
+
+fn told(what: &str, connections: usize, few: Option<Run>, many: Option<Run>) {
+    let (few, many) = (few.expect("a round"), many.expect("a round"));
+    println!(
+        "{what:<8} {connections:>3} connections: {:>8.0} and {:>8.0} a second, {:>4.0} %; p50 {:.2} and {:.2} ms, \
+         p99 {:.2} and {:.2} ms",
+        few.rate(),
+        many.rate(),
+        100.0 * many.rate() / few.rate(),
+        few.quantile(0.5),
+        many.quantile(0.5),
+        few.quantile(0.99),
+        many.quantile(0.99),
+    );
+}
+
+pub async fn sign(few: &Running, many: &Running) {
+    for connections in [1, 8, 64] {
+        let (mut of_few, mut of_many) = (None, None);
+        for _round in 0..ROUNDS {
+            of_few = better(of_few, few.pay(connections, ROUND).await);
+            of_many = better(of_many, many.pay(connections, ROUND).await);
+        }
+        told("/sign", connections, of_few, of_many);
+    }
+}
+
+/// Of payments from all of the history.
+pub async fn status(few: &Running, many: &Running) {
+    for connections in [1, 8] {
+        let (mut of_few, mut of_many) = (None, None);
+        for _round in 0..ROUNDS {
+            of_few = better(of_few, look(few, connections).await);
+            of_many = better(of_many, look(many, connections).await);
+        }
+        told("status", connections, of_few, of_many);
+    }
+}
+
+async fn look(running: &Running, connections: usize) -> Run {
+    // A stride that meets every part of the history in no order.
+    let ids = (0..ROUND).map(|n| &running.ids[n * 7_919 % running.ids.len()]);
+    let get = |id: &String| format!("GET /sign/status/{id} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
+    let requests = ids.map(|id| get(id).into_bytes()).collect();
+    drive(running.address(), connections, ROUND, Arc::new(requests), false).await
+}

@@ -1,0 +1,35 @@
+//! Starts, and what a started engine keeps in memory.
+
+use std::time::{Duration, Instant};
+
+use bursar_tests::process::{EngineProcess, Start, memory};
+
+use crate::wallet::{Running, Wallet};
+
+const STARTS: usize = 9;
+
+/// From exec to READY, the wallet closed; beside it an empty folder.
+pub fn measure(few: &Wallet, many: &Wallet) {
+    let mut best = [Duration::MAX; 3];
+    for _round in 0..STARTS {
+        let empty = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let empty = empty.path().join("data");
+        for (best, folder) in best.iter_mut().zip([&empty, &few.folder, &many.folder]) {
+            let begun = Instant::now();
+            let mut engine = EngineProcess::start(folder, &Start::default());
+            *best = (*best).min(begun.elapsed());
+            assert_eq!(engine.terminate(), Some(0));
+        }
+    }
+    for (name, best_of) in ["an empty folder", "one payment", "many payments"].iter().zip(best) {
+        let ratio = best_of.as_secs_f64() / best[0].as_secs_f64();
+        println!("start, {name:<16} {:>7.1} ms  x {ratio:.1}", best_of.as_secs_f64() * 1e3);
+    }
+}
+
+pub fn memory_of(when: &str, few: &Running, many: &Running) {
+    for (name, running) in [("one payment", few), ("many payments", many)] {
+        let (now, most) = memory(running.engine.pid());
+        println!("memory {when}, {name:<14} {now:>6.1} MiB, at most {most:.1}");
+    }
+}

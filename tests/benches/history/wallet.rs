@@ -1,0 +1,166 @@
+//! A wallet in a folder on the disk, and payments made in it by asking for them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bursar_core::answers::Answer;
+use bursar_tests::agent::Agent;
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+use bursar_tests::process::{EngineProcess, Start};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::http::{Run, drive, post};
+
+/// Signed ahead and asked over so many connections; a proof is good for five minutes.
+const AT_ONCE: usize = 20_000;
+const CONNECTIONS: usize = 64;
+/// So long after one another, by the engine's clock: what can be redeemed is no history yet.
+const APART_MS: i64 = 600_000;
+
+pub struct Wallet {
+    pub folder: PathBuf,
+    pub agent: Agent,
+    /// Payments so far, and some of their ids.
+    notes: Notes,
+    _home: Option<TempDir>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Notes {
+    payments: usize,
+    ids: Vec<String>,
+}
+
+/// A wallet whose engine runs.
+pub struct Running {
+    pub engine: EngineProcess,
+    pub agent: Agent,
+    pub ids: Vec<String>,
+    /// The next payment's number.
+    next: std::cell::Cell<usize>,
+}
+
+impl Wallet {
+    /// With one payment.
+    pub async fn new(name: &str) -> Self {
+        let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder on the disk");
+        let mut wallet = Self::furnished(&home.path().join(name)).await;
+        wallet._home = Some(home);
+        wallet.pay_until(1).await;
+        wallet
+    }
+
+    /// As an earlier run left it, or a new one.
+    pub async fn kept(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let Ok(text) = std::fs::read_to_string(folder.with_extension("json")) else {
+            let _left = std::fs::remove_dir_all(&folder);
+            return Self::furnished(&folder).await;
+        };
+        let noted: Value = serde_json::from_str(&text).expect("notes");
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let agent =
+            Agent { id: text(&noted["agent"]), token: text(&noted["token"]), bearer: false };
+        let ids = noted["ids"].as_array().expect("ids").iter().map(text).collect();
+        let payments = noted["payments"].as_u64().expect("a number") as usize;
+        Self { folder, agent, notes: Notes { payments, ids }, _home: None }
+    }
+
+    fn keep(&self) {
+        let noted = json!({
+            "agent": self.agent.id, "token": self.agent.token,
+            "payments": self.notes.payments, "ids": self.notes.ids,
+        });
+        std::fs::write(self.folder.with_extension("json"), noted.to_string()).expect("noted");
+    }
+
+    async fn furnished(folder: &Path) -> Self {
+        let mut engine = EngineProcess::start(folder, &Start::default());
+        let mut operator = engine.operator().await;
+        for line in [
+            "wallet create bench",
+            "seed create",
+            "address create pay 0",
+            "policy create p --day 1000000 --txn 10 --auto 5",
+        ] {
+            operator.must(line).await;
+        }
+        let made = operator.outcome("agent register bench --auth hmac").await;
+        let Ok(Answer::Credentials(given)) = made.reply.result else { panic!("an agent") };
+        operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+        let agent =
+            Agent { id: given.agent_id, token: made.secret.expect("a token"), bearer: false };
+        assert_eq!(engine.terminate(), Some(0));
+        Self { folder: folder.to_owned(), agent, notes: Notes::default(), _home: None }
+    }
+
+    pub fn start(&self, open: bool) -> Running {
+        let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), "4000000000".to_owned())];
+        let engine =
+            EngineProcess::start(&self.folder, &Start { unlock: open, env, ..Start::default() });
+        Running {
+            engine,
+            agent: self.agent.clone(),
+            ids: self.notes.ids.clone(),
+            next: std::cell::Cell::new(self.notes.payments + 1_000_000_000),
+        }
+    }
+
+    /// Pays until so many payments are recorded, and stops.
+    pub async fn pay_until(&mut self, payments: usize) {
+        if self.notes.payments >= payments {
+            return;
+        }
+        let begun = Instant::now();
+        let (mut running, mut skew) = (self.start(true), 0);
+        running.next.set(self.notes.payments);
+        while self.notes.payments < payments {
+            let count = AT_ONCE.min(payments - self.notes.payments);
+            let run = running.pay(CONNECTIONS, count).await;
+            self.notes.payments += count;
+            skew += APART_MS;
+            running.engine.skew(skew);
+            let thinned = if payments > 10_000 { 100 } else { 1 };
+            self.notes.ids.extend(ids(&run).step_by(thinned));
+        }
+        // The last of them are over too, and something happens after that.
+        running.engine.operator().await.must("policy create later --day 1").await;
+        assert_eq!(running.engine.terminate(), Some(0));
+        self.keep();
+        let file = std::fs::metadata(self.folder.join("journal.redb")).expect("a journal");
+        println!(
+            "{payments} payments, made in {:.0} s; the journal has {} MiB",
+            begun.elapsed().as_secs_f64(),
+            file.len() >> 20
+        );
+    }
+}
+
+fn ids(run: &Run) -> impl Iterator<Item = String> {
+    run.answers.iter().map(|(_at, body)| {
+        let told: Value = serde_json::from_slice(body).expect("JSON");
+        assert_eq!(told["status"], "success", "{told}");
+        told["transaction_id"].as_str().expect("an id").to_owned()
+    })
+}
+
+impl Running {
+    pub fn address(&self) -> &str {
+        self.engine.url.strip_prefix("http://").expect("a URL")
+    }
+
+    /// Asks for so many payments, none of them asked for before; each must be signed.
+    pub async fn pay(&self, connections: usize, count: usize) -> Run {
+        let first = self.next.replace(self.next.get() + count);
+        let now = self.engine.now_s();
+        let body = |n| self.agent.ask(now, &offer(1_000, n), None).to_string();
+        let requests = (first..first + count).map(|n| post("/sign", &body(n as u64)));
+        let run = drive(self.address(), connections, count, Arc::new(requests.collect()), true);
+        let run = run.await;
+        assert_eq!(ids(&run).count(), count);
+        run
+    }
+}

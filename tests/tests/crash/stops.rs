@@ -1,0 +1,112 @@
+//! A process that stands still while the world goes on, as under SIGSTOP or on a laptop whose lid is closed.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use bursar_core::codes::Code;
+use bursar_tests::agent::Agent;
+use bursar_tests::caller::{Caller, json_of};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::Expect;
+use bursar_tests::process::{EngineProcess, Start};
+use serde_json::{Value, json};
+
+use crate::scenario::now_s;
+
+const MINUTE_MS: i64 = 60_000;
+
+/// Asks in the kernel's hands: sent, and read by nobody yet.
+fn send(engine: &EngineProcess, body: &Value) -> TcpStream {
+    let address = engine.url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let body = body.to_string();
+    let length = body.len();
+    let head = format!("POST /sign HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
+    write!(stream, "{head}content-length: {length}\r\n\r\n{body}").unwrap();
+    stream
+}
+
+/// Status and body of its answer; `None` if there came none.
+fn answer(mut stream: TcpStream) -> Option<(u16, Value)> {
+    let mut bytes = Vec::new();
+    let _reset = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8(bytes).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some((status, json_of(body.as_bytes())))
+}
+
+async fn furnished(engine: &EngineProcess) -> Agent {
+    let mut operator = engine.operator().await;
+    for line in [
+        "wallet create main",
+        "seed create",
+        "address create pay 0",
+        "policy create p --day 1 --txn 1 --auto 0.5",
+    ] {
+        operator.must(line).await;
+    }
+    let made = operator.outcome("agent register a --auth hmac").await;
+    let Ok(bursar_core::answers::Answer::Credentials(given)) = made.reply.result else { panic!() };
+    operator.must(&format!("agent commission {} p pay", given.agent_id)).await;
+    Agent { id: given.agent_id, token: made.secret.unwrap(), bearer: false }
+}
+
+#[tokio::test]
+async fn what_came_while_it_stood_still_is_answered_once_and_what_ran_out_has_run_out() {
+    let home = tempfile::tempdir().unwrap();
+    let mut engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let agent = furnished(&engine).await;
+    let caller = Caller::to(&engine.url);
+    let held = agent.ask(now_s(), &offer(600_000, 1), None);
+    let (status, bytes) = caller.post("/sign", &held).await.unwrap();
+    assert_eq!(status, 202, "{}", json_of(&bytes));
+    let id = json_of(&bytes)["request_id"].as_str().unwrap().to_owned();
+
+    // Three minutes: proofs are good for five, the hold for fifteen.
+    engine.stand_still();
+    engine.skew(3 * MINUTE_MS);
+    let body = agent.ask(now_s(), &offer(300_000, 2), None);
+    let copies: Vec<_> = (0..12).map(|_copy| send(&engine, &body)).collect();
+    let other = send(&engine, &agent.ask(now_s(), &offer(300_000, 3), None));
+    engine.go_on();
+    let answers: Vec<_> = copies.into_iter().map(|copy| answer(copy).unwrap()).collect();
+    assert!(answers.iter().all(|told| *told == answers[0]), "{answers:?}");
+    assert_eq!((answers[0].0, &answers[0].1["status"]), (200, &json!("success")));
+    // With the hold and the copies a dollar a day has no room for another one.
+    let (_, told) = answer(other).unwrap();
+    assert_ne!(told["status"], "success", "{told}");
+
+    // Another thirteen, with an approval on its way.
+    engine.stand_still();
+    engine.skew(16 * MINUTE_MS);
+    engine.go_on();
+    let fault = engine.operator().await.refused(&format!("approve {id} --yes")).await;
+    assert_eq!(fault.code, Code::RequestExpired, "{fault}");
+    let polled = caller.get(&format!("/sign/status/{id}")).await.unwrap();
+    assert_eq!(json_of(&polled.1)["code"], "REQUEST_EXPIRED");
+    assert_eq!(engine.terminate(), Some(0));
+}
+
+#[tokio::test]
+async fn killed_while_it_stood_still_it_owes_nobody_anything() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("data");
+    let mut engine = EngineProcess::start(&folder, &Start::default());
+    let agent = furnished(&engine).await;
+    let body = agent.ask(now_s(), &offer(100_000, 1), None);
+    engine.stand_still();
+    let unread = send(&engine, &body);
+    engine.kill();
+    assert_eq!(answer(unread), None);
+
+    let start = Start { unlock: true, ..Start::default() };
+    let mut engine = EngineProcess::start(&folder, &start);
+    let caller = Caller::to(&engine.url);
+    let first = caller.post("/sign", &body).await.unwrap();
+    assert_eq!(first.0, 200, "{}", json_of(&first.1));
+    assert_eq!(caller.post("/sign", &body).await.unwrap(), first);
+    let read = caller.post("/status", &agent.read(now_s())).await.unwrap();
+    assert_eq!(json_of(&read.1)["agent"]["spent_today_micro"], 100_000);
+    assert_eq!(engine.terminate(), Some(0));
+}
