@@ -143,6 +143,8 @@ mod tests {
         assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 86_500)), Renewal::Renew(_)));
         assert!(matches!(first.renewal(&moment(86_400, 1, "other", 5)), Renewal::Renew(_)));
         assert!(matches!(first.renewal(&moment(86_400, 1, "", 0)), Renewal::Renew(_)));
+        // A boot clock that shows nothing says nothing.
+        assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 0)), Renewal::Renew(_)));
     }
 
     #[test]

@@ -27,6 +27,17 @@ pub fn measure(few: &Wallet, many: &Wallet) {
     }
 }
 
+/// The same with the wallet opened before it is ready.
+pub fn opened(few: &Wallet, many: &Wallet) {
+    for (name, wallet) in [("one payment", few), ("many payments", many)] {
+        let begun = Instant::now();
+        let mut running = wallet.start(true);
+        let took = begun.elapsed();
+        assert_eq!(running.engine.terminate(), Some(0));
+        println!("start and unlock, {name:<16} {:>7.1} ms", took.as_secs_f64() * 1e3);
+    }
+}
+
 pub fn memory_of(when: &str, few: &Running, many: &Running) {
     for (name, running) in [("one payment", few), ("many payments", many)] {
         let (now, most) = memory(running.engine.pid());

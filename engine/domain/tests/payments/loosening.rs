@@ -172,6 +172,21 @@ fn what_takes_is_free_and_done_once() {
 }
 
 #[test]
+fn what_no_seal_would_cover_is_not_noted() {
+    for (unlocked, trusted) in [(true, true), (true, false), (false, true), (false, false)] {
+        let mut world = world();
+        (world.unlocked, world.trusted) = (unlocked, trusted);
+        let opened = world.must(Action::NoteOpened).events;
+        let changed = world.must(Action::NotePassword).events;
+        if unlocked && trusted {
+            assert_eq!((opened, changed), (vec![Event::WalletOpened], vec![Event::PasswordChanged]));
+        } else {
+            assert_eq!((opened, changed), (Vec::new(), Vec::new()), "{unlocked} {trusted}");
+        }
+    }
+}
+
+#[test]
 fn a_policy_in_use_is_not_deleted() {
     let mut world = world();
     let delete = |text: &str| Action::DeletePolicy { name: build::name(text) };
