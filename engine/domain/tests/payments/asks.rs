@@ -328,6 +328,37 @@ mod offers {
     }
 
     #[test]
+    fn of_a_refused_ask_little_is_kept() {
+        let mut world = ordinary();
+        for (url, kept) in [
+            ("HTTPS://Shop.example:8443/a?b=c#d", Some("https://shop.example:8443")),
+            ("http://shop.example", Some("http://shop.example")),
+            // No host with a port that none is, and no port that is longer than any.
+            ("https://shop.example:99999/a", None),
+            ("https://shop.example:000080/a", Some("https://shop.example")),
+        ] {
+            let ask = PaymentAsk { request_url: Some(url.to_owned()), ..payment(u64::MAX) };
+            let Answer::Refuses(id, _too_much) = world.ask(ask) else { panic!("recorded") };
+            let record = &world.records[&id].ask;
+            assert_eq!(record.echo, bursar_x402::Echo::none());
+            assert_eq!(record.request_url.as_deref(), kept, "{url}");
+            assert_eq!(record.resource_url.as_deref(), Some("https://api.example"));
+        }
+    }
+
+    #[test]
+    fn a_validity_is_at_most_as_long_as_a_payment_can_say() {
+        let mut world = ordinary();
+        let longest = u64::from(u32::MAX);
+        // So long a one is asked about, and may be.
+        world.holds(PaymentAsk { valid_seconds: longest, ..payment(100_000) });
+        for valid_seconds in [longest + 1, longest + 2, u64::MAX] {
+            let ask = PaymentAsk { valid_seconds, ..payment(100_000) };
+            assert_eq!(world.refuses(ask).code, Code::InvalidX402Format, "{valid_seconds}");
+        }
+    }
+
+    #[test]
     fn a_network_that_is_off_pays_nothing_until_it_is_on() {
         let mut world = ordinary();
         let ethereum = networks::by_text("ethereum").expect("a row of the table");

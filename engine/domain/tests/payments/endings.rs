@@ -29,9 +29,15 @@ fn rename(from: &str, to: &str) -> Action {
 fn an_agent_is_deleted_once_nothing_of_it_waits() {
     let mut world = ordinary();
     let signed = world.signs(payment(1000));
-    let id = world.holds(payment(2_000_000));
-    assert_eq!(world.refused(delete_agent()).code, Code::InUse);
-    world.deny(id).unwrap();
+    let holds = [world.holds(payment(2_000_000)), world.holds(payment(2_000_001))];
+    for (id, said) in
+        holds.into_iter().zip(["2 of its requests wait for", "1 of its requests waits for"])
+    {
+        let refused = world.refused(delete_agent());
+        assert_eq!(refused.code, Code::InUse);
+        assert!(refused.message.as_ref().unwrap().starts_with(said), "{refused:?}");
+        world.deny(id).unwrap();
+    }
     world.unlocked = false;
     world.must(delete_agent());
     assert!(world.state.agents.is_empty());

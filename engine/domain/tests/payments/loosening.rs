@@ -179,7 +179,10 @@ fn what_no_seal_would_cover_is_not_noted() {
         let opened = world.must(Action::NoteOpened).events;
         let changed = world.must(Action::NotePassword).events;
         if unlocked && trusted {
-            assert_eq!((opened, changed), (vec![Event::WalletOpened], vec![Event::PasswordChanged]));
+            assert_eq!(
+                (opened, changed),
+                (vec![Event::WalletOpened], vec![Event::PasswordChanged])
+            );
         } else {
             assert_eq!((opened, changed), (Vec::new(), Vec::new()), "{unlocked} {trusted}");
         }

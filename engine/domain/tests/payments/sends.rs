@@ -126,12 +126,17 @@ fn a_locked_wallet_broadcasts_and_looks_and_allows_nothing_new() {
     let mut world = world();
     let digest = authorized(&mut world, 1);
     world.must(Action::Send(Box::new(send(2))));
-    world.unlocked = false;
-    // A price comes, and nothing is allowed by it; nobody is told to sign again either.
-    assert_eq!(world.must(quoted()).events, []);
-    let resumed = world.must(Action::ResumeDesk(desk())).effects;
     let signs = |effect: &Effect| matches!(effect, Effect::Desk(_, DeskAction::Sign { .. }));
-    assert!(!resumed.iter().any(signs));
+    let whole = world.must(Action::ResumeDesk(desk())).effects;
+    assert!(whole.iter().any(signs) && !whole.iter().all(signs), "{whole:?}");
+    for (unlocked, trusted) in [(true, false), (false, true)] {
+        (world.unlocked, world.trusted) = (unlocked, trusted);
+        let resumed = world.must(Action::ResumeDesk(desk())).effects;
+        let others = whole.iter().filter(|effect| !signs(effect));
+        assert!(resumed.iter().eq(others), "{resumed:?}");
+    }
+    // A price comes, and nothing is allowed by it.
+    assert_eq!(world.must(quoted()).events, []);
     // What the device refuses now is asked again later.
     assert_eq!(world.must(told(Input::Declined { id: id(1), attempt: 0 })).events, []);
     assert_eq!(world.refused(told(Input::Cancel { id: id(1) })).code, Code::WalletLocked);

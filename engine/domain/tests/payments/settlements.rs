@@ -1,13 +1,15 @@
 //! What becomes of signed payments: reports and looks at the chain move a settlement forward, and nothing
 //! else.
 
+use std::sync::Arc;
+
 use alloy_primitives::B256;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::{CHECK_LASTS_MS, REPORTS_PER_PAYMENT};
+use bursar_core::limits::{CHECK_LASTS_MS, CHECKS_IN_ALL, REPORTS_PER_PAYMENT};
 use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
-use bursar_domain::settlement::{Check, News, Reported, Stage};
+use bursar_domain::settlement::{Check, News, Reported, Settlement, Stage};
 use bursar_domain::tail::may_follow_a_seal;
 use bursar_domain::{Action, Entry, Event, Refusal, Reply};
 use proptest::prelude::*;
@@ -65,6 +67,25 @@ fn a_payment_is_submitted_settled_and_verified() {
     }
     assert_eq!(world.settlements[&id].tx_hash, Some(hash(1)));
     assert_eq!(world.spent(), spent, "a settlement moves no allowance");
+}
+
+#[test]
+fn so_many_are_looked_for_at_once_and_no_more() {
+    let mut world = ordinary();
+    let ids: Vec<RequestId> = (0..3).map(|n| world.signs(payment(SMALL + n))).collect();
+    assert_eq!(report(&mut world, ids[0], news(Reported::Settled, Some(1))), Ok(Stage::Settled));
+    let known = Arc::clone(&world.state.settling[&ids[0]]);
+    let settling = Arc::make_mut(&mut world.state.settling);
+    for n in 0..CHECKS_IN_ALL as u128 - 2 {
+        let id = RequestId::from_bytes(n.to_be_bytes());
+        settling.insert(id, Arc::new(Settlement { id, ..(*known).clone() }));
+    }
+    for (id, looked_for) in [(ids[1], true), (ids[2], false)] {
+        assert_eq!(report(&mut world, id, news(Reported::Settled, Some(2))), Ok(Stage::Settled));
+        assert_eq!(world.state.settling.contains_key(&id), looked_for);
+    }
+    // No entry made those.
+    Arc::make_mut(&mut world.state.settling).retain(|id, _settlement| ids.contains(id));
 }
 
 #[test]
