@@ -258,11 +258,27 @@ mod tests {
             assert_eq!(Usd::parse(bad), Err(MoneyError::Format), "{bad}");
             assert_eq!(Atoms::parse(bad), Err(MoneyError::Format), "{bad}");
         }
+        assert_eq!(Atoms::parse("0"), Ok(Atoms(U256::ZERO)));
         assert_eq!(Atoms::parse(&"9".repeat(78)), Err(MoneyError::Overflow));
         assert_eq!(Atoms::parse(&"9".repeat(79)), Err(MoneyError::Format));
         assert_eq!(Usd::parse("0.1234567"), Err(MoneyError::TooFine));
         assert_eq!(Usd::parse("18446744073709.551616"), Err(MoneyError::Overflow));
+        assert_eq!(Bps::parse_percent("100"), Ok(Bps(10_000)));
         assert_eq!(Bps::parse_percent("100.01"), Err(MoneyError::Overflow));
+    }
+
+    #[test]
+    fn zeros_at_the_end_are_told_of_dollars_alone() {
+        for (atoms, decimals, whole, plain, told) in [
+            (250_000, 6, "0.250000", "0.25", "0.250000"),
+            (3_000_000, 6, "3.000000", "3", "3.000000"),
+            (2_500_000, 7, "0.2500000", "0.25", "0.25"),
+            (10, 0, "10", "10", "10"),
+        ] {
+            let amount = TokenAmount { atoms: Atoms(U256::from(atoms)), decimals };
+            assert_eq!(amount.to_string(), whole);
+            assert_eq!((amount.plain().as_str(), amount.told().as_str()), (plain, told));
+        }
     }
 
     #[test]
@@ -279,6 +295,7 @@ mod tests {
         assert_eq!(Usd(u64::MAX).checked_add(Usd(1)), Err(MoneyError::Overflow));
         assert_eq!(Usd(1).checked_sub(Usd(2)), Err(MoneyError::Overflow));
         assert_eq!(Usd(1).left_after(Usd(2)), Usd::ZERO);
+        assert_eq!(Usd(5).left_after(Usd(2)), Usd(3));
     }
 
     proptest! {

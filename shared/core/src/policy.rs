@@ -144,6 +144,15 @@ mod tests {
         HostEntry::parse(text).unwrap()
     }
 
+    #[test]
+    fn networks_are_those_that_are_named_or_all_that_are_on() {
+        let (base, other) = (ChainId(8453), ChainId(1));
+        let only = AllowedNetworks::Only([base].into());
+        assert!(only.allows(base) && !only.allows(other));
+        assert!(AllowedNetworks::AllEnabled.allows(other));
+        assert!(!AllowedNetworks::Only([].into()).allows(base));
+    }
+
     /// Each change alone, with the direction that loosens first.
     #[test]
     fn each_field_loosens_in_one_direction_only() {
@@ -228,5 +237,7 @@ mod tests {
             ]
         );
         assert!(new.changes(&new).is_empty());
+        let nowhere = Policy { networks: AllowedNetworks::Only([].into()), ..new.clone() };
+        assert_eq!(nowhere.changes(&new)[0].text(), "networks Base -> none");
     }
 }
