@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bursar_core::client::Program;
 use bursar_core::wire::ControlFile;
+use bursar_engine::journal::Carry;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{Instance, claim};
 use bursar_tui::link::Link;
@@ -70,6 +71,8 @@ pub struct Start {
     pub births: Option<PathBuf>,
     /// The mode bits that its files do not get, in octal; else those of the test.
     pub umask: Option<&'static str>,
+    /// When its journal carries rows over; else as in the product.
+    pub carry: Option<Carry>,
     /// A file to which everything is logged, and everything it says on standard error.
     pub log: Option<PathBuf>,
 }
@@ -137,6 +140,10 @@ impl EngineProcess {
             .stderr(Stdio::piped());
         if let Some(fault) = &start.fault {
             command.env("BURSAR_TEST_FAULT", fault);
+        }
+        if let Some(Carry { after_bytes, beside }) = start.carry {
+            let how = if beside { "beside" } else { "inline" };
+            command.env("BURSAR_TEST_CARRY", format!("{how}:{after_bytes}"));
         }
         if start.unlock {
             command.env("BURSAR_TEST_PASSWORD", PASSWORD);

@@ -19,7 +19,7 @@ use crate::event::{Entry, Event};
 use crate::requests::Request;
 
 /// One address on one network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Payee {
     pub chain: ChainId,
     pub address: Address,

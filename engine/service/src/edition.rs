@@ -3,6 +3,7 @@
 use bursar_core::networks::ChainId;
 use bursar_domain::State;
 
+use crate::journal::Carry;
 use crate::vault::kdf::{KdfBounds, KdfParams};
 
 /// One edition of the wallet.
@@ -18,6 +19,8 @@ pub struct Edition {
     pub kdf: KdfParams,
     /// What a wallet file may ask for when it is opened.
     pub kdf_bounds: KdfBounds,
+    /// When the journal carries rows over to its history.
+    pub carry: Carry,
 }
 
 impl Edition {
@@ -29,6 +32,7 @@ impl Edition {
             networks_on: State::default_networks().collect(),
             kdf: KdfParams::FULL,
             kdf_bounds: KdfBounds::PRODUCTION,
+            carry: Carry::PRODUCTION,
         }
     }
 }

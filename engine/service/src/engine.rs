@@ -29,7 +29,7 @@ use crate::core::handle::{Handle, Turns};
 use crate::edition::Edition;
 use crate::endpoints;
 use crate::funds::Funds;
-use crate::journal::{RedbStore, Store};
+use crate::journal::{Carry, RedbStore, Store, create_owner_only};
 use crate::lanes::courier::{self, Courier};
 use crate::lanes::payments::{self, Execution};
 use crate::operator;
@@ -125,7 +125,7 @@ impl Engine {
         let core = tokio::task::spawn_blocking(move || {
             let store = match store {
                 Some(store) => store,
-                None => open_journal(&opening_folder, &opening_ports)?,
+                None => open_journal(&opening_folder, &opening_ports, opening.carry)?,
             };
             Core::open(store, &opening, opening_gate, opening_ports.faults)
                 .map_err(|error| damaged(&opening_folder, &error))
@@ -375,7 +375,7 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
     })
 }
 
-fn open_journal(folder: &DataFolder, ports: &Ports) -> Result<Box<dyn Store>, Fault> {
+fn open_journal(folder: &DataFolder, ports: &Ports, carry: Carry) -> Result<Box<dyn Store>, Fault> {
     let path = folder.file("journal.redb");
     let empty = std::fs::metadata(&path).map_or(true, |found| found.is_file() && found.len() == 0);
     // A new journal would let everything be spent again, and the wallet would not open by it anyway.
@@ -389,7 +389,7 @@ fn open_journal(folder: &DataFolder, ports: &Ports) -> Result<Box<dyn Store>, Fa
     let store = RedbStore::open(&path, Arc::clone(&ports.faults))
         .map_err(|error| damaged(folder, &error))?;
     ports.faults.reach("journal.opened").map_err(|error| damaged(folder, &error))?;
-    Ok(Box::new(store))
+    Ok(Box::new(store.carrying(carry)))
 }
 
 fn has_wallet(folder: &DataFolder) -> bool {
@@ -399,17 +399,6 @@ fn has_wallet(folder: &DataFolder) -> bool {
         let name = name.to_string_lossy();
         name.ends_with(".wallet") || name.ends_with(".wallet.previous")
     })
-}
-
-/// The journal's file has mode 0600 from its creation, whatever the umask.
-fn create_owner_only(path: &std::path::Path) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = std::fs::OpenOptions::new();
-    match options.write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_created) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 fn damaged(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {

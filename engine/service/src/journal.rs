@@ -14,6 +14,7 @@ mod redb_store;
 mod seal;
 mod slip;
 mod store;
+mod tables;
 
 use std::sync::Arc;
 
@@ -22,12 +23,13 @@ use bursar_core::time::Utc;
 use bursar_domain::idempotency::{Identity, Prior};
 use bursar_domain::settlement::{Settlement, Stage};
 use bursar_domain::{Entry, Event, Request, Status};
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 pub use codec::{Hash, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
 pub(crate) use page::page;
-pub use redb_store::{RedbStore, look};
+pub use redb_store::{Carry, RedbStore, create_owner_only, look};
 pub use slip::{Slip, Subject};
 use store::id_key;
 pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest};
@@ -70,7 +72,7 @@ pub struct Journal {
 }
 
 /// A place in the chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Head {
     /// 0 in an empty journal.
     pub seq: u64,

@@ -27,6 +27,9 @@ use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
 use bursar_x402::Echo;
 use secrecy::SecretString;
 
+#[path = "journal/two_files.rs"]
+mod two_files;
+
 fn moment(second: i64) -> Moment {
     Moment {
         utc: Utc::from_seconds(1_767_225_600 + second),
@@ -44,11 +47,11 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-/// The bytes of a request that entry `seq` made.
-fn record(seq: u64) -> Vec<u8> {
+/// The bytes of a request over so much that entry `seq` made.
+fn request(seq: u64, usd: u64) -> Vec<u8> {
     let coin = bursar_core::networks::NETWORKS[0];
     let request = Request {
-        id: RequestId::from_bytes([u8::try_from(seq).unwrap(); 16]),
+        id: RequestId::from_bytes((u128::from(seq) << 64).to_be_bytes()),
         seq,
         agent: "ABC123".parse().unwrap(),
         created: Utc(0),
@@ -58,7 +61,7 @@ fn record(seq: u64) -> Vec<u8> {
             chain: coin.chain,
             asset: coin.stablecoin.address,
             amount: Atoms::default(),
-            usd: Usd(1),
+            usd: Usd(usd),
             payee: coin.stablecoin.address,
             valid_seconds: 60,
             request_url: None,
@@ -87,7 +90,7 @@ fn suite(store: &mut dyn Store) {
         entries: vec![(1, b"one".to_vec()), (2, b"two".to_vec())],
         head: head(2),
         seal: Some(Seal { seq: 2, tag: [9; 32] }),
-        records: vec![(1, record(1)), (2, record(2))],
+        records: vec![(1, request(1, 1)), (2, request(2, 1))],
         index: vec![(key(10, 1), 1), (key(11, 1), 2), (b"b-same".to_vec(), 1)],
         snapshot: Some(Snapshot { head: head(1), state: b"state".to_vec() }),
         ..Batch::default()
@@ -96,7 +99,7 @@ fn suite(store: &mut dyn Store) {
     let second = Batch {
         entries: vec![(3, b"three".to_vec())],
         head: head(3),
-        records: vec![(3, record(3))],
+        records: vec![(3, request(3, 1))],
         index: vec![(b"b-same".to_vec(), 3)],
         forget_before: Some(11),
         ..Batch::default()

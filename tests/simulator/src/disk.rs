@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use bursar_engine::journal::{MemoryStore, RedbStore, Store, StoreError};
+use bursar_engine::journal::{Carry, MemoryStore, RedbStore, Store, StoreError};
 use bursar_engine::ports::NoFaults;
 use bursar_tests::dice::Dice;
 
 use crate::faults::{Plant, WorldFaults};
 
 const SECTOR: usize = 512;
+
+/// Every few commits, by the commit itself: what happens has one order.
+const CARRY: Carry = Carry { after_bytes: 12_000, beside: false };
 
 /// What outlives a process.
 #[derive(Debug, Clone)]
@@ -55,14 +58,14 @@ impl Disk {
     /// The machine is gone: of what was not flushed, some is on the disk.
     pub(crate) fn cut(&self, dice: &mut Dice) {
         if let Self::Sectors(sectors) = self {
-            sectors.inner.lock().unwrap().cut(dice);
+            sectors.each_file(|file| file.cut(dice));
         }
     }
 
     /// The machine was shut down in good order.
     pub(crate) fn flush(&self) {
         if let Self::Sectors(sectors) = self {
-            sectors.inner.lock().unwrap().flush();
+            sectors.each_file(File::flush);
         }
     }
 
@@ -88,17 +91,23 @@ enum Full {
 
 #[derive(Debug, Clone, Default)]
 struct Inner {
-    /// What a process reads.
-    bytes: Vec<u8>,
-    /// What a power cut may bring back: sectors as they were flushed, and how many bytes there were.
-    before: BTreeMap<usize, Vec<u8>>,
-    length_before: usize,
+    /// The journal's short file and its history.
+    files: [File; 2],
     full: Option<Full>,
     /// Which process has it open: no other is heard.
     life: u64,
 }
 
-impl Inner {
+#[derive(Debug, Clone, Default)]
+struct File {
+    /// What a process reads.
+    bytes: Vec<u8>,
+    /// What a power cut may bring back: sectors as they were flushed, and how many bytes there were.
+    before: BTreeMap<usize, Vec<u8>>,
+    length_before: usize,
+}
+
+impl File {
     fn flush(&mut self) {
         self.before.clear();
         self.length_before = self.bytes.len();
@@ -130,21 +139,31 @@ impl Sectors {
             inner.full = None;
             inner.life
         };
-        let backend = Backend { inner: Arc::clone(&self.inner), life, faults: Arc::clone(faults) };
-        Ok(Box::new(RedbStore::over(backend, Arc::new(NoFaults))?))
+        let file = |at| {
+            let (inner, faults) = (Arc::clone(&self.inner), Arc::clone(faults));
+            Backend { inner, file: at, life, faults }
+        };
+        let store = RedbStore::over(file(0), file(1), Arc::new(NoFaults))?;
+        Ok(Box::new(store.carrying(CARRY)))
     }
 
     fn copied(&self) -> Self {
-        let mut inner = self.inner.lock().unwrap().clone();
-        inner.flush();
-        Self { inner: Arc::new(Mutex::new(inner)) }
+        let inner = self.inner.lock().unwrap().clone();
+        let copy = Self { inner: Arc::new(Mutex::new(inner)) };
+        copy.each_file(File::flush);
+        copy
+    }
+
+    fn each_file(&self, work: impl FnMut(&mut File)) {
+        self.inner.lock().unwrap().files.iter_mut().for_each(work);
     }
 }
 
-/// The disk as one process has it open.
+/// One of the files as one process has it open.
 #[derive(Debug)]
 struct Backend {
     inner: Arc<Mutex<Inner>>,
+    file: usize,
     life: u64,
     faults: Arc<WorldFaults>,
 }
@@ -154,12 +173,25 @@ fn gone() -> io::Error {
 }
 
 impl Backend {
-    fn with<T>(&self, work: impl FnOnce(&mut Inner) -> io::Result<T>) -> io::Result<T> {
+    /// Works on the file; an error if nothing can be written and it is to be.
+    fn with<T>(
+        &self,
+        writes: Option<Full>,
+        work: impl FnOnce(&mut File) -> io::Result<T>,
+    ) -> io::Result<T> {
         let mut inner = self.inner.lock().unwrap();
         if inner.life != self.life {
             return Err(gone());
         }
-        work(&mut inner)
+        let fails = match writes {
+            None => false,
+            Some(Full::Writes) => inner.full == Some(Full::Writes),
+            Some(Full::Flushes) => inner.full.is_some(),
+        };
+        if fails {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        work(&mut inner.files[self.file])
     }
 
     /// Dies here if it is time to: whatever it still does is not heard.
@@ -174,36 +206,30 @@ impl Backend {
 
 impl redb::StorageBackend for Backend {
     fn len(&self) -> io::Result<u64> {
-        self.with(|inner| Ok(inner.bytes.len() as u64))
+        self.with(None, |file| Ok(file.bytes.len() as u64))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.with(|inner| {
+        self.with(None, |file| {
             let from = usize::try_from(offset).map_err(io::Error::other)?;
-            let bytes = inner.bytes.get(from..from + out.len());
+            let bytes = file.bytes.get(from..from + out.len());
             out.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
             Ok(())
         })
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.with(|inner| {
-            if inner.full == Some(Full::Writes) {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            inner.bytes.resize(usize::try_from(len).map_err(io::Error::other)?, 0);
+        self.with(Some(Full::Writes), |file| {
+            file.bytes.resize(usize::try_from(len).map_err(io::Error::other)?, 0);
             Ok(())
         })
     }
 
     fn sync_data(&self) -> io::Result<()> {
         self.passes("disk.before_flush")?;
-        self.with(|inner| {
-            if inner.full.is_some() {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
+        self.with(Some(Full::Flushes), |file| {
             if self.faults.plant() != Some(Plant::NeverFlushed) {
-                inner.flush();
+                file.flush();
             }
             Ok(())
         })?;
@@ -211,22 +237,19 @@ impl redb::StorageBackend for Backend {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.with(|inner| {
-            if inner.full == Some(Full::Writes) {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
+        self.with(Some(Full::Writes), |file| {
             let from = usize::try_from(offset).map_err(io::Error::other)?;
             let end = from + data.len();
-            if end > inner.bytes.len() {
-                inner.bytes.resize(end, 0);
+            if end > file.bytes.len() {
+                file.bytes.resize(end, 0);
             }
             for sector in from / SECTOR..end.div_ceil(SECTOR) {
                 let at = sector * SECTOR;
-                let to = (at + SECTOR).min(inner.bytes.len());
-                let old = &inner.bytes[at..to];
-                inner.before.entry(sector).or_insert_with(|| old.to_vec());
+                let to = (at + SECTOR).min(file.bytes.len());
+                let old = &file.bytes[at..to];
+                file.before.entry(sector).or_insert_with(|| old.to_vec());
             }
-            inner.bytes[from..end].copy_from_slice(data);
+            file.bytes[from..end].copy_from_slice(data);
             Ok(())
         })
     }

@@ -1,5 +1,5 @@
 //! The product's engine with a key derivation that costs nothing, a clock that a test moves by a file, the
-//! fault that a test wants, and the product's log where BURSAR_LOG chooses one. Never part of a release.
+//! fault that a test wants, a history that a test wants sooner, and the product's log where BURSAR_LOG chooses one. Never part of a release.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,6 +12,7 @@ use bursar_chain::rpc::{RpcChain, RpcConfig};
 use bursar_core::fault::Fault;
 use bursar_core::networks::ChainId;
 use bursar_engine::engine::{Engine, Mode, Options};
+use bursar_engine::journal::Carry;
 use bursar_engine::ports::{Faults, NoFaults, Ports, SystemDisk, SystemRandom};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{Instance, claim};
@@ -45,7 +46,9 @@ async fn run() -> Result<(), Fault> {
         Some(file) => Arc::new(SkewedClock::new(file.into())),
         None => panic!("BURSAR_TEST_CLOCK names the file that moves the clock"),
     };
-    let mut options = Options::new(folder, lock, test_edition(), Mode::Full);
+    let mut edition = test_edition();
+    edition.carry = carry();
+    let mut options = Options::new(folder, lock, edition, Mode::Full);
     options.ports = Some(Ports {
         chains: chains(&clock).into_iter().collect(),
         explorers: explorers().into_iter().collect(),
@@ -69,6 +72,12 @@ async fn run() -> Result<(), Fault> {
     term.recv().await;
     engine.stop().await;
     Ok(())
+}
+
+fn carry() -> Carry {
+    let Ok(text) = std::env::var("BURSAR_TEST_CARRY") else { return Carry::PRODUCTION };
+    let (how, after) = text.split_once(':').expect("how:bytes");
+    Carry { after_bytes: after.parse().expect("a number"), beside: how == "beside" }
 }
 
 fn faults() -> Arc<dyn Faults> {

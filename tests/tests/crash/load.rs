@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bursar_core::answers::Answer;
 use bursar_domain::Status;
-use bursar_engine::journal::{RedbStore, Store, verify_chain};
+use bursar_engine::journal::{Carry, RedbStore, Store, verify_chain};
 use bursar_engine::ports::NoFaults;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{Caller, json_of};
@@ -119,12 +119,17 @@ fn keep(ask: &Ask, status: u16, answer: &Value) {
     }
 }
 
+/// With rows on their way to the history in every life.
+fn carrying() -> Start {
+    Start { carry: Some(Carry { after_bytes: 20_000, beside: true }), ..Start::default() }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_at_random_moments_never_make_a_second_authorization() {
     let mut dice = dice_of_this_run();
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("data");
-    let mut engine = EngineProcess::start(&folder, &Start::default());
+    let mut engine = EngineProcess::start(&folder, &carrying());
     let agents = furnish(&engine).await;
     let asks = agents.iter().flat_map(|agent| {
         (0..BODIES).map(|n| {
@@ -137,7 +142,7 @@ async fn kills_at_random_moments_never_make_a_second_authorization() {
     let asks: Arc<Vec<Ask>> = Arc::new(asks.collect());
     for life in 0..LIVES {
         if life > 0 {
-            engine = EngineProcess::start(&folder, &Start { unlock: true, ..Start::default() });
+            engine = EngineProcess::start(&folder, &Start { unlock: true, ..carrying() });
         }
         let last = 1 + dice.index(120);
         live(&mut engine, &asks, last, &mut dice).await;

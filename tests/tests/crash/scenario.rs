@@ -7,6 +7,7 @@ use std::time::Duration;
 use bursar_core::answers::{Answer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_engine::journal::Carry;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{Answered, Caller, json_of};
 use bursar_tests::offers::offer;
@@ -21,6 +22,9 @@ pub(crate) const NEW_PASSWORD: &str = "another horse battery";
 
 /// Longest wait for any one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Rows go to the history every few steps, at the same step in each life.
+const CARRY: Carry = Carry { after_bytes: 6_000, beside: false };
 
 /// One thing that somebody does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,7 +179,8 @@ impl World {
 
     /// Starts an engine on the folder; it may die before it is ready.
     pub(crate) async fn start(&mut self, start: &Start) -> Result<(), Trouble> {
-        match EngineProcess::try_start(&self.folder(), start) {
+        let start = Start { carry: Some(CARRY), ..start.clone() };
+        match EngineProcess::try_start(&self.folder(), &start) {
             Ok(engine) => {
                 self.caller = Some(Caller::to(&engine.url));
                 let mut operator = engine.operator().await;

@@ -1,10 +1,14 @@
 //! Somebody with the file of a journal and a copy of our sources, but without the key of the seals. Shares
-//! no code with the journal: its own reading and writing of entries, straight into the file.
+//! no code with the journal but what brings all rows into the history: its own reading and writing of entries, straight
+//! into the file.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bursar_core::time::Utc;
 use bursar_domain::{Event, State};
+use bursar_engine::journal::{Batch, Carry, RedbStore, Store};
+use bursar_engine::ports::NoFaults;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use sha2::{Digest, Sha256};
 
@@ -25,8 +29,14 @@ pub(crate) struct Forger {
 }
 
 impl Forger {
+    /// With everything where it ends up: in the history.
     pub(crate) fn open(file: &Path) -> Self {
-        let db = Database::create(file).unwrap();
+        let carry = Carry { after_bytes: 0, beside: false };
+        let mut store = RedbStore::open(file, Arc::new(NoFaults)).unwrap().carrying(carry);
+        let head = store.head().unwrap();
+        store.commit(&Batch { head, payees_lost: true, ..Batch::default() }).unwrap();
+        drop(store);
+        let db = Database::open(file.with_file_name("journal-history.redb")).unwrap();
         let read = db.begin_read().unwrap();
         let table = read.open_table(ENTRIES).unwrap();
         let entries = table.iter().unwrap().map(|row| {

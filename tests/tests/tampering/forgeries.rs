@@ -117,7 +117,7 @@ async fn an_entry_after_the_last_seal_that_needed_an_open_wallet_is_untrusted() 
         Event::PasswordChanged,
         Event::PasswordRefused { times: 7 },
     ] {
-        std::fs::write(stage.journal(), &whole).unwrap();
+        stage.put_back(&whole);
         let mut forger = Forger::open(&stage.journal());
         forger.append(event.clone());
         forger.write_back();
@@ -224,7 +224,7 @@ async fn a_seal_that_is_gone_made_up_or_moved_is_untrusted() {
         Box::new(flipped(8)),
         Box::new(flipped(39)),
     ] {
-        std::fs::write(stage.journal(), &whole).unwrap();
+        stage.put_back(&whole);
         Forger::open(&stage.journal()).seal(change);
         let warnings = stage.open().await;
         told_untrusted(&warnings, "The journal does not fit the wallet");

@@ -53,6 +53,12 @@ impl Stage {
         self.folder().join("journal.redb")
     }
 
+    /// Puts back a journal that was too short to have a history.
+    pub(crate) fn put_back(&self, journal: &[u8]) {
+        std::fs::write(self.journal(), journal).unwrap();
+        let _there_or_not = std::fs::remove_file(self.folder().join("journal-history.redb"));
+    }
+
     pub(crate) fn wallet(&self) -> PathBuf {
         self.folder().join("wallets/main.wallet")
     }

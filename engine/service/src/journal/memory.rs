@@ -1,11 +1,10 @@
 //! Doubles of the store: one in memory, and one that fails at a chosen commit. The suite in `tests` runs
 //! on them and on the real one; a difference is a bug in the double.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bursar_core::ids::RequestId;
-use bursar_domain::payees::{Paid, Payee, Tally};
+use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
 
 use super::Head;
@@ -14,20 +13,7 @@ use super::store::{
     Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest,
     decode_record, decode_settlement, id_key,
 };
-
-#[derive(Debug, Clone, Default)]
-struct Tables {
-    entries: BTreeMap<u64, Vec<u8>>,
-    records: BTreeMap<u64, Vec<u8>>,
-    settlements: BTreeMap<u64, Vec<u8>>,
-    index: BTreeMap<Vec<u8>, u64>,
-    payees: Tally,
-    payees_through: Head,
-    head: Head,
-    seal: Option<Seal>,
-    forgotten: u32,
-    snapshot: Option<Snapshot>,
-}
+use super::tables::Tables;
 
 /// A store that forgets everything when the last clone of it goes.
 #[derive(Debug, Clone, Default)]
@@ -111,27 +97,7 @@ impl Store for MemoryStore {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
-        self.with(|tables| {
-            if batch.payees_anew {
-                tables.payees.clear();
-            }
-            tables.payees.extend(&batch.payees);
-            if batch.payees_anew || (!batch.payees_lost && tables.payees_through == tables.head) {
-                tables.payees_through = batch.head;
-            }
-            tables.entries.extend(batch.entries.iter().cloned());
-            tables.records.extend(batch.records.iter().cloned());
-            tables.settlements.extend(batch.settlements.iter().cloned());
-            tables.index.extend(batch.index.iter().cloned());
-            if let Some(day) = batch.forget_before {
-                let end = [b"h".as_slice(), &day.to_be_bytes()].concat();
-                tables.forgotten = day;
-                tables.index.retain(|key, _seq| !(key.starts_with(b"h") && *key < end));
-            }
-            tables.head = batch.head;
-            tables.seal = batch.seal.or(tables.seal);
-            tables.snapshot = batch.snapshot.clone().or(tables.snapshot.take());
-        });
+        self.with(|tables| tables.apply(batch));
         Ok(())
     }
 

@@ -1,259 +1,309 @@
-//! The journal on disk. The only room that names redb.
+//! The journal on disk, in two files. The only room that names redb.
+//!
+//! So that a restart after a crash need not walk a file, redb writes the map of its pages with every commit, and the
+//! map is as long as the file. So a payment waits for a commit to a short file only, `journal.redb`. When some
+//! thousands of rows have come together they are carried over to the history, beside whatever is decided meanwhile, and
+//! dropped from the short file by the commit after that. A crash anywhere leaves them in both or in one.
 
+mod batches;
+mod history;
+mod levels;
+mod look;
 mod payees;
 mod place;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
-use bursar_core::ids::RequestId;
-use bursar_domain::payees::{Paid, Payee};
+use bursar_domain::payees::{Paid, Payee, Tally};
 use bursar_domain::{Request, Settlement};
-use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, TableError};
+use redb::{Database, ReadableDatabase, TableError};
 
+use self::history::Load;
+use self::levels::Levels;
+pub use self::look::look;
 use self::place::Place;
+pub use self::place::create_owner_only;
 use super::Head;
-use super::store::{
-    Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest, decode_head,
-    decode_record, decode_settlement, decode_snapshot, encode_head, encode_snapshot, id_key,
-};
+use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid};
+use super::tables::Tables;
 use crate::ports::Faults;
 
-const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
-const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
-const SETTLEMENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("settlements");
-const INDEX: TableDefinition<'_, &[u8], u64> = TableDefinition::new("index");
-const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+/// Pages of the short file kept in memory.
+const CACHE_BYTES: usize = 2 << 20;
 
-/// Pages kept in memory: the journal is appended to and rarely read.
-const CACHE_BYTES: usize = 8 << 20;
+/// When rows are carried over to the history, and by whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carry {
+    /// As soon as they take so many bytes, roughly.
+    pub after_bytes: usize,
+    /// By a thread of its own; else by the commit that is one too many, so that everything happens in one order.
+    pub beside: bool,
+}
 
-/// A redb file.
+impl Carry {
+    /// Some three thousand payments: seldom enough that neighbours share their pages, often enough that memory and
+    /// a start stay small.
+    pub const PRODUCTION: Self = Self { after_bytes: 4 << 20, beside: true };
+}
+
+/// A journal in two redb files.
 #[derive(Debug)]
 pub struct RedbStore {
-    db: Arc<Database>,
-    /// Where its file is; none for what is no file.
-    place: Option<Place>,
+    short: Database,
+    levels: Arc<Levels>,
+    carry: Carry,
+    /// The number of the last commit.
+    number: u64,
+    /// The last commit that the history has.
+    carried: u64,
+    /// The last commit that was dropped from the short file.
+    dropped: u64,
+    carrier: Option<JoinHandle<Result<(), StoreError>>>,
+    /// The last commit of the load that is on its way.
+    on_its_way: u64,
+    /// Where the history is to be; none for what is no file.
+    beside: Option<PathBuf>,
+    /// Where its files are.
+    places: Vec<Place>,
     faults: Arc<dyn Faults>,
 }
 
 impl RedbStore {
-    /// Opens or creates `path`.
+    /// Opens or creates `path`; the history is beside it.
     pub fn open(path: &Path, faults: Arc<dyn Faults>) -> Result<Self, StoreError> {
-        let db = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
-        let place = Some(Place::of(path).map_err(failed)?);
-        Ok(Self { db: Arc::new(db), place, faults })
+        let beside = history_beside(path);
+        if beside.exists() && std::fs::metadata(path).map_or(0, |found| found.len()) == 0 {
+            return Err(batches::apart());
+        }
+        let short = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
+        let mut places = vec![Place::of(path).map_err(failed)?];
+        let mut long = None;
+        if beside.exists() {
+            long = Some(history::open(&beside)?);
+            places.push(Place::of(&beside).map_err(failed)?);
+        }
+        let mut opened = Self::of(short, long, faults)?;
+        (opened.beside, opened.places) = (Some(beside), places);
+        Ok(opened)
     }
 
-    /// Opens or creates a journal on whatever keeps its bytes. For simulations.
+    /// Opens or creates a journal on whatever keeps the bytes of its two files. For simulations.
     pub fn over(
-        disk: impl redb::StorageBackend,
+        short: impl redb::StorageBackend,
+        long: impl redb::StorageBackend,
         faults: Arc<dyn Faults>,
     ) -> Result<Self, StoreError> {
         let mut builder = Database::builder();
-        let db = builder.set_cache_size(CACHE_BYTES).create_with_backend(disk).map_err(failed)?;
-        Ok(Self { db: Arc::new(db), place: None, faults })
+        builder.set_cache_size(CACHE_BYTES);
+        let long = history::over(long)?;
+        Self::of(builder.create_with_backend(short).map_err(failed)?, Some(long), faults)
     }
 
-    fn meta(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let read = self.db.begin_read().map_err(failed)?;
-        let Some(table) = existing(read.open_table(META))? else { return Ok(None) };
-        let value = table.get(key).map_err(failed)?;
-        Ok(value.map(|value| value.value().to_vec()))
+    /// Carries over as `carry` says from now on.
+    #[must_use]
+    pub fn carrying(mut self, carry: Carry) -> Self {
+        self.carry = carry;
+        self
+    }
+
+    fn of(
+        short: Database,
+        long: Option<Database>,
+        faults: Arc<dyn Faults>,
+    ) -> Result<Self, StoreError> {
+        let (mut tables, carried) = match &long {
+            Some(long) => history::standing(&long.begin_read().map_err(failed)?)?,
+            None => Default::default(),
+        };
+        let read = short.begin_read().map_err(failed)?;
+        let number = batches::load(&read, carried, &mut tables)?;
+        drop(read);
+        Ok(Self {
+            short,
+            levels: Arc::new(Levels::new(tables, long.map(Arc::new))),
+            carry: Carry::PRODUCTION,
+            number,
+            carried,
+            dropped: 0,
+            carrier: None,
+            on_its_way: 0,
+            beside: None,
+            places: Vec::new(),
+            faults,
+        })
+    }
+
+    fn history(&mut self) -> Result<Arc<Database>, StoreError> {
+        if let Some(known) = &self.levels.now().history {
+            return Ok(Arc::clone(known));
+        }
+        let path = self.beside.as_ref().ok_or_else(|| failed("there is no place for a history"))?;
+        let made = Arc::new(history::create(path, &*self.faults)?);
+        self.places.push(Place::of(path).map_err(failed)?);
+        self.levels.change().history = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// Waits for the load that is on its way, or only sees whether it has arrived.
+    fn receive(&mut self, wait: bool) -> Result<(), StoreError> {
+        match self.carrier.take() {
+            Some(carrier) if wait || carrier.is_finished() => {
+                carrier.join().map_err(|_panic| failed("what carries over panicked"))??;
+                self.arrived();
+            }
+            still => self.carrier = still,
+        }
+        Ok(())
+    }
+
+    fn arrived(&mut self) {
+        let mut now = self.levels.change();
+        now.frozen = None;
+        now.arrived = now.arrived.saturating_add(1);
+        self.carried = self.on_its_way;
+    }
+
+    /// Takes what was committed so far as the next load.
+    fn freeze(&mut self) -> Arc<Tables> {
+        let mut now = self.levels.change();
+        let next = now.active.following();
+        let load = Arc::new(std::mem::replace(&mut now.active, next));
+        now.frozen = Some(Arc::clone(&load));
+        self.on_its_way = self.number;
+        load
+    }
+
+    /// Begins to carry over once there is enough, unless a load is on its way; waits for that one when twice as
+    /// much has come together.
+    fn carry_over(&mut self) -> Result<(), StoreError> {
+        let bytes = self.levels.now().active.bytes;
+        if bytes < self.carry.after_bytes {
+            return Ok(());
+        }
+        if self.carrier.is_some() {
+            if bytes < self.carry.after_bytes.saturating_mul(2) {
+                return Ok(());
+            }
+            self.receive(true)?;
+        }
+        if !self.carry.beside {
+            return self.carry_now(None);
+        }
+        let (db, faults) = (self.history()?, Arc::clone(&self.faults));
+        let (tables, through) = (self.freeze(), self.number);
+        let work = move || {
+            let load = Load { tables: &tables, through, payees: None };
+            history::carry(&db, &load, &*faults)
+        };
+        let thread = std::thread::Builder::new().name("journal-history".to_owned());
+        self.carrier = Some(thread.spawn(work).map_err(failed)?);
+        Ok(())
+    }
+
+    /// Carries over all that there is, with these rows of payees instead of all others.
+    fn carry_now(&mut self, payees: Option<(&Tally, Head)>) -> Result<(), StoreError> {
+        self.receive(true)?;
+        let db = self.history()?;
+        let tables = self.freeze();
+        let load = Load { tables: &tables, through: self.number, payees };
+        history::carry(&db, &load, &*self.faults)?;
+        self.arrived();
+        Ok(())
+    }
+}
+
+impl Drop for RedbStore {
+    fn drop(&mut self) {
+        // Whoever opens the files next must find them closed. What went wrong is met again then.
+        let _met_again = self.receive(true);
     }
 }
 
 impl Store for RedbStore {
     fn head(&self) -> Result<Head, StoreError> {
-        match self.meta("head")? {
-            None => Ok(Head::default()),
-            Some(bytes) => {
-                decode_head(&bytes).ok_or_else(|| StoreError("the recorded head is damaged".into()))
-            }
-        }
+        Ok(self.levels.now().active.head)
     }
 
     fn seal(&self) -> Result<Option<Seal>, StoreError> {
-        let Some(bytes) = self.meta("seal")? else { return Ok(None) };
-        match decode_head(&bytes) {
-            Some(Head { seq, hash: tag }) => Ok(Some(Seal { seq, tag })),
-            None => Err(StoreError("the recorded seal is damaged".into())),
-        }
+        Ok(self.levels.now().active.seal)
     }
 
     fn forgotten(&self) -> Result<u32, StoreError> {
-        let bytes = self.meta("forgotten")?.unwrap_or_default();
-        Ok(bytes.first_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes)))
+        Ok(self.levels.now().active.forgotten)
     }
 
     fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
-        Ok(self.meta("snapshot")?.and_then(|bytes| decode_snapshot(&bytes)))
+        self.levels.snapshot()
     }
 
     fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
-        read_after(&self.db, seq, visit)
+        self.levels.read_after(seq, visit)
     }
 
     fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
-        let read = self.db.begin_read().map_err(failed)?;
-        let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(None) };
-        let value = table.get(seq).map_err(failed)?;
-        Ok(value.map(|value| value.value().to_vec()))
+        self.levels.entry(seq)
     }
 
     fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
-        indexed(&self.db, key)
+        self.levels.indexed(key)
     }
 
     fn record(&self, seq: u64) -> Result<Option<Request>, StoreError> {
-        record(&self.db, seq)
+        self.levels.record(seq)
     }
 
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
-        settlement(&self.db, seq)
+        self.levels.settlement(seq)
     }
 
     fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
-        payees::one(&self.db.begin_read().map_err(failed)?, payee)
+        self.levels.paid(payee)
     }
 
     fn payees_through(&self) -> Result<Head, StoreError> {
-        let bytes = self.meta("payees")?;
-        Ok(bytes.and_then(|bytes| decode_head(&bytes)).unwrap_or_default())
+        Ok(self.levels.now().active.payees_through)
     }
 
     fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
-        payees::all(&self.db.begin_read().map_err(failed)?, visit)
+        self.levels.payees(visit)
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+        self.receive(false)?;
         self.faults.reach("journal.before_commit").map_err(failed)?;
-        let mut write = self.db.begin_write().map_err(failed)?;
-        write.set_durability(Durability::Immediate).map_err(failed)?;
-        // A restart after a crash must not have to walk the whole file.
-        write.set_quick_repair(true);
-        write_batch(&write, batch)?;
-        self.faults.reach("journal.before_sync").map_err(failed)?;
-        write.commit().map_err(failed)?;
+        let stripped = if batch.payees_anew {
+            // As many rows as there are payees: too many for the short file.
+            self.carry_now(Some((&batch.payees, batch.head)))?;
+            Some(Batch { payees: Tally::new(), ..batch.clone() })
+        } else {
+            None
+        };
+        let batch = stripped.as_ref().unwrap_or(batch);
+        let number = self.number.saturating_add(1);
+        let dropped = (self.carried > self.dropped).then_some(self.carried);
+        batches::append(&self.short, number, batch, dropped, &*self.faults)?;
+        self.number = number;
+        self.dropped = self.carried;
         // What lies in a file that nobody finds again is not on the disk.
-        if let Some(place) = &self.place {
+        for place in &self.places {
             place.check().map_err(failed)?;
         }
-        self.faults.reach("journal.after_commit").map_err(failed)
+        self.levels.change().active.apply(batch);
+        self.faults.reach("journal.after_commit").map_err(failed)?;
+        self.carry_over()
     }
 
     fn reader(&self) -> Arc<dyn Reader> {
-        Arc::new(RedbReader { db: Arc::clone(&self.db) })
+        Arc::clone(&self.levels) as Arc<dyn Reader>
     }
 }
 
-fn write_batch(write: &redb::WriteTransaction, batch: &Batch) -> Result<(), StoreError> {
-    let mut entries = write.open_table(ENTRIES).map_err(failed)?;
-    for (seq, bytes) in &batch.entries {
-        entries.insert(seq, bytes.as_slice()).map_err(failed)?;
-    }
-    let mut records = write.open_table(RECORDS).map_err(failed)?;
-    for (seq, bytes) in &batch.records {
-        records.insert(seq, bytes.as_slice()).map_err(failed)?;
-    }
-    if !batch.settlements.is_empty() {
-        let mut settlements = write.open_table(SETTLEMENTS).map_err(failed)?;
-        for (seq, bytes) in &batch.settlements {
-            settlements.insert(seq, bytes.as_slice()).map_err(failed)?;
-        }
-    }
-    let mut index = write.open_table(INDEX).map_err(failed)?;
-    for (key, seq) in &batch.index {
-        index.insert(key.as_slice(), seq).map_err(failed)?;
-    }
-    if let Some(day) = batch.forget_before {
-        let end = [b"h".as_slice(), &day.to_be_bytes()].concat();
-        index.retain_in(b"h".as_slice()..end.as_slice(), |_key, _seq| false).map_err(failed)?;
-    }
-    let mut meta = write.open_table(META).map_err(failed)?;
-    payees::write(write, &mut meta, batch)?;
-    if let Some(day) = batch.forget_before {
-        meta.insert("forgotten", day.to_be_bytes().as_slice()).map_err(failed)?;
-    }
-    meta.insert("head", encode_head(batch.head).as_slice()).map_err(failed)?;
-    if let Some(seal) = batch.seal {
-        let bytes = encode_head(Head { seq: seal.seq, hash: seal.tag });
-        meta.insert("seal", bytes.as_slice()).map_err(failed)?;
-    }
-    if let Some(snapshot) = &batch.snapshot {
-        meta.insert("snapshot", encode_snapshot(snapshot).as_slice()).map_err(failed)?;
-    }
-    Ok(())
-}
-
-#[derive(Debug)]
-struct RedbReader {
-    db: Arc<Database>,
-}
-
-impl Reader for RedbReader {
-    fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
-        match indexed(&self.db, &id_key(id))? {
-            Some(seq) => record(&self.db, seq),
-            None => Ok(None),
-        }
-    }
-
-    fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
-        settlement(&self.db, seq)
-    }
-
-    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
-        payees::standing(&self.db.begin_read().map_err(failed)?, payee)
-    }
-
-    fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
-        let read = self.db.begin_read().map_err(failed)?;
-        let Some(records) = existing(read.open_table(RECORDS))? else { return Ok(()) };
-        for row in records.iter().map_err(failed)?.rev() {
-            let (_seq, bytes) = row.map_err(failed)?;
-            if !visit(decode_record(bytes.value())?) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
-        read_after(&self.db, seq, visit)
-    }
-}
-
-fn indexed(db: &Database, key: &[u8]) -> Result<Option<u64>, StoreError> {
-    let read = db.begin_read().map_err(failed)?;
-    let Some(index) = existing(read.open_table(INDEX))? else { return Ok(None) };
-    Ok(index.get(key).map_err(failed)?.map(|seq| seq.value()))
-}
-
-fn record(db: &Database, seq: u64) -> Result<Option<Request>, StoreError> {
-    let read = db.begin_read().map_err(failed)?;
-    let Some(records) = existing(read.open_table(RECORDS))? else { return Ok(None) };
-    let bytes = records.get(seq).map_err(failed)?;
-    bytes.map(|bytes| decode_record(bytes.value())).transpose()
-}
-
-fn settlement(db: &Database, seq: u64) -> Result<Option<Settlement>, StoreError> {
-    let read = db.begin_read().map_err(failed)?;
-    let Some(settlements) = existing(read.open_table(SETTLEMENTS))? else { return Ok(None) };
-    let bytes = settlements.get(seq).map_err(failed)?;
-    bytes.map(|bytes| decode_settlement(bytes.value())).transpose()
-}
-
-fn read_after(db: &Database, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
-    let read = db.begin_read().map_err(failed)?;
-    let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(()) };
-    for row in table.range(seq.saturating_add(1)..).map_err(failed)? {
-        let (_seq, bytes) = row.map_err(failed)?;
-        if !visit(bytes.value()) {
-            break;
-        }
-    }
-    Ok(())
+/// Where the history of the journal at `path` is.
+fn history_beside(path: &Path) -> PathBuf {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}-history.redb"))
 }
 
 /// A table that no commit has made yet is empty.
@@ -267,44 +317,4 @@ fn existing<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
 
 fn failed(error: impl std::fmt::Display) -> StoreError {
     StoreError(error.to_string())
-}
-
-/// Reads the chain of a file that was closed well, from its snapshot on, without writing to it. A file that
-/// was not is left to be opened, which repairs it.
-pub fn look(path: &Path) -> Result<(), super::JournalError> {
-    let Ok(db) = Database::builder().open_read_only(path) else { return Ok(()) };
-    let read = db.begin_read().map_err(failed)?;
-    let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(()) };
-    let mut at = Head::default();
-    let snapshot = match existing(read.open_table(META))? {
-        Some(meta) => {
-            meta.get("snapshot").map_err(failed)?.and_then(|b| decode_snapshot(b.value()))
-        }
-        None => None,
-    };
-    if let Some(snapshot) = snapshot
-        && let Some(bytes) = table.get(snapshot.head.seq).map_err(failed)?
-        && super::codec::hash(bytes.value()) == snapshot.head.hash
-    {
-        at = snapshot.head;
-    }
-    for row in table.range(at.seq.saturating_add(1)..).map_err(failed)? {
-        let (_seq, bytes) = row.map_err(failed)?;
-        let seq = at.seq.saturating_add(1);
-        super::codec::decode(bytes.value(), at)
-            .map_err(|reason| super::JournalError::Damaged { seq, reason })?;
-        at = Head { seq, hash: super::codec::hash(bytes.value()) };
-    }
-    let meta = existing(read.open_table(META))?;
-    let head = match &meta {
-        Some(meta) => meta.get("head").map_err(failed)?,
-        None => None,
-    };
-    match head.and_then(|bytes| decode_head(bytes.value())) {
-        Some(head) if head != at => Err(super::JournalError::Damaged {
-            seq: at.seq.saturating_add(1),
-            reason: "the chain does not lead to the recorded head".to_owned(),
-        }),
-        _ => Ok(()),
-    }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bursar_core::ids::RequestId;
 use bursar_domain::payees::{Paid, Payee, Tally};
 use bursar_domain::{Request, Settlement};
+use serde::{Deserialize, Serialize};
 
 use super::Head;
 
@@ -15,7 +16,7 @@ use super::Head;
 pub struct StoreError(pub String);
 
 /// Everything that one commit makes durable, or nothing of it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Batch {
     pub entries: Vec<(u64, Vec<u8>)>,
     pub head: Head,
@@ -40,14 +41,14 @@ pub struct Batch {
 }
 
 /// A seal as stored: which entry it covers, and the tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
     pub seq: u64,
     pub tag: [u8; 32],
 }
 
 /// An encoded state and the place in the chain that it stands for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub head: Head,
     pub state: Vec<u8>,

@@ -4,6 +4,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Makes an empty file with mode 0600 from the first moment, whatever the umask, unless it is there.
+pub fn create_owner_only(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_created) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// A file by its path and by what stays the same when it is moved.
 #[derive(Debug)]
 pub(super) struct Place {

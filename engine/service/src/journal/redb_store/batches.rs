@@ -1,0 +1,93 @@
+//! The short file, `journal.redb`: every commit in one row, until the history has it.
+
+use redb::{Database, Durability, ReadTransaction, ReadableTable, TableDefinition, TableHandle};
+
+use super::{existing, failed};
+use crate::journal::store::{Batch, StoreError};
+use crate::journal::tables::Tables;
+use crate::ports::Faults;
+
+/// By the number of the commit.
+const BATCHES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("batches");
+
+/// The first byte of a row; raised with every change of its form.
+const VERSION: u8 = 1;
+
+/// Adds the rows that the history does not have to `tables`, which stand for what it has: all commits up to
+/// `carried`. Answers the number of the last commit.
+pub(super) fn load(
+    read: &ReadTransaction,
+    carried: u64,
+    tables: &mut Tables,
+) -> Result<u64, StoreError> {
+    let Some(batches) = existing(read.open_table(BATCHES))? else {
+        return match (carried, read.list_tables().map_err(failed)?.next()) {
+            (0, None) => Ok(0),
+            (0, Some(table)) => {
+                Err(StoreError(format!("it has a table {:?} of another version", table.name())))
+            }
+            (_, _) => Err(apart()),
+        };
+    };
+    let mut last = None::<u64>;
+    for row in batches.iter().map_err(failed)? {
+        let (number, bytes) = row.map_err(failed)?;
+        let number = number.value();
+        let follows = match last {
+            None => number <= carried.saturating_add(1),
+            Some(last) => number == last.saturating_add(1),
+        };
+        if !follows {
+            return Err(apart());
+        }
+        last = Some(number);
+        if number > carried {
+            let batch = decode(bytes.value())
+                .ok_or_else(|| StoreError(format!("commit {number} is damaged")))?;
+            tables.apply(&batch);
+        }
+    }
+    last.filter(|last| *last >= carried).ok_or_else(apart)
+}
+
+/// The two files are not of one mind.
+pub(super) fn apart() -> StoreError {
+    StoreError(
+        "it and journal-history.redb beside it are not of the same moment, or one of them is missing: they \
+         belong together"
+            .to_owned(),
+    )
+}
+
+/// Writes a commit durably, and drops those that the history has.
+pub(super) fn append(
+    db: &Database,
+    number: u64,
+    batch: &Batch,
+    dropped: Option<u64>,
+    faults: &dyn Faults,
+) -> Result<(), StoreError> {
+    let mut write = db.begin_write().map_err(failed)?;
+    write.set_durability(Durability::Immediate).map_err(failed)?;
+    // A restart after a crash must not have to walk the file; it is short, and so is what this costs.
+    write.set_quick_repair(true);
+    {
+        let mut batches = write.open_table(BATCHES).map_err(failed)?;
+        if let Some(carried) = dropped {
+            batches.retain_in(..=carried, |_number, _batch| false).map_err(failed)?;
+        }
+        batches.insert(number, encode(batch)?.as_slice()).map_err(failed)?;
+    }
+    faults.reach("journal.before_sync").map_err(failed)?;
+    write.commit().map_err(failed)
+}
+
+fn encode(batch: &Batch) -> Result<Vec<u8>, StoreError> {
+    postcard::to_extend(batch, vec![VERSION]).map_err(failed)
+}
+
+fn decode(bytes: &[u8]) -> Option<Batch> {
+    let (version, rest) = bytes.split_first()?;
+    let (batch, left) = postcard::take_from_bytes(rest).ok()?;
+    (*version == VERSION && left.is_empty()).then_some(batch)
+}

@@ -1,0 +1,195 @@
+//! The long file, `journal-history.redb`: rows in tables, written some thousands at a time. A commit to it costs what
+//! it is long, which is why no payment waits for one.
+
+use std::path::Path;
+
+use bursar_domain::payees::Tally;
+use bursar_domain::{Request, Settlement};
+use redb::{Database, Durability, ReadTransaction, ReadableTable, TableDefinition};
+
+use super::payees::{self, PAYEES};
+use super::{existing, failed};
+use crate::journal::Head;
+use crate::journal::store::{
+    Seal, Snapshot, StoreError, Visit, decode_head, decode_record, decode_settlement,
+    decode_snapshot, encode_head, encode_snapshot,
+};
+use crate::journal::tables::{Tables, signed_before};
+use crate::ports::Faults;
+
+const ENTRIES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("entries");
+pub(super) const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
+const SETTLEMENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("settlements");
+const INDEX: TableDefinition<'_, &[u8], u64> = TableDefinition::new("index");
+const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+
+/// Pages kept in memory: it is appended to and rarely read.
+const CACHE_BYTES: usize = 8 << 20;
+
+/// Opens the file, which must be there.
+pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
+    Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(failed)
+}
+
+/// On whatever keeps its bytes.
+pub(super) fn over(disk: impl redb::StorageBackend) -> Result<Database, StoreError> {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES).create_with_backend(disk).map_err(failed)
+}
+
+/// Makes the file. It is at its path as a whole or not at all, and nobody else may read it.
+pub(super) fn create(path: &Path, faults: &dyn Faults) -> Result<Database, StoreError> {
+    let new = path.with_extension("redb.new");
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        Ok(()) | Err(_) => {}
+    }
+    super::place::create_owner_only(&new).map_err(failed)?;
+    let db = Database::builder().set_cache_size(CACHE_BYTES).create(&new).map_err(failed)?;
+    faults.reach("journal.history_created").map_err(failed)?;
+    std::fs::rename(&new, path).map_err(failed)?;
+    if let Some(folder) = path.parent() {
+        std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    }
+    faults.reach("journal.history_renamed").map_err(failed)?;
+    Ok(db)
+}
+
+/// The place in the chain that the rows stand for, and the number of the last commit that they contain.
+pub(super) fn standing(read: &ReadTransaction) -> Result<(Tables, u64), StoreError> {
+    let mut tables = Tables::default();
+    if let Some(bytes) = meta(read, "head")? {
+        let damaged = || StoreError("the recorded head is damaged".to_owned());
+        tables.head = decode_head(&bytes).ok_or_else(damaged)?;
+    }
+    if let Some(bytes) = meta(read, "seal")? {
+        let damaged = || StoreError("the recorded seal is damaged".to_owned());
+        let Head { seq, hash: tag } = decode_head(&bytes).ok_or_else(damaged)?;
+        tables.seal = Some(Seal { seq, tag });
+    }
+    let through = meta(read, "payees")?;
+    tables.payees_through = through.and_then(|bytes| decode_head(&bytes)).unwrap_or_default();
+    let forgotten = meta(read, "forgotten")?.unwrap_or_default();
+    tables.forgotten = forgotten.first_chunk::<4>().map_or(0, |day| u32::from_be_bytes(*day));
+    let carried = meta(read, "carried")?.unwrap_or_default();
+    let carried = carried.first_chunk::<8>().map_or(0, |number| u64::from_be_bytes(*number));
+    Ok((tables, carried))
+}
+
+pub(super) fn snapshot(read: &ReadTransaction) -> Result<Option<Snapshot>, StoreError> {
+    Ok(meta(read, "snapshot")?.and_then(|bytes| decode_snapshot(&bytes)))
+}
+
+fn meta(read: &ReadTransaction, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    let Some(table) = existing(read.open_table(META))? else { return Ok(None) };
+    let value = table.get(key).map_err(failed)?;
+    Ok(value.map(|value| value.value().to_vec()))
+}
+
+/// What is carried over at a time.
+#[derive(Debug)]
+pub(super) struct Load<'a> {
+    pub(super) tables: &'a Tables,
+    /// The number of the last commit in `tables`.
+    pub(super) through: u64,
+    /// All rows of payees there are from now on, and the place that they stand for.
+    pub(super) payees: Option<(&'a Tally, Head)>,
+}
+
+/// Writes what a load holds, with one sync.
+pub(super) fn carry(db: &Database, load: &Load<'_>, faults: &dyn Faults) -> Result<(), StoreError> {
+    faults.reach("journal.before_carry").map_err(failed)?;
+    let mut write = db.begin_write().map_err(failed)?;
+    write.set_durability(Durability::Immediate).map_err(failed)?;
+    write.set_quick_repair(true);
+    put(&write, load)?;
+    faults.reach("journal.before_carry_sync").map_err(failed)?;
+    write.commit().map_err(failed)?;
+    faults.reach("journal.after_carry").map_err(failed)
+}
+
+fn put(write: &redb::WriteTransaction, load: &Load<'_>) -> Result<(), StoreError> {
+    let tables = load.tables;
+    for (table, rows) in
+        [(ENTRIES, &tables.entries), (RECORDS, &tables.records), (SETTLEMENTS, &tables.settlements)]
+    {
+        let mut table = write.open_table(table).map_err(failed)?;
+        for (seq, bytes) in rows {
+            table.insert(seq, bytes.as_slice()).map_err(failed)?;
+        }
+    }
+    let mut meta = write.open_table(META).map_err(failed)?;
+    let mut index = write.open_table(INDEX).map_err(failed)?;
+    let forgotten = meta.get("forgotten").map_err(failed)?.map(|day| day.value().to_vec());
+    if forgotten.as_deref() != Some(tables.forgotten.to_be_bytes().as_slice()) {
+        let days = signed_before(tables.forgotten);
+        index.retain_in(days.range(), |_key, _seq| false).map_err(failed)?;
+        meta.insert("forgotten", tables.forgotten.to_be_bytes().as_slice()).map_err(failed)?;
+    }
+    for (key, seq) in &tables.index {
+        index.insert(key.as_slice(), seq).map_err(failed)?;
+    }
+    let mut rows = write.open_table(PAYEES).map_err(failed)?;
+    let mut through = tables.payees_through;
+    match load.payees {
+        Some((tally, head)) => {
+            rows.retain(|_payee, _paid| false).map_err(failed)?;
+            payees::insert(&mut rows, tally)?;
+            through = head;
+        }
+        None => payees::insert(&mut rows, &tables.payees)?,
+    }
+    meta.insert("payees", encode_head(through).as_slice()).map_err(failed)?;
+    meta.insert("head", encode_head(tables.head).as_slice()).map_err(failed)?;
+    if let Some(Seal { seq, tag: hash }) = tables.seal {
+        meta.insert("seal", encode_head(Head { seq, hash }).as_slice()).map_err(failed)?;
+    }
+    if let Some(snapshot) = &tables.snapshot {
+        meta.insert("snapshot", encode_snapshot(snapshot).as_slice()).map_err(failed)?;
+    }
+    meta.insert("carried", load.through.to_be_bytes().as_slice()).map_err(failed)?;
+    Ok(())
+}
+
+pub(super) fn entry(read: &ReadTransaction, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(None) };
+    let value = table.get(seq).map_err(failed)?;
+    Ok(value.map(|value| value.value().to_vec()))
+}
+
+/// Visits the entries after `seq` in order. Answers the last that was visited, `None` if the visitor stopped.
+pub(super) fn read_after(
+    read: &ReadTransaction,
+    mut seq: u64,
+    visit: &mut Visit<'_>,
+) -> Result<Option<u64>, StoreError> {
+    let Some(table) = existing(read.open_table(ENTRIES))? else { return Ok(Some(seq)) };
+    for row in table.range(seq.saturating_add(1)..).map_err(failed)? {
+        let (at, bytes) = row.map_err(failed)?;
+        seq = at.value();
+        if !visit(bytes.value()) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(seq))
+}
+
+pub(super) fn indexed(read: &ReadTransaction, key: &[u8]) -> Result<Option<u64>, StoreError> {
+    let Some(index) = existing(read.open_table(INDEX))? else { return Ok(None) };
+    Ok(index.get(key).map_err(failed)?.map(|seq| seq.value()))
+}
+
+pub(super) fn record(read: &ReadTransaction, seq: u64) -> Result<Option<Request>, StoreError> {
+    let Some(records) = existing(read.open_table(RECORDS))? else { return Ok(None) };
+    let bytes = records.get(seq).map_err(failed)?;
+    bytes.map(|bytes| decode_record(bytes.value())).transpose()
+}
+
+pub(super) fn settlement(
+    read: &ReadTransaction,
+    seq: u64,
+) -> Result<Option<Settlement>, StoreError> {
+    let Some(settlements) = existing(read.open_table(SETTLEMENTS))? else { return Ok(None) };
+    let bytes = settlements.get(seq).map_err(failed)?;
+    bytes.map(|bytes| decode_settlement(bytes.value())).transpose()
+}

@@ -1,0 +1,244 @@
+//! What both files hold, as one: what the history has, and over it what it does not have yet, which is in memory
+//! as well as in the short file. Shared by the core's thread, the one that carries and all readers.
+
+use std::ops::Bound;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use bursar_core::ids::RequestId;
+use bursar_domain::payees::{Paid, Payee};
+use bursar_domain::{Request, Settlement};
+use redb::{Database, ReadTransaction, ReadableDatabase};
+
+use super::{existing, failed, history, payees};
+use crate::journal::payees::behind;
+use crate::journal::store::{
+    Reader, Snapshot, StoreError, Visit, VisitPaid, VisitRequest, decode_record, decode_settlement,
+    id_key,
+};
+use crate::journal::tables::Tables;
+
+/// Entries that are copied at a time, so that no commit waits for whoever reads them.
+const PIECE: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Levels {
+    // A lock, not a message: readers look from any thread, and a commit must not wait in their queue.
+    now: RwLock<Now>,
+}
+
+#[derive(Debug)]
+pub(super) struct Now {
+    /// What was committed since the last load was taken away.
+    pub(super) active: Tables,
+    /// The load that is on its way.
+    pub(super) frozen: Option<Arc<Tables>>,
+    pub(super) history: Option<Arc<Database>>,
+    /// How many loads have arrived: whoever began to read before one may miss its rows.
+    pub(super) arrived: u64,
+}
+
+impl Now {
+    /// From the newest row to the oldest.
+    fn near(&self) -> impl Iterator<Item = &Tables> {
+        std::iter::once(&self.active).chain(self.frozen.as_deref())
+    }
+
+    fn began(&self) -> Result<Option<ReadTransaction>, StoreError> {
+        self.history.as_ref().map(|db| db.begin_read().map_err(failed)).transpose()
+    }
+}
+
+impl Levels {
+    pub(super) fn new(active: Tables, history: Option<Arc<Database>>) -> Self {
+        Self { now: RwLock::new(Now { active, frozen: None, history, arrived: 0 }) }
+    }
+
+    pub(super) fn now(&self) -> RwLockReadGuard<'_, Now> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For the one thread that commits.
+    pub(super) fn change(&self) -> RwLockWriteGuard<'_, Now> {
+        self.now.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One row: what is near, else what the history says, which by then has whatever is no longer near.
+    fn find<T>(
+        &self,
+        near: impl Fn(&Tables) -> Option<T>,
+        far: impl FnOnce(&ReadTransaction) -> Result<Option<T>, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let read = {
+            let now = self.now();
+            if let Some(found) = now.near().find_map(near) {
+                return Ok(Some(found));
+            }
+            now.began()?
+        };
+        read.map_or(Ok(None), |read| far(&read))
+    }
+
+    pub(super) fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
+        self.find(|tables| tables.snapshot.clone(), history::snapshot)
+    }
+
+    pub(super) fn entry(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        self.find(|tables| tables.entries.get(&seq).cloned(), |read| history::entry(read, seq))
+    }
+
+    pub(super) fn indexed(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        let far = |read: &ReadTransaction| history::indexed(read, key).map(|seq| seq.map(Some));
+        Ok(self.find(|tables| tables.indexed(key), far)?.flatten())
+    }
+
+    pub(super) fn record(&self, seq: u64) -> Result<Option<Request>, StoreError> {
+        let near = |tables: &Tables| tables.records.get(&seq).map(|bytes| decode_record(bytes));
+        let far = |read: &ReadTransaction| Ok(history::record(read, seq)?.map(Ok));
+        self.find(near, far)?.transpose()
+    }
+
+    pub(super) fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
+        let near =
+            |tables: &Tables| tables.settlements.get(&seq).map(|bytes| decode_settlement(bytes));
+        let far = |read: &ReadTransaction| Ok(history::settlement(read, seq)?.map(Ok));
+        self.find(near, far)?.transpose()
+    }
+
+    pub(super) fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+        let near = |tables: &Tables| tables.payees.get(payee).copied();
+        self.find(near, |read| payees::one(read, payee))
+    }
+
+    pub(super) fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+        let (near, read) = {
+            let now = self.now();
+            let mut near = now.frozen.as_ref().map(|tables| tables.payees.clone());
+            near.get_or_insert_default().extend(&now.active.payees);
+            (near.unwrap_or_default(), now.began()?)
+        };
+        for (payee, paid) in &near {
+            visit(*payee, Some(*paid));
+        }
+        let Some(read) = read else { return Ok(()) };
+        payees::all(&read, &mut |payee, paid| {
+            if !near.contains_key(&payee) {
+                visit(payee, paid);
+            }
+        })
+    }
+
+    /// Visits the entries after `seq` in order.
+    pub(super) fn read_after(&self, mut seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        loop {
+            let (arrived, read) = {
+                let now = self.now();
+                (now.arrived, now.began()?)
+            };
+            if let Some(read) = read {
+                let Some(last) = history::read_after(&read, seq, visit)? else { return Ok(()) };
+                seq = last;
+            }
+            while let Some(piece) = self.piece(seq, arrived) {
+                for (at, bytes) in &piece {
+                    seq = *at;
+                    if !visit(bytes) {
+                        return Ok(());
+                    }
+                }
+                if piece.is_empty() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Some entries after `seq` that the history did not have; `None` if it has more by now.
+    fn piece(&self, seq: u64, arrived: u64) -> Option<Vec<(u64, Vec<u8>)>> {
+        let now = self.now();
+        let after = (Bound::Excluded(seq), Bound::Unbounded);
+        let frozen = now.frozen.iter().flat_map(|tables| tables.entries.range(after));
+        let near = frozen.chain(now.active.entries.range(after));
+        let copied = near.take(PIECE).map(|(seq, bytes)| (*seq, bytes.clone()));
+        (now.arrived == arrived).then(|| copied.collect())
+    }
+
+    /// The newest record of a request before `below` that the history did not have; an error if it has more by
+    /// now.
+    fn newest_near(&self, below: Bound<u64>, arrived: u64) -> Result<Option<(u64, Vec<u8>)>, ()> {
+        let now = self.now();
+        if now.arrived != arrived {
+            return Err(());
+        }
+        let range = (Bound::Unbounded, below);
+        let each = now.near().filter_map(|tables| tables.records.range(range).next_back());
+        // Of two with the same number the one that comes first is the newer.
+        let newest = each.reduce(|best, next| if next.0 > best.0 { next } else { best });
+        Ok(newest.map(|(seq, bytes)| (*seq, bytes.clone())))
+    }
+}
+
+impl Reader for Levels {
+    fn request(&self, id: RequestId) -> Result<Option<Request>, StoreError> {
+        match self.indexed(&id_key(id))? {
+            Some(seq) => self.record(seq),
+            None => Ok(None),
+        }
+    }
+
+    fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
+        Self::settlement(self, seq)
+    }
+
+    fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+        {
+            let now = self.now();
+            if now.active.payees_through != now.active.head {
+                return Err(behind());
+            }
+        }
+        Self::paid(self, payee)
+    }
+
+    fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
+        let mut below = Bound::Unbounded;
+        loop {
+            let (arrived, read) = {
+                let now = self.now();
+                (now.arrived, now.began()?)
+            };
+            let table = match &read {
+                Some(read) => existing(read.open_table(history::RECORDS))?,
+                None => None,
+            };
+            let mut rows = match &table {
+                Some(table) => Some(table.range((Bound::Unbounded, below)).map_err(failed)?.rev()),
+                None => None,
+            };
+            let mut next_far = || match rows.as_mut().and_then(Iterator::next) {
+                Some(row) => {
+                    let (seq, bytes) = row.map_err(failed)?;
+                    Ok(Some((seq.value(), bytes.value().to_vec())))
+                }
+                None => Ok(None),
+            };
+            let mut far = next_far()?;
+            while let Ok(near) = self.newest_near(below, arrived) {
+                let far_seq = far.as_ref().map(|(seq, _bytes)| *seq);
+                let near_seq = near.as_ref().map(|(seq, _bytes)| *seq);
+                let row = if far_seq > near_seq { far.take() } else { near };
+                let Some((seq, bytes)) = row else { return Ok(()) };
+                if !visit(decode_record(&bytes)?) {
+                    return Ok(());
+                }
+                below = Bound::Excluded(seq);
+                if far_seq == Some(seq) {
+                    far = next_far()?;
+                }
+            }
+        }
+    }
+
+    fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        Self::read_after(self, seq, visit)
+    }
+}

@@ -1,0 +1,67 @@
+//! A look at a journal that no engine has open.
+
+use std::path::Path;
+
+use redb::{Database, ReadTransaction, ReadableDatabase};
+
+use super::{batches, failed, history, history_beside};
+use crate::journal::{Head, JournalError, codec};
+
+/// Reads the chain of a journal that was closed well, from its snapshot on, without writing to it. One that was not
+/// is left to be opened, which repairs it.
+pub fn look(path: &Path) -> Result<(), JournalError> {
+    let Some(short) = read(path)? else { return Ok(()) };
+    let beside = history_beside(path);
+    let long = match beside.exists() {
+        true => match read(&beside)? {
+            Some(long) => Some(long),
+            None => return Ok(()),
+        },
+        false => None,
+    };
+    let (mut tables, carried) = match &long {
+        Some(long) => history::standing(long)?,
+        None => Default::default(),
+    };
+    batches::load(&short, carried, &mut tables)?;
+    let snapshot = match (&tables.snapshot, &long) {
+        (None, Some(long)) => history::snapshot(long)?,
+        (near, _) => near.clone(),
+    };
+    let mut at = Head::default();
+    if let Some(snapshot) = snapshot {
+        let seq = snapshot.head.seq;
+        let far = || long.as_ref().and_then(|long| history::entry(long, seq).ok().flatten());
+        let entry = tables.entries.get(&seq).cloned().or_else(far);
+        if entry.is_some_and(|bytes| codec::hash(&bytes) == snapshot.head.hash) {
+            at = snapshot.head;
+        }
+    }
+    let from = at.seq;
+    let mut damage = None;
+    let mut follow = |bytes: &[u8]| {
+        let seq = at.seq.saturating_add(1);
+        match codec::decode(bytes, at) {
+            Ok(_entry) => at = Head { seq, hash: codec::hash(bytes) },
+            Err(reason) => damage = Some(JournalError::Damaged { seq, reason }),
+        }
+        damage.is_none()
+    };
+    if let Some(long) = &long {
+        history::read_after(long, from, &mut follow)?;
+    }
+    tables.entries.range(from.saturating_add(1)..).all(|(_seq, bytes)| follow(bytes));
+    match damage {
+        Some(damage) => Err(damage),
+        None if tables.head != at => Err(JournalError::Damaged {
+            seq: at.seq.saturating_add(1),
+            reason: "the chain does not lead to the recorded head".to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn read(path: &Path) -> Result<Option<ReadTransaction>, JournalError> {
+    let Ok(db) = Database::builder().open_read_only(path) else { return Ok(None) };
+    Ok(Some(db.begin_read().map_err(failed)?))
+}

@@ -1,0 +1,285 @@
+//! The store in two files: the same as one in memory whatever was carried over when, for readers that look
+//! meanwhile too; and files that do not belong together.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bursar_core::ids::RequestId;
+use bursar_core::money::Usd;
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use bursar_domain::payees::{Paid, Payee};
+use bursar_engine::journal::{
+    Batch, Carry, Head, MemoryStore, Reader, RedbStore, Seal, Snapshot, Store, look,
+};
+use bursar_engine::ports::NoFaults;
+use proptest::prelude::*;
+
+use crate::request;
+
+const SMALL: [Carry; 3] = [
+    Carry { after_bytes: 1, beside: false },
+    Carry { after_bytes: 1500, beside: false },
+    Carry { after_bytes: 1500, beside: true },
+];
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// So many requests, with settlements or new records for some older ones.
+    Commit {
+        new: u8,
+        older: u8,
+        payee: u8,
+        special: u8,
+    },
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let commit = (0..4_u8, any::<u8>(), 0..5_u8, 0..24_u8)
+        .prop_map(|(new, older, payee, special)| Step::Commit { new, older, payee, special });
+    prop_oneof![9 => commit, 1 => Just(Step::Reopen)]
+}
+
+fn day_key(day: u32, tail: u64) -> Vec<u8> {
+    [b"h".as_slice(), &day.to_be_bytes(), &tail.to_be_bytes()].concat()
+}
+
+fn payee(tail: u8) -> Payee {
+    Payee { chain: ChainId(8453), address: [tail; 20].into() }
+}
+
+fn paid(times: u64) -> Paid {
+    Paid { times, approved: 0, first: Utc(1), last: Utc(2), usd: Usd(times) }
+}
+
+/// Makes batches as a journal does: entries in order, everything else about any of them.
+#[derive(Debug, Default)]
+struct Maker {
+    seq: u64,
+    day: u32,
+    commits: u64,
+    keys: Vec<Vec<u8>>,
+}
+
+impl Maker {
+    fn head(&self) -> Head {
+        let mut hash = [0; 32];
+        hash[..8].copy_from_slice(&self.seq.to_be_bytes());
+        Head { seq: self.seq, hash }
+    }
+
+    fn batch(&mut self, new: u8, older: u8, to: u8, special: u8) -> Batch {
+        let mut batch = Batch::default();
+        self.commits += 1;
+        let before = self.seq;
+        for _request in 0..new {
+            self.seq += 1;
+            batch.entries.push((self.seq, format!("entry {}", self.seq).into_bytes()));
+            batch.records.push((self.seq, request(self.seq, 1)));
+            let id = [b"i".as_slice(), &self.seq.to_be_bytes(), &[0; 8]].concat();
+            for key in [id, day_key(self.day, self.seq), vec![b'b', older]] {
+                batch.index.push((key.clone(), self.seq));
+                self.keys.push(key);
+            }
+        }
+        let known = (before > 0).then(|| 1 + u64::from(older) % before);
+        if let Some(known) = known {
+            batch.records.push((known, request(known, self.commits)));
+        }
+        if to > 0 {
+            batch.payees.insert(payee(to), paid(self.commits));
+        }
+        match special {
+            0 => {
+                batch.snapshot =
+                    Some(Snapshot { head: self.head(), state: vec![older; 1 + usize::from(older)] })
+            }
+            1 => {
+                self.day += 1;
+                batch.forget_before = Some(self.day);
+            }
+            2 => batch.payees_lost = true,
+            3 => {
+                batch.payees_anew = true;
+                batch.payees = (1..=to).map(|tail| (payee(tail), paid(99))).collect();
+            }
+            _ => {}
+        }
+        batch.head = self.head();
+        batch.seal = (special % 2 == 0).then(|| Seal { seq: self.seq, tag: [older; 32] });
+        batch
+    }
+}
+
+/// All that a store and its reader answer.
+fn told(store: &dyn Store, keys: &[Vec<u8>], last: u64) -> impl PartialEq + std::fmt::Debug {
+    let mut entries = Vec::new();
+    let mut visit = |bytes: &[u8]| {
+        entries.push(bytes.to_vec());
+        true
+    };
+    store.read_after(0, &mut visit).unwrap();
+    let reader = store.reader();
+    let mut late = Vec::new();
+    let mut visit = |bytes: &[u8]| {
+        late.push(bytes.to_vec());
+        late.len() < 3
+    };
+    reader.read_after(last / 2, &mut visit).unwrap();
+    let mut newest = Vec::new();
+    let mut visit = |request: bursar_domain::Request| {
+        newest.push((request.seq, request.ask.usd));
+        true
+    };
+    reader.newest(&mut visit).unwrap();
+    let mut rows = BTreeMap::new();
+    store.payees(&mut |payee, paid| assert!(rows.insert(payee, paid).is_none())).unwrap();
+    let each: Vec<_> = (0..=last + 1)
+        .map(|seq| {
+            let mut id = [0; 16];
+            id[..8].copy_from_slice(&seq.to_be_bytes());
+            let found = reader.request(RequestId::from_bytes(id)).unwrap();
+            (store.entry(seq).unwrap(), store.record(seq).unwrap(), found)
+        })
+        .collect();
+    let indexed: Vec<_> = keys.iter().map(|key| store.indexed(key).unwrap()).collect();
+    let paid: Vec<_> =
+        (0..6).map(|to| (store.paid(&payee(to)).unwrap(), reader.paid(&payee(to)).ok())).collect();
+    let heads = (store.head().unwrap(), store.payees_through().unwrap());
+    let meta = (store.seal().unwrap(), store.snapshot().unwrap(), store.forgotten().unwrap());
+    (entries, late, newest, rows, each, indexed, paid, (heads, meta))
+}
+
+fn open(path: &Path, carry: Carry) -> RedbStore {
+    RedbStore::open(path, Arc::new(NoFaults)).unwrap().carrying(carry)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn two_files_hold_what_one_in_memory_holds(
+        steps in proptest::collection::vec(step(), 1..40),
+        carry in proptest::sample::select(&SMALL),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.redb");
+        let (mut model, mut maker) = (MemoryStore::default(), Maker::default());
+        let mut store = open(&path, carry);
+        for step in steps {
+            match step {
+                Step::Commit { new, older, payee, special } => {
+                    let batch = maker.batch(new, older, payee, special);
+                    model.commit(&batch).unwrap();
+                    store.commit(&batch).unwrap();
+                }
+                Step::Reopen => {
+                    drop(store);
+                    store = open(&path, carry);
+                }
+            }
+            let (expected, found) =
+                (told(&model, &maker.keys, maker.seq), told(&store, &maker.keys, maker.seq));
+            prop_assert!(expected == found, "{expected:?}\n{found:?}");
+        }
+        // What has the history follows what was carried.
+        drop(store);
+        let store = open(&path, Carry::PRODUCTION);
+        prop_assert!(told(&model, &maker.keys, maker.seq) == told(&store, &maker.keys, maker.seq));
+    }
+}
+
+#[test]
+fn whoever_reads_while_rows_are_carried_over_misses_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let carry = Carry { after_bytes: 6_000, beside: true };
+    let mut store = open(&folder.path().join("journal.redb"), carry);
+    let (written, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let reader: Arc<dyn Reader> = store.reader();
+    std::thread::scope(|scope| {
+        for _reader in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Acquire) {
+                    let known = written.load(Ordering::Acquire);
+                    let mut seen = 0;
+                    let mut visit = |bytes: &[u8]| {
+                        seen += 1;
+                        assert_eq!(bytes, format!("entry {seen}").as_bytes());
+                        true
+                    };
+                    reader.read_after(0, &mut visit).unwrap();
+                    assert!(seen >= known, "{seen} of {known}");
+                    let mut last = None;
+                    let mut visit = |request: bursar_domain::Request| {
+                        assert_eq!(request.seq, last.map_or(request.seq, |last| last - 1));
+                        assert!(last.is_some() || request.seq >= known);
+                        last = Some(request.seq);
+                        true
+                    };
+                    reader.newest(&mut visit).unwrap();
+                    assert_eq!(last.unwrap_or(1), 1);
+                    if known > 0 {
+                        let mut id = [0; 16];
+                        id[..8].copy_from_slice(&known.to_be_bytes());
+                        assert!(reader.request(RequestId::from_bytes(id)).unwrap().is_some());
+                    }
+                }
+            });
+        }
+        let mut maker = Maker::default();
+        for _commit in 0..600 {
+            store.commit(&maker.batch(3, 0, 0, 23)).unwrap();
+            written.store(maker.seq, Ordering::Release);
+        }
+        over.store(true, Ordering::Release);
+    });
+}
+
+#[test]
+fn files_that_do_not_belong_together_are_refused_and_left_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.redb");
+    let beside = folder.path().join("journal-history.redb");
+    let mut maker = Maker::default();
+    let mut pass = |commits: u8| {
+        let mut store = open(&path, SMALL[1]);
+        for at in 0..commits {
+            store.commit(&maker.batch(2, at, 0, 23)).unwrap();
+        }
+        drop(store);
+        (std::fs::read(&path).unwrap(), std::fs::read(&beside).ok())
+    };
+    let (first, none) = pass(1);
+    assert!(none.is_none(), "a short journal needs no history");
+    let (older, older_history) = pass(9);
+    let (newer, newer_history) = pass(9);
+    let (older_history, newer_history) = (older_history.unwrap(), newer_history.unwrap());
+    let refused = |short: &[u8], long: Option<&[u8]>| {
+        std::fs::write(&path, short).unwrap();
+        match long {
+            Some(long) => std::fs::write(&beside, long).unwrap(),
+            None => std::fs::remove_file(&beside).unwrap_or_default(),
+        }
+        let looked = look(&path).map_err(|error| error.to_string());
+        let opened = RedbStore::open(&path, Arc::new(NoFaults)).unwrap_err().to_string();
+        assert!(opened.contains("journal-history.redb"), "{opened}");
+        // An empty file is none that could be looked into.
+        assert_eq!(looked, if short.is_empty() { Ok(()) } else { Err(opened) });
+        assert_eq!(std::fs::read(&path).unwrap().is_empty(), short.is_empty());
+    };
+    refused(&newer, None);
+    refused(&newer, Some(&older_history));
+    refused(&older, Some(&newer_history));
+    refused(&first, Some(&newer_history));
+    refused(&[], Some(&newer_history));
+    std::fs::write(&beside, b"").unwrap();
+    assert!(RedbStore::open(&path, Arc::new(NoFaults)).is_err(), "an empty history is none");
+    for (short, long) in [(&older, &older_history), (&newer, &newer_history)] {
+        std::fs::write(&path, short).unwrap();
+        std::fs::write(&beside, long).unwrap();
+        assert!(RedbStore::open(&path, Arc::new(NoFaults)).is_ok());
+    }
+}
