@@ -156,6 +156,7 @@ async fn a_forged_snapshot_rules_nothing() {
             snapshot: Some(Snapshot {
                 head: disk.head().unwrap(),
                 state: postcard::to_allocvec(&state).unwrap(),
+                tag: None,
             }),
             ..Batch::default()
         };

@@ -16,6 +16,7 @@ mod slip;
 mod store;
 mod tables;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
@@ -33,6 +34,9 @@ pub use redb_store::{Carry, RedbStore, create_owner_only, look};
 pub use slip::{Slip, Subject};
 use store::id_key;
 pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest};
+
+/// Entries that are read backwards at a time.
+const PIECE: u64 = 512;
 
 /// Room for most records and entries without growing.
 const RECORD_BYTES: usize = 1024;
@@ -101,6 +105,47 @@ impl Journal {
         let entry = self.store.entry(snapshot.head.seq)?;
         let fits = entry.is_some_and(|bytes| codec::hash(&bytes) == snapshot.head.hash);
         Ok(fits.then_some(snapshot))
+    }
+
+    /// The same, if one of the keys made it and it is no younger than the place that the last seal covers: then
+    /// the state is what the entries up to there say, and so are they.
+    pub fn sealed_snapshot(
+        &self,
+        keys: &[Zeroizing<[u8; 32]>],
+        sealed: Head,
+    ) -> Result<Option<Snapshot>, JournalError> {
+        let Some(snapshot) = self.snapshot()? else { return Ok(None) };
+        let fits = keys.iter().any(|key| seal::snapshot_fits(key, &snapshot));
+        Ok((fits && snapshot.head.seq <= sealed.seq).then_some(snapshot))
+    }
+
+    /// Reads entries backwards, some at a time, each time in order: from the one at `head` on, which is known to be
+    /// right, until the visitor has enough. Only what the chain leads back to is visited.
+    pub fn read_back(
+        &self,
+        head: Head,
+        mut visit: impl FnMut(&[Entry]) -> bool,
+    ) -> Result<(), JournalError> {
+        let mut last = head;
+        while last.seq > 0 {
+            let before = last.seq.saturating_sub(PIECE);
+            let mut bytes = Vec::new();
+            self.store.read_after(before, &mut |entry| {
+                bytes.push(entry.to_vec());
+                before.saturating_add(bytes.len() as u64) < last.seq
+            })?;
+            let mut piece = VecDeque::new();
+            for entry in bytes.iter().rev() {
+                let (read, hash) = codec::decode_back(entry, last)
+                    .map_err(|reason| JournalError::Damaged { seq: last.seq, reason })?;
+                piece.push_front(read);
+                last = Head { seq: last.seq.saturating_sub(1), hash };
+            }
+            if bytes.is_empty() || !visit(piece.make_contiguous()) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Reads every entry after `from`, checking the chain; the last one must be the head.
@@ -222,6 +267,9 @@ impl Journal {
         self.overlay.clear();
         self.settled.clear();
         batch.head = self.head;
+        if let (Some(key), Some(snapshot)) = (&self.seal_key, &mut batch.snapshot) {
+            snapshot.tag = seal::snapshot_tag(key, snapshot);
+        }
         batch.seal = self.seal_key.as_ref().map(|key| seal::seal(key, self.head));
         self.store.commit(&batch)?;
         self.durable = self.head;
@@ -230,7 +278,7 @@ impl Journal {
 
     /// Stores a snapshot of the state with the next commit.
     pub fn keep_snapshot(&mut self, state: Vec<u8>) {
-        self.waiting.snapshot = Some(Snapshot { head: self.head, state });
+        self.waiting.snapshot = Some(Snapshot { head: self.head, state, tag: None });
     }
 
     /// Lets whole days of signed asks be forgotten with the next commit.
@@ -362,7 +410,11 @@ impl Journal {
 ///
 /// # Errors
 /// The first damaged entry, or that `wanted` is not in the chain.
-pub fn verify_chain(reader: &dyn Reader, wanted: Option<Hash>) -> Result<Head, JournalError> {
+pub fn verify_chain(
+    reader: &dyn Reader,
+    wanted: Option<Hash>,
+    mut visit: impl FnMut(&Entry),
+) -> Result<Head, JournalError> {
     let mut at = Head::default();
     let mut met = wanted.is_none();
     let mut failure = None;
@@ -370,6 +422,7 @@ pub fn verify_chain(reader: &dyn Reader, wanted: Option<Hash>) -> Result<Head, J
         Ok(entry) => {
             at = Head { seq: entry.seq, hash: codec::hash(bytes) };
             met = met || wanted == Some(at.hash);
+            visit(&entry);
             true
         }
         Err(reason) => {

@@ -92,7 +92,7 @@ fn suite(store: &mut dyn Store) {
         seal: Some(Seal { seq: 2, tag: [9; 32] }),
         records: vec![(1, request(1, 1)), (2, request(2, 1))],
         index: vec![(key(10, 1), 1), (key(11, 1), 2), (b"b-same".to_vec(), 1)],
-        snapshot: Some(Snapshot { head: head(1), state: b"state".to_vec() }),
+        snapshot: Some(Snapshot { head: head(1), state: b"state".to_vec(), tag: Some([5; 32]) }),
         ..Batch::default()
     };
     store.commit(&first).unwrap();
@@ -217,7 +217,7 @@ fn a_changed_byte_is_noticed_wherever_it_is() {
         };
         for at in 0..length {
             store.tamper(seq, |bytes| bytes[at] ^= 1);
-            let chain = verify_chain(&*store.reader(), None);
+            let chain = verify_chain(&*store.reader(), None, |_entry| ());
             let head = store.head().unwrap();
             // The last entry's own bytes are held by the recorded head.
             assert!(chain.is_err() || chain.unwrap() != head, "entry {seq}, byte {at}");
@@ -231,7 +231,7 @@ fn a_changed_byte_is_noticed_wherever_it_is() {
             store.tamper(seq, |bytes| bytes[at] ^= 1);
         }
     }
-    assert!(verify_chain(&*store.reader(), None).is_ok());
+    assert!(verify_chain(&*store.reader(), None, |_entry| ()).is_ok());
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_snapshot_is_a_cache_that_may_be_wrong() {
         let mut store = store.clone();
         let batch = Batch {
             head: store.head().unwrap(),
-            snapshot: Some(Snapshot { head, state: state.to_vec() }),
+            snapshot: Some(Snapshot { head, state: state.to_vec(), tag: None }),
             ..Batch::default()
         };
         store.commit(&batch).unwrap();
@@ -283,5 +283,5 @@ fn a_long_journal_is_opened_from_its_snapshot_and_its_tail() {
     // What lies before the snapshot is not read at start; the audit reads all of it.
     store.tamper(7, |bytes| bytes[49] ^= 1);
     assert_eq!(open(&store).state(), &state);
-    assert!(verify_chain(&*store.reader(), None).is_err());
+    assert!(verify_chain(&*store.reader(), None, |_entry| ()).is_err());
 }

@@ -94,3 +94,22 @@ async fn a_row_edited_on_disk_is_believed_while_locked_and_set_right_by_unlock()
     stage.close().await;
     assert_eq!(Forger::open(&stage.journal()).payees(), 1);
 }
+
+#[tokio::test]
+async fn a_row_edited_on_disk_is_told_by_the_audit() {
+    let mut stage = Stage::new().await;
+    hold(&mut stage).await;
+    for (edit, right) in [(false, true), (true, false)] {
+        stage.close().await;
+        if edit {
+            Forger::open(&stage.journal()).pay(BASE.0, payee(), 14);
+        }
+        stage.start().await;
+        let told = stage.operator().outcome("audit verify").await.reply;
+        assert!(told.result.is_ok());
+        let codes: Vec<_> = told.warnings.iter().map(|warning| warning.code.as_str()).collect();
+        assert_eq!(codes, if right { vec![] } else { vec!["PAYEES_WRONG"] });
+    }
+    assert!(stage.open_wallet().await.is_empty());
+    assert!(stage.operator().outcome("audit verify").await.reply.warnings.is_empty());
+}

@@ -4,12 +4,13 @@
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::time::Moment;
+use bursar_domain::apply::Touched;
 use bursar_domain::payees::{self, Tally};
 use bursar_domain::{Action, Entry, Event, State, tail};
 use zeroize::Zeroizing;
 
 use super::Core;
-use crate::journal::{Head, JournalError};
+use crate::journal::{Head, JournalError, Snapshot};
 
 /// How far back an ask may still be repeated: signatures are fresh for minutes, and clocks are wrong by
 /// zones. What is older is not worth a look-up each at unlock.
@@ -41,7 +42,7 @@ impl Core {
         }
     }
 
-    /// Whether journal and wallet fit together. The state is rebuilt from the entries in any case.
+    /// Whether journal and wallet fit together. The state is rebuilt from what is under a seal in any case.
     fn judge(
         &mut self,
         moment: &Moment,
@@ -49,9 +50,16 @@ impl Core {
         note: Option<Head>,
     ) -> Result<bool, JournalError> {
         let sealed = self.journal.sealed(keys, note)?;
-        // Without a seal that fits there is nothing to judge what follows by.
+        let base = match &sealed {
+            Ok(sealed) => self.journal.sealed_snapshot(keys, *sealed)?,
+            // Without a seal that fits there is nothing to judge what follows by.
+            Err(_reason) => None,
+        };
         let from = sealed.as_ref().copied().unwrap_or(self.journal.durable());
-        let examined = self.examine(from, moment)?;
+        let examined = match base.and_then(|base| self.decoded(&base)) {
+            Some((state, at)) => self.examine_since(state, at, from, moment)?,
+            None => self.examine_all(from, moment)?,
+        };
         self.untrusted = sealed.err().or(examined);
         if let Some(reason) = &self.untrusted {
             tracing::warn!(reason, "the journal does not fit the wallet: every payment asks");
@@ -60,59 +68,76 @@ impl Core {
         Ok(self.judged)
     }
 
-    /// Reads the whole journal: what follows the seal must be what may happen while locked, and the state
-    /// must be what the entries say, for a snapshot is under no seal. Answers what is wrong.
-    fn examine(&mut self, sealed: Head, moment: &Moment) -> Result<Option<String>, JournalError> {
-        let mut state = State::new(self.state.networks_on.iter().copied());
-        let mut wrong = None;
-        let mut unknown = None;
-        let mut paid = Tally::new();
-        let _proof = self.journal.replay(Head::default(), |entry| {
-            let free = entry.seq > sealed.seq;
-            if free && wrong.is_none() && !tail::may_follow_a_seal(&state, entry) {
-                wrong = Some(format!(
-                    "entry {} came after the last seal and needed an open wallet",
-                    entry.seq
-                ));
-            }
-            if entry.event == Event::JournalAccepted {
-                // The operator has accepted what was lost before.
-                unknown = None;
-            }
-            if unknown.is_none() && moment.utc.since_ms(entry.at) < REPEATABLE_MS {
-                unknown = self.lost_ask(entry);
-            }
-            let touched = self.faults.apply(&mut state, entry);
-            payees::count(&mut paid, entry, touched.as_ref());
-        })?;
-        match self.journal.correct_payees(paid) {
-            Ok(true) => {}
-            // It decides nothing, so it is no reason for payments to ask.
-            Ok(false) => tracing::warn!("the index of payees was wrong: it was made anew"),
-            Err(damage) => {
-                self.fail(&damage);
-                return Err(damage);
-            }
-        }
-        wrong = wrong.or(unknown);
-        if state != self.state {
-            self.state = state;
-            wrong = wrong.or(Some("the snapshot was not what the entries say".to_owned()));
-        }
-        Ok(wrong)
+    fn decoded(&self, snapshot: &Snapshot) -> Option<(State, Head)> {
+        let mut state = postcard::from_bytes::<State>(&snapshot.state).ok()?;
+        state.networks_on.clone_from(&self.state.networks_on);
+        Some((state, snapshot.head))
     }
 
-    /// The index is under no seal either: an ask that it lost would be taken for a new one when it is
-    /// repeated.
-    fn lost_ask(&self, entry: &Entry) -> Option<String> {
-        let (Event::PaymentAuthorized { asked, .. }
-        | Event::PaymentHeld { asked, .. }
-        | Event::PaymentRefused { asked, .. }) = &entry.event
-        else {
-            return None;
-        };
-        let known = self.journal.knows(&asked.identity, entry.seq).unwrap_or(false);
-        (!known).then(|| format!("the ask of entry {} is missing in the index", entry.seq))
+    /// Reads the whole journal, rows of payees and all. Answers what is wrong.
+    fn examine_all(
+        &mut self,
+        sealed: Head,
+        moment: &Moment,
+    ) -> Result<Option<String>, JournalError> {
+        let state = State::new(self.state.networks_on.iter().copied());
+        let mut tally = Tally::new();
+        let mut read = Reading::new(state, sealed);
+        let _proof = self.journal.replay(Head::default(), |entry| {
+            let touched = read.next(self, entry, moment);
+            payees::count(&mut tally, entry, touched.as_ref());
+        })?;
+        self.correct_payees(tally)?;
+        Ok(self.conclude(read))
+    }
+
+    fn correct_payees(&mut self, tally: Tally) -> Result<(), JournalError> {
+        match self.journal.correct_payees(tally) {
+            Ok(true) => Ok(()),
+            // It decides nothing, so it is no reason for payments to ask.
+            Ok(false) => {
+                tracing::warn!("the index of payees was wrong: it was made anew");
+                Ok(())
+            }
+            Err(damage) => {
+                self.fail(&damage);
+                Err(damage)
+            }
+        }
+    }
+
+    /// Reads what follows a snapshot under a seal, and before it what may still be repeated: what that costs does
+    /// not grow with the journal. Answers what is wrong.
+    fn examine_since(
+        &mut self,
+        state: State,
+        at: Head,
+        sealed: Head,
+        moment: &Moment,
+    ) -> Result<Option<String>, JournalError> {
+        let mut read = Reading::new(state, sealed);
+        let _proof = self.journal.replay(at, |entry| {
+            let _touched = read.next(self, entry, moment);
+        })?;
+        if read.unknown.is_none() && !read.accepted {
+            self.journal.read_back(at, |piece| {
+                for entry in piece {
+                    read.look_for(self, entry, moment);
+                }
+                let young = piece.first().is_some_and(|first| is_repeatable(first, moment));
+                young && !read.accepted
+            })?;
+        }
+        Ok(self.conclude(read))
+    }
+
+    fn conclude(&mut self, read: Reading) -> Option<String> {
+        let mut wrong = read.wrong.or(read.unknown);
+        if read.state != self.state {
+            self.state = read.state;
+            wrong = wrong.or(Some("the snapshot was not what the entries say".to_owned()));
+        }
+        wrong
     }
 
     /// The operator accepts the journal as it is: it is sealed from now on.
@@ -124,7 +149,18 @@ impl Core {
         self.judged = true;
         self.journal.seal_with(key);
         self.journal.commit().map_err(|damage| self.fail(&damage))?;
-        Ok(())
+        self.count_payees().map_err(|damage| damaged(&damage))
+    }
+
+    /// From the first entry: unlock may not have read so far back.
+    fn count_payees(&mut self) -> Result<(), JournalError> {
+        let mut state = State::new(self.state.networks_on.iter().copied());
+        let mut tally = Tally::new();
+        let _proof = self.journal.replay(Head::default(), |entry| {
+            let touched = self.faults.apply(&mut state, entry);
+            payees::count(&mut tally, entry, touched.as_ref());
+        })?;
+        self.correct_payees(tally)
     }
 
     /// The keys are gone: what comes from now on is under no seal. The last that is under one says so.
@@ -140,6 +176,239 @@ impl Core {
     }
 }
 
+/// What entries lead to, and the first thing that is wrong with them.
+struct Reading {
+    state: State,
+    sealed: Head,
+    wrong: Option<String>,
+    /// An ask that the index does not know.
+    unknown: Option<String>,
+    /// The operator has accepted what was lost before.
+    accepted: bool,
+}
+
+impl Reading {
+    fn new(state: State, sealed: Head) -> Self {
+        Self { state, sealed, wrong: None, unknown: None, accepted: false }
+    }
+
+    /// What follows the seal must be what may happen while locked.
+    fn next(&mut self, core: &Core, entry: &Entry, moment: &Moment) -> Option<Touched> {
+        let free = entry.seq > self.sealed.seq;
+        if free && self.wrong.is_none() && !tail::may_follow_a_seal(&self.state, entry) {
+            self.wrong = Some(format!(
+                "entry {} came after the last seal and needed an open wallet",
+                entry.seq
+            ));
+        }
+        self.look_for(core, entry, moment);
+        core.faults.apply(&mut self.state, entry)
+    }
+
+    /// The index is under no seal: an ask that it lost would be taken for a new one when it is repeated.
+    fn look_for(&mut self, core: &Core, entry: &Entry, moment: &Moment) {
+        if entry.event == Event::JournalAccepted {
+            (self.unknown, self.accepted) = (None, true);
+        }
+        let (Event::PaymentAuthorized { asked, .. }
+        | Event::PaymentHeld { asked, .. }
+        | Event::PaymentRefused { asked, .. }) = &entry.event
+        else {
+            return;
+        };
+        if self.unknown.is_none() && is_repeatable(entry, moment) {
+            let known = core.journal.knows(&asked.identity, entry.seq).unwrap_or(false);
+            self.unknown =
+                (!known).then(|| format!("the ask of entry {} is missing in the index", entry.seq));
+        }
+    }
+}
+
+fn is_repeatable(entry: &Entry, moment: &Moment) -> bool {
+    moment.utc.since_ms(entry.at) < REPEATABLE_MS
+}
+
 fn damaged(error: &JournalError) -> Fault {
     Fault::because(Code::JournalDamaged, format!("{error}."))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bursar_core::codes::Code;
+    use bursar_core::limits::SNAPSHOT_EVERY;
+    use bursar_core::money::{Atoms, Usd};
+    use bursar_core::networks::NETWORKS;
+    use bursar_core::time::{LocalDay, Utc};
+    use bursar_domain::PaymentAsk;
+    use bursar_domain::event::Asked;
+    use bursar_domain::idempotency::Identity;
+    use bursar_domain::payees::{Paid, Payee};
+    use bursar_x402::Echo;
+
+    use super::*;
+    use crate::edition::Edition;
+    use crate::journal::{Batch, MemoryStore, Store, verify_chain};
+    use crate::ports::NoFaults;
+
+    const HOUR_S: i64 = 3_600;
+    const KEY: [u8; 32] = [7; 32];
+
+    fn moment(second: i64) -> Moment {
+        Moment {
+            utc: Utc::from_seconds(second),
+            mono_ms: 0,
+            boot_id: String::new(),
+            boottime_ms: 0,
+            local_day: LocalDay(20_454),
+            day_start: Utc::from_seconds(0),
+            offset_s: 0,
+            chain_hint: None,
+        }
+    }
+
+    fn open(store: &MemoryStore) -> Core {
+        let (gate, faults) = (Arc::default(), Arc::new(NoFaults));
+        Core::open(Box::new(store.clone()), &Edition::full(), gate, faults).unwrap()
+    }
+
+    fn ask(byte: u8) -> Event {
+        let coin = NETWORKS[0];
+        Event::PaymentRefused {
+            asked: Box::new(Asked {
+                id: bursar_core::ids::RequestId::from_bytes([byte; 16]),
+                agent: "ABC123".parse().unwrap(),
+                label: "pay".parse().unwrap(),
+                from: coin.stablecoin.address,
+                identity: Identity::Hmac { day: 1, digest: [byte; 32] },
+                ask: PaymentAsk {
+                    chain: coin.chain,
+                    asset: coin.stablecoin.address,
+                    amount: Atoms::default(),
+                    usd: Usd(1),
+                    unpriced: false,
+                    payee: coin.stablecoin.address,
+                    valid_seconds: 60,
+                    request_url: None,
+                    resource_url: None,
+                    domain_contradicted: false,
+                    echo: Echo::none(),
+                },
+            }),
+            refusal: Code::LimitReached.into(),
+        }
+    }
+
+    /// A sealed journal whose snapshot has an ask and much else before it, a day ago, and an ask after it.
+    fn long() -> MemoryStore {
+        let store = MemoryStore::default();
+        let mut core = open(&store);
+        core.journal.seal_with(Zeroizing::new(KEY));
+        for at in 0..=SNAPSHOT_EVERY + 10 {
+            let event = match at {
+                9_000 => ask(1),
+                _ if at > SNAPSHOT_EVERY => ask(2),
+                _ if at % 2 == 0 => Event::Frozen,
+                _ => Event::Thawed,
+            };
+            // Three days of entries, a hundred and forty an hour.
+            let second = i64::try_from(at).unwrap() * HOUR_S / 140;
+            core.record(event, &moment(second)).unwrap();
+            if at % 500 == 0 {
+                core.commit(&moment(second)).unwrap();
+            }
+        }
+        core.commit(&moment(0)).unwrap();
+        let kept = store.snapshot().unwrap().expect("a snapshot");
+        assert!(kept.tag.is_some() && kept.head.seq > 9_002, "{}", kept.head.seq);
+        store
+    }
+
+    /// The hour of the last entry.
+    const LAST_H: i64 = 71;
+
+    /// Opens the wallet so many hours after the first entry. Answers what does not fit.
+    fn unlock(store: &MemoryStore, hours: i64, key: [u8; 32]) -> Result<Option<String>, Fault> {
+        let mut core = open(store);
+        let keys = vec![Zeroizing::new(key)];
+        let sealed = core.unlocked(&moment(hours * HOUR_S), keys, None)?;
+        assert_eq!(sealed.is_none(), core.untrusted.is_some());
+        Ok(core.untrusted.clone())
+    }
+
+    #[test]
+    fn what_lies_before_a_sealed_snapshot_is_read_by_the_audit_alone() {
+        let store = long();
+        assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+        store.tamper(7, |bytes| bytes[49] ^= 1);
+        assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+        assert!(verify_chain(&*store.reader(), None, |_entry| ()).is_err());
+        // What may still be repeated is read, and must be what the chain leads back to.
+        store.tamper(9_300, |bytes| bytes[15] ^= 1);
+        assert_eq!(unlock(&store, LAST_H, KEY).unwrap_err().code, Code::JournalDamaged);
+        // Nobody asks so late: then it is as old as the rest.
+        assert_eq!(unlock(&store, LAST_H + 72, KEY).unwrap(), None);
+    }
+
+    #[test]
+    fn an_ask_before_the_snapshot_that_the_index_lost_is_noticed_while_it_may_be_repeated() {
+        let store = long();
+        let whole = store.copied();
+        store.lose_index();
+        let again = Batch { head: store.head().unwrap(), ..Batch::default() };
+        let mut index = Vec::new();
+        for seq in 10_001..=store.head().unwrap().seq {
+            let known = whole.record(seq).unwrap();
+            index.extend(known.map(|request| (request.identity.index_key(), request.seq)));
+        }
+        assert!(!index.is_empty());
+        store.clone().commit(&Batch { index, ..again }).unwrap();
+        let told = unlock(&store, LAST_H, KEY).unwrap().expect("noticed");
+        assert_eq!(told, "the ask of entry 9001 is missing in the index");
+        let told = unlock(&store, 64 + 47, KEY).unwrap().expect("noticed");
+        assert_eq!(told, "the ask of entry 9001 is missing in the index");
+        assert_eq!(unlock(&store, 64 + 49, KEY).unwrap(), None, "it is too old to be repeated");
+    }
+
+    #[test]
+    fn a_snapshot_that_no_key_of_the_wallet_made_is_none() {
+        for tagged in [true, false] {
+            let store = long();
+            let mut snapshot = store.snapshot().unwrap().unwrap();
+            let mut state: State = postcard::from_bytes(&snapshot.state).unwrap();
+            state.frozen = match state.frozen {
+                None => Some(Utc(0)),
+                Some(_frozen) => None,
+            };
+            snapshot.state = postcard::to_allocvec(&state).unwrap();
+            snapshot.tag = snapshot.tag.filter(|_tag| tagged);
+            let head = store.head().unwrap();
+            let batch = Batch { head, snapshot: Some(snapshot), ..Batch::default() };
+            store.clone().commit(&batch).unwrap();
+            let told = unlock(&store, LAST_H, KEY).unwrap().expect("noticed");
+            assert!(told.contains("snapshot"), "{told}");
+        }
+    }
+
+    #[test]
+    fn payees_that_unlock_did_not_look_at_are_counted_when_the_journal_is_accepted() {
+        let store = long();
+        let head = store.head().unwrap();
+        let payee = Payee { chain: NETWORKS[0].chain, address: [3; 20].into() };
+        let made_up = Paid { times: 9, approved: 9, first: Utc(0), last: Utc(0), usd: Usd(9) };
+        let payees = [(payee, made_up)].into();
+        store.clone().commit(&Batch { head, payees, ..Batch::default() }).unwrap();
+        assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
+        assert_eq!(Store::paid(&store, &payee).unwrap(), Some(made_up), "it is not looked at");
+        open(&store).count_payees().unwrap();
+        assert_eq!(Store::paid(&store, &payee).unwrap(), None);
+    }
+
+    #[test]
+    fn with_another_key_everything_is_read() {
+        let store = long();
+        store.tamper(7, |bytes| bytes[49] ^= 1);
+        assert_eq!(unlock(&store, LAST_H, [8; 32]).unwrap_err().code, Code::JournalDamaged);
+    }
 }

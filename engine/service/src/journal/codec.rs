@@ -57,6 +57,16 @@ pub(super) fn decode_at(bytes: &[u8], seq: u64) -> Result<Entry, String> {
     parts.entry()
 }
 
+/// Reads the entry at a place that the chain leads back to. Answers the hash of the entry before it too.
+pub(super) fn decode_back(bytes: &[u8], at: Head) -> Result<(Entry, Hash), String> {
+    let parts = Parts::of(bytes)?;
+    if parts.seq != at.seq || hash(bytes) != at.hash {
+        return Err("it is not the one that the entry after it names".to_owned());
+    }
+    let before = *parts.before;
+    Ok((parts.entry()?, before))
+}
+
 /// An entry's bytes, taken apart.
 struct Parts<'a> {
     seq: u64,

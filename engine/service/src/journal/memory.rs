@@ -41,6 +41,11 @@ impl MemoryStore {
             }
         });
     }
+
+    /// Forgets which asks were made, as somebody with the file could.
+    pub fn lose_index(&self) {
+        self.with(|tables| tables.index.clear());
+    }
 }
 
 impl Store for MemoryStore {
@@ -125,6 +130,10 @@ impl Reader for MemoryStore {
             }
             Ok(tables.payees.get(payee).copied())
         })
+    }
+
+    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+        Store::payees(self, visit)
     }
 
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {

@@ -56,7 +56,7 @@ mod tests {
     use bursar_domain::{Event, Request, Settlement};
 
     use super::*;
-    use crate::journal::{Journal, MemoryStore, Store, StoreError, Visit, VisitRequest};
+    use crate::journal::{Journal, MemoryStore, Store, StoreError, Visit, VisitPaid, VisitRequest};
 
     const ENTRIES: u64 = 1000;
 
@@ -84,6 +84,9 @@ mod tests {
         }
         fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
             self.0.paid(payee)
+        }
+        fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+            self.0.payees(visit)
         }
         fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
             self.0.newest(visit)

@@ -1,26 +1,41 @@
-//! The seal of the head: HMAC-SHA256 under a subkey of the wallet's master key.
+//! The seals of the head and of a snapshot: HMAC-SHA256 under a subkey of the wallet's master key.
 
 use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
-use super::{Head, Seal};
+use super::{Head, Seal, Snapshot};
 
-fn mac(key: &[u8; 32], head: Head) -> Option<Hmac<Sha256>> {
+fn mac(key: &[u8; 32], what: &[u8], head: Head) -> Option<Hmac<Sha256>> {
     // Any key length is accepted, so this is never None.
     let mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
-    Some(
-        mac.chain_update(b"bursar journal head")
-            .chain_update(head.seq.to_be_bytes())
-            .chain_update(head.hash),
-    )
+    Some(mac.chain_update(what).chain_update(head.seq.to_be_bytes()).chain_update(head.hash))
+}
+
+fn of_head(key: &[u8; 32], head: Head) -> Option<Hmac<Sha256>> {
+    mac(key, b"bursar journal head", head)
+}
+
+fn of_snapshot(key: &[u8; 32], snapshot: &Snapshot) -> Option<Hmac<Sha256>> {
+    let mac = mac(key, b"bursar journal snapshot", snapshot.head)?;
+    Some(mac.chain_update(Sha256::digest(&snapshot.state)))
 }
 
 pub(super) fn seal(key: &[u8; 32], head: Head) -> Seal {
-    let tag = mac(key, head).map_or([0; 32], |mac| mac.finalize().into_bytes().into());
+    let tag = of_head(key, head).map_or([0; 32], |mac| mac.finalize().into_bytes().into());
     Seal { seq: head.seq, tag }
 }
 
 pub(super) fn fits(key: &[u8; 32], head: Head, stored: &Seal) -> bool {
     stored.seq == head.seq
-        && mac(key, head).is_some_and(|mac| mac.verify_slice(&stored.tag).is_ok())
+        && of_head(key, head).is_some_and(|mac| mac.verify_slice(&stored.tag).is_ok())
+}
+
+pub(super) fn snapshot_tag(key: &[u8; 32], snapshot: &Snapshot) -> Option<[u8; 32]> {
+    of_snapshot(key, snapshot).map(|mac| mac.finalize().into_bytes().into())
+}
+
+pub(super) fn snapshot_fits(key: &[u8; 32], snapshot: &Snapshot) -> bool {
+    snapshot.tag.is_some_and(|tag| {
+        of_snapshot(key, snapshot).is_some_and(|mac| mac.verify_slice(&tag).is_ok())
+    })
 }

@@ -18,13 +18,16 @@ pub struct StoreError(pub String);
 /// Everything that one commit makes durable, or nothing of it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Batch {
+    #[serde(with = "rows")]
     pub entries: Vec<(u64, Vec<u8>)>,
     pub head: Head,
     pub seal: Option<Seal>,
     /// The latest record of each touched request, by the entry that made it. In this order neighbours are
     /// written together: by their random ids each would cost a page of its own.
+    #[serde(with = "rows")]
     pub records: Vec<(u64, Vec<u8>)>,
     /// The latest settlement of each touched payment, by the entry that made its request.
+    #[serde(with = "rows")]
     pub settlements: Vec<(u64, Vec<u8>)>,
     /// Id, identity of an ask or idempotency key → the entry that made the newest request of it; identity
     /// of a report → its entry.
@@ -51,7 +54,45 @@ pub struct Seal {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     pub head: Head,
+    #[serde(with = "bytes")]
     pub state: Vec<u8>,
+    /// Under the key of the seals, if the wallet was open: then unlock need not read what lies before.
+    pub tag: Option<[u8; 32]>,
+}
+
+/// Bytes as a whole, which serde otherwise takes one by one.
+mod bytes {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        <&[u8]>::deserialize(from).map(<[u8]>::to_vec)
+    }
+}
+
+/// The same for rows by number.
+mod rows {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize)]
+    struct Raw<'a>(#[serde(with = "super::bytes")] &'a [u8]);
+
+    pub(super) fn serialize<S: Serializer>(
+        rows: &[(u64, Vec<u8>)],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(rows.iter().map(|(number, bytes)| (number, Raw(bytes))))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<(u64, Vec<u8>)>, D::Error> {
+        let rows = Vec::<(u64, &[u8])>::deserialize(from)?;
+        Ok(rows.into_iter().map(|(number, bytes)| (number, bytes.to_vec())).collect())
+    }
 }
 
 /// Visits the bytes of one entry; `false` stops.
@@ -96,6 +137,7 @@ pub trait Reader: Send + Sync + fmt::Debug {
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError>;
     /// What was authorized to a payee; an error also while the rows do not stand for the head.
     fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError>;
+    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError>;
     /// Visits the requests, newest first; `false` stops.
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError>;
     /// The latest `limit` requests, newest first.
@@ -127,12 +169,13 @@ pub(super) fn decode_settlement(bytes: &[u8]) -> Result<Settlement, StoreError> 
         .map_err(|error| StoreError(format!("a settlement's record is damaged: {error}")))
 }
 
-const SNAPSHOT_VERSION: u8 = 2;
+const SNAPSHOT_VERSION: u8 = 3;
 
-/// Bytes of a snapshot: version, place, state.
+/// Bytes of a snapshot: version, place, tag or as many zeros, state.
 pub(super) fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
     let mut bytes = vec![SNAPSHOT_VERSION];
     bytes.extend_from_slice(&encode_head(snapshot.head));
+    bytes.extend_from_slice(&snapshot.tag.unwrap_or_default());
     bytes.extend_from_slice(&snapshot.state);
     bytes
 }
@@ -140,9 +183,10 @@ pub(super) fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
 /// `None` if it is of another version or cut short: a snapshot is a cache.
 pub(super) fn decode_snapshot(bytes: &[u8]) -> Option<Snapshot> {
     let (version, rest) = bytes.split_first()?;
-    let (head, state) = rest.split_first_chunk::<40>()?;
-    let head = decode_head(head)?;
-    (*version == SNAPSHOT_VERSION).then(|| Snapshot { head, state: state.to_vec() })
+    let (head, rest) = rest.split_first_chunk::<40>()?;
+    let (tag, state) = rest.split_first_chunk::<32>()?;
+    let (head, tag) = (decode_head(head)?, (*tag != [0; 32]).then_some(*tag));
+    (*version == SNAPSHOT_VERSION).then(|| Snapshot { head, state: state.to_vec(), tag })
 }
 
 pub(super) fn encode_head(head: Head) -> [u8; 40] {

@@ -94,8 +94,11 @@ impl Maker {
         }
         match special {
             0 => {
-                batch.snapshot =
-                    Some(Snapshot { head: self.head(), state: vec![older; 1 + usize::from(older)] })
+                batch.snapshot = Some(Snapshot {
+                    head: self.head(),
+                    state: vec![older; 1 + usize::from(older)],
+                    tag: (older > 9).then_some([older; 32]),
+                })
             }
             1 => {
                 self.day += 1;

@@ -199,6 +199,10 @@ impl Reader for Levels {
         Self::paid(self, payee)
     }
 
+    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
+        Self::payees(self, visit)
+    }
+
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
         let mut below = Bound::Unbounded;
         loop {
