@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 /// What CI runs, within 90 seconds on two processors.
-const SEEDS: &str = "3000";
+const SEEDS: &str = "10000";
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let status = simulator(arguments).status().context("cannot run cargo")?;

@@ -181,9 +181,15 @@ impl Auditor {
         let first = by_hit.clone().next();
         let by_hit = by_hit.find(pays).or(first);
         let known = self.book.by_id.get(id).copied();
+        let new = known.is_none() && !self.guessed.is_empty();
         let known = known.filter(|_| !self.guessed.contains(id) || by_hit.is_none());
         let Some(key) = known.or(by_hit) else { return Ok(()) };
         self.bind(key, id);
+        let several = hits.iter().any(|h| matches!(h, Expect::Reply { rec, .. } if *rec != key));
+        if (several || new) && matches!(open.asked, Asked::Poll(_)) {
+            // A later answer puts a wrong guess right.
+            self.guessed.insert(id.to_owned());
+        }
         let (seq, now) = (self.seq, self.time.instant());
         let fresh = hits.iter().any(|h| matches!(h, Expect::Act { .. } | Expect::Hold { .. }));
         let sure = fresh || open.alone;
@@ -230,14 +236,30 @@ impl Auditor {
     pub(crate) fn bind(&mut self, key: u64, id: &str) {
         let other = self.book.by_id.get(id).copied().filter(|k| *k != key);
         let old = self.book.recs.get(&key).and_then(|r| r.id.clone()).filter(|i| i != id);
+        // An id that nobody has heard of takes the place of one that was guessed: that one is of another ask.
+        let other = other.or_else(|| {
+            let free = |rec: &Rec| rec.id.is_none() && rec.lost && rec.stands(None).count() > 1;
+            old.as_ref()?;
+            self.book.recs.iter().find(|(_, rec)| free(rec)).map(|(other, _)| *other)
+        });
         if let Some(other) = other {
-            // The id was guessed to be the other's; the two change places.
+            // The id was guessed to be the other's; the two change places, with what was told of the ids.
+            self.book.change_places(key, other);
+            for key in [key, other] {
+                if let Some(payment) = self.book.recs.get(&key).and_then(|r| r.payment.as_ref()) {
+                    let nonce = (payment.payer.to_lowercase(), payment.nonce.to_lowercase());
+                    self.nonces.insert(nonce, key);
+                }
+            }
             if let Some(rec) = self.book.recs.get_mut(&other) {
                 rec.id.clone_from(&old);
             }
             if let Some(old) = old {
                 self.book.by_id.insert(old, other);
             }
+        } else if let Some(old) = old {
+            self.book.by_id.remove(&old);
+            self.guessed.remove(&old);
         }
         self.guessed.remove(id);
         if let Some(rec) = self.book.recs.get_mut(&key) {

@@ -83,6 +83,17 @@ impl Book {
         self.recs.get_mut(self.by_id.get(id)?)
     }
 
+    /// What was told of one request is true of the other, and the reverse.
+    pub(crate) fn change_places(&mut self, one: u64, other: u64) {
+        let (Some(mut a), Some(b)) = (self.recs.remove(&one), self.recs.get_mut(&other)) else {
+            return;
+        };
+        std::mem::swap(&mut a.base, &mut b.base);
+        std::mem::swap(&mut a.digest, &mut b.digest);
+        std::mem::swap(&mut a.payment, &mut b.payment);
+        self.recs.insert(one, a);
+    }
+
     /// What the agent's other requests take of an allowance.
     pub(crate) fn used(&self, agent: &str, but: Option<u64>, p: &Period, now: &Instant) -> Used {
         let mut used = Used::default();

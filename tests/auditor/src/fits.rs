@@ -17,7 +17,7 @@ impl Auditor {
                 let own = self.book.recs.get(&key).and_then(|r| r.id.as_ref());
                 self.guessed.contains(id) && own.is_none_or(|own| self.guessed.contains(own))
             }
-            None => self.book.recs.get(&key).is_some_and(|r| r.id.is_none()),
+            None => self.book.recs.get(&key).is_some_and(|r| self.may_have_another_id(r)),
         }
     }
 

@@ -150,6 +150,15 @@ impl Auditor {
 
     fn down(&mut self) {
         self.remember();
+        if self.disk_failed.is_some() {
+            // Neither the record of a signature nor the end of what waited was noted any more.
+            for rec in self.book.recs.values_mut() {
+                rec.died = true;
+                if rec.may_be(&St::Held) {
+                    rec.ended.clear();
+                }
+            }
+        }
         self.worlds.append(&mut self.perhaps_set_up);
         // Locked from here on: what is signed before the next unlock is signed by nobody's leave.
         for w in &mut self.worlds {

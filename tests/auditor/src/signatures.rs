@@ -137,7 +137,7 @@ impl Auditor {
     /// Finds the ask that an unknown id must be of. Nothing if there are several.
     fn claim_signed(&mut self, id: &str, signer: &str) -> Result<Option<u64>, Violation> {
         let may = |rec: &&Rec| {
-            rec.id.is_none()
+            self.may_have_another_id(rec)
                 && rec.stands(None).any(|s| matches!(s, St::Auth { .. }))
                 && rec.acts.iter().any(|(t, _)| t.payer.as_deref().is_none_or(|p| p == signer))
         };
@@ -149,7 +149,7 @@ impl Auditor {
                     "{signer} signed for the unknown request {id}, and no ask that is open or lost may have been let through"
                 ),
             )),
-            (Some(key), None) => {
+            (Some(key), None) if self.book.recs.get(&key).is_some_and(|r| r.id.is_none()) => {
                 if let Some(rec) = self.book.recs.get_mut(&key) {
                     rec.id = Some(id.to_owned());
                 }

@@ -22,8 +22,8 @@ impl Plan {
         let mut dice = Dice::new(seed);
         let mut swarm = Swarm::draw(&mut dice);
         // The real store costs as much as everything else together.
-        swarm.sectors &= dice.chance(1, 2);
-        let length = if dice.chance(1, 8) { 120 + dice.roll(280) } else { 30 + dice.roll(60) };
+        swarm.sectors &= dice.chance(1, 4);
+        let length = if dice.chance(1, 16) { 120 + dice.roll(280) } else { 20 + dice.roll(44) };
         let agents = 1 + dice.roll(3);
         let mut draw = Draw { dice: &mut dice, swarm, agents };
         let mut steps = Vec::new();

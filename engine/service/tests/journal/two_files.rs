@@ -112,7 +112,7 @@ impl Maker {
             _ => {}
         }
         batch.head = self.head();
-        batch.seal = (special % 2 == 0).then(|| Seal { seq: self.seq, tag: [older; 32] });
+        batch.seal = special.is_multiple_of(2).then_some(Seal { seq: self.seq, tag: [older; 32] });
         batch
     }
 }
