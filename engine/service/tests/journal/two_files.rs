@@ -286,3 +286,23 @@ fn files_that_do_not_belong_together_are_refused_and_left_as_they_are() {
         assert!(RedbStore::open(&path, Arc::new(NoFaults)).is_ok());
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn a_history_that_is_moved_away_or_replaced_ends_commits() {
+    for replaced in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.redb");
+        let beside = folder.path().join("journal-history.redb");
+        let (mut store, mut maker) = (open(&path, SMALL[0]), Maker::default());
+        store.commit(&maker.batch(1, 0, 0, 23)).unwrap();
+        store.commit(&maker.batch(1, 0, 0, 23)).unwrap();
+        std::fs::rename(&beside, folder.path().join("elsewhere")).unwrap();
+        if replaced {
+            std::fs::copy(folder.path().join("elsewhere"), &beside).unwrap();
+        }
+        let failure = store.commit(&maker.batch(1, 0, 0, 23)).unwrap_err().to_string();
+        let said = if replaced { "another file was put in its place" } else { "moved or deleted" };
+        assert!(failure.contains(said), "{failure}");
+    }
+}
