@@ -36,7 +36,7 @@ fn forge(store: &MemoryStore, event: &Event) {
     bytes.extend_from_slice(&postcard::to_allocvec(event).unwrap());
     let hash = Sha256::digest(&bytes).into();
     let batch = Batch { entries: vec![(seq, bytes)], head: Head { seq, hash }, ..Batch::default() };
-    store.commit(&batch).unwrap();
+    store.commit(batch).unwrap();
 }
 
 /// A dollar to the forger.
@@ -162,7 +162,7 @@ async fn a_forged_snapshot_rules_nothing() {
         };
         let engine = {
             // Stopping writes nothing: the wallet is locked and nothing waits.
-            disk.commit(&forged).unwrap();
+            disk.commit(forged).unwrap();
             engine.restart(setup(clock)).await
         };
         let mut operator = engine.operator();

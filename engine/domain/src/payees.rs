@@ -14,9 +14,10 @@ use bursar_core::text;
 use bursar_core::time::Utc;
 use serde::{Deserialize, Serialize};
 
-use crate::apply::Touched;
+use crate::apply::{Touched, apply};
 use crate::event::{Entry, Event};
 use crate::requests::Request;
+use crate::state::State;
 
 /// One address on one network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -81,6 +82,25 @@ pub fn payment(entry: &Entry, touched: Option<&Touched>) -> Option<(Payee, Paid)
     let Some(Touched::Request(request)) = touched else { return None };
     let paid = Paid { times: 1, approved, first: entry.at, last: entry.at, usd: request.ask.usd };
     Some((Payee::of(request), paid))
+}
+
+/// Counts what entries authorized, each after the one before.
+#[derive(Debug)]
+pub struct Count {
+    state: State,
+    pub tally: Tally,
+}
+
+impl Count {
+    /// `state` is the one before the first entry.
+    pub fn from(state: State) -> Self {
+        Self { state, tally: Tally::new() }
+    }
+
+    pub fn next(&mut self, entry: &Entry) {
+        let touched = apply(&mut self.state, entry);
+        count(&mut self.tally, entry, touched.as_ref());
+    }
 }
 
 /// Counts the payment that an entry authorized.

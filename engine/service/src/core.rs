@@ -10,12 +10,14 @@ pub mod handle;
 mod judgement;
 mod publish;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
 use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
+use bursar_core::networks::ChainId;
 use bursar_core::time::Moment;
 use bursar_domain::apply::Touched;
 use bursar_domain::settlement::Stage;
@@ -29,7 +31,7 @@ use bursar_x402::signature::Signature65;
 pub use publish::View;
 
 use crate::edition::Edition;
-use crate::journal::{Committed, Head, Journal, JournalError, Slip, Store};
+use crate::journal::{Committed, Head, Journal, JournalError, Slip, Snapshot, Store};
 use crate::ports::Faults;
 use crate::vault::gate::Gate;
 
@@ -90,15 +92,9 @@ impl Core {
     ) -> Result<Self, JournalError> {
         let mut journal = Journal::open(store)?;
         let fresh = || State::new(edition.networks_on.iter().copied());
-        let (mut state, from) = match journal.snapshot()? {
-            Some(snapshot) => match postcard::from_bytes::<State>(&snapshot.state) {
-                Ok(state) => (state, snapshot.head),
-                Err(_of_another_version) => (fresh(), Head::default()),
-            },
-            None => (fresh(), Head::default()),
-        };
-        // What is on belongs to the program that runs, not to the one that wrote the snapshot.
-        state.networks_on = fresh().networks_on;
+        let kept = journal.snapshot()?;
+        let kept = kept.and_then(|snapshot| resumed(&snapshot, &fresh().networks_on));
+        let (mut state, from) = kept.unwrap_or_else(|| (fresh(), Head::default()));
         let last_snapshot = from.seq;
         let _proof = journal.replay(from, |entry| {
             faults.apply(&mut state, entry);
@@ -455,4 +451,12 @@ impl Draft {
 /// What a caller is told of a refusal.
 pub(crate) fn fault(refusal: &Refusal) -> Fault {
     Fault::because(refusal.code, refusal.sentence())
+}
+
+/// The state that a snapshot holds and where to go on from it; nothing if another version wrote it.
+fn resumed(snapshot: &Snapshot, networks_on: &Arc<BTreeSet<ChainId>>) -> Option<(State, Head)> {
+    let mut state = postcard::from_bytes::<State>(&snapshot.state).ok()?;
+    // What is on belongs to the program that runs, not to the one that wrote the snapshot.
+    state.networks_on = Arc::clone(networks_on);
+    Some((state, snapshot.head))
 }

@@ -30,6 +30,7 @@ use zeroize::Zeroizing;
 pub use codec::{Hash, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
 pub(crate) use page::page;
+pub(crate) use payees::rows_say;
 pub use redb_store::{Carry, RedbStore, create_owner_only, look};
 pub use slip::{Slip, Subject};
 use store::id_key;
@@ -271,7 +272,7 @@ impl Journal {
             snapshot.tag = seal::snapshot_tag(key, snapshot);
         }
         batch.seal = self.seal_key.as_ref().map(|key| seal::seal(key, self.head));
-        self.store.commit(&batch)?;
+        self.store.commit(batch)?;
         self.durable = self.head;
         Ok(Committed(()))
     }

@@ -238,7 +238,9 @@ impl Auditor {
         let old = self.book.recs.get(&key).and_then(|r| r.id.clone()).filter(|i| i != id);
         // An id that nobody has heard of takes the place of one that was guessed: that one is of another ask.
         let other = other.or_else(|| {
-            let free = |rec: &Rec| rec.id.is_none() && rec.lost && rec.stands(None).count() > 1;
+            let free = |rec: &Rec| {
+                rec.id.is_none() && rec.lost && rec.stands(None).any(|st| *st != St::Nothing)
+            };
             old.as_ref()?;
             self.book.recs.iter().find(|(_, rec)| free(rec)).map(|(other, _)| *other)
         });

@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex};
 use bursar_auditor::seen::{Seen, Signed};
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Request, Settlement};
-use bursar_engine::journal::{
-    Batch, Head, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid,
-};
+use bursar_engine::journal::{Batch, Head, Reader, Seal, Snapshot, Store, StoreError, Visit};
 use bursar_engine::ports::Faults;
 
 use crate::disk::Disk;
@@ -72,7 +70,7 @@ impl WorldStore {
         }
     }
 
-    fn write(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
         let written = self.put(batch);
         if self.faults.has_died() {
             self.faults.tape().die();
@@ -80,20 +78,20 @@ impl WorldStore {
         written
     }
 
-    fn put(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn put(&mut self, batch: Batch) -> Result<(), StoreError> {
         match self.faults.plant() {
             Some(Plant::ForgottenSync) => {
-                if let Some(earlier) = self.held_back.replace(batch.clone()) {
-                    self.disk.commit(&earlier)?;
+                if let Some(earlier) = self.held_back.replace(batch) {
+                    self.disk.commit(earlier)?;
                 }
                 Ok(())
             }
             Some(Plant::IdentitiesInMemory) => {
                 let of_asks = |(key, _seq): &(Vec<u8>, u64)| matches!(key[0], b'h' | b'b' | b'k');
-                let (lost, index) = batch.index.iter().cloned().partition(of_asks);
+                let (lost, index) = batch.index.into_iter().partition(of_asks);
                 let lost: Vec<(Vec<u8>, u64)> = lost;
                 self.remembered.extend(lost);
-                self.disk.commit(&Batch { index, ..batch.clone() })
+                self.disk.commit(Batch { index, ..batch })
             }
             _other => self.disk.commit(batch),
         }
@@ -153,16 +151,12 @@ impl Store for WorldStore {
         self.disk.payees_through()
     }
 
-    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
-        self.disk.payees(visit)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn commit(&mut self, batch: Batch) -> Result<(), StoreError> {
         let io = |error: std::io::Error| StoreError(error.to_string());
         let full = || StoreError("No space left on device".to_owned());
         self.faults.reach("journal.before_commit").map_err(io)?;
         if self.faults.plant() == Some(Plant::SignedFirst) {
-            self.sign_first(batch);
+            self.sign_first(&batch);
         }
         self.faults.reach("journal.before_sync").map_err(io)?;
         let health = *self.health.lock().unwrap();

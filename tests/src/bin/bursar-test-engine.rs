@@ -1,5 +1,6 @@
 //! The product's engine with a key derivation that costs nothing, a clock that a test moves by a file, the
-//! fault that a test wants, a history that a test wants sooner, and the product's log where BURSAR_LOG chooses one. Never part of a release.
+//! fault that a test wants, a history as soon as a test wants it, and the product's log where BURSAR_LOG chooses
+//! one. Never part of a release.
 
 use std::collections::BTreeMap;
 use std::io::Write;

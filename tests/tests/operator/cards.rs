@@ -205,7 +205,7 @@ async fn a_restart_a_snapshot_and_a_replay_count_the_same() {
             let state = postcard::to_allocvec(open.unwrap().state()).unwrap();
             let head = store.head().unwrap();
             let kept = Some(Snapshot { head, state, tag: None });
-            store.clone().commit(&Batch { head, snapshot: kept, ..Batch::default() }).unwrap();
+            store.clone().commit(Batch { head, snapshot: kept, ..Batch::default() }).unwrap();
         }
         stage.engine = stage.engine.restart(setup()).await;
         assert_eq!(stage.card(&id).await.paid_before, Some(once.clone()), "locked");

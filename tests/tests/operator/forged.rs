@@ -25,7 +25,7 @@ fn append(store: &MemoryStore, event: &Event) {
     bytes.extend_from_slice(&postcard::to_allocvec(event).unwrap());
     let hash = Sha256::digest(&bytes).into();
     let head = Head { seq, hash };
-    store.commit(&Batch { entries: vec![(seq, bytes)], head, ..Batch::default() }).unwrap();
+    store.commit(Batch { entries: vec![(seq, bytes)], head, ..Batch::default() }).unwrap();
 }
 
 async fn server(operator: &mut Operator) -> ServerAnswer {

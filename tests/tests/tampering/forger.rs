@@ -34,7 +34,7 @@ impl Forger {
         let carry = Carry { after_bytes: 0, beside: false };
         let mut store = RedbStore::open(file, Arc::new(NoFaults)).unwrap().carrying(carry);
         let head = store.head().unwrap();
-        store.commit(&Batch { head, payees_lost: true, ..Batch::default() }).unwrap();
+        store.commit(Batch { head, ..Batch::default() }).unwrap();
         drop(store);
         let db = Database::open(file.with_file_name("journal-history.redb")).unwrap();
         let read = db.begin_read().unwrap();

@@ -9,8 +9,8 @@ use bursar_domain::payees::{self, Tally};
 use bursar_domain::{Action, Entry, Event, State, tail};
 use zeroize::Zeroizing;
 
-use super::Core;
-use crate::journal::{Head, JournalError, Snapshot};
+use super::{Core, resumed};
+use crate::journal::{Head, JournalError};
 
 /// How far back an ask may still be repeated: signatures are fresh for minutes, and clocks are wrong by
 /// zones. What is older is not worth a look-up each at unlock.
@@ -56,7 +56,7 @@ impl Core {
             Err(_reason) => None,
         };
         let from = sealed.as_ref().copied().unwrap_or(self.journal.durable());
-        let examined = match base.and_then(|base| self.decoded(&base)) {
+        let examined = match base.and_then(|base| resumed(&base, &self.state.networks_on)) {
             Some((state, at)) => self.examine_since(state, at, from, moment)?,
             None => self.examine_all(from, moment)?,
         };
@@ -68,10 +68,9 @@ impl Core {
         Ok(self.judged)
     }
 
-    fn decoded(&self, snapshot: &Snapshot) -> Option<(State, Head)> {
-        let mut state = postcard::from_bytes::<State>(&snapshot.state).ok()?;
-        state.networks_on.clone_from(&self.state.networks_on);
-        Some((state, snapshot.head))
+    /// The state before the first entry.
+    fn fresh(&self) -> State {
+        State::new(self.state.networks_on.iter().copied())
     }
 
     /// Reads the whole journal, rows of payees and all. Answers what is wrong.
@@ -80,9 +79,8 @@ impl Core {
         sealed: Head,
         moment: &Moment,
     ) -> Result<Option<String>, JournalError> {
-        let state = State::new(self.state.networks_on.iter().copied());
         let mut tally = Tally::new();
-        let mut read = Reading::new(state, sealed);
+        let mut read = Reading::new(self.fresh(), sealed);
         let _proof = self.journal.replay(Head::default(), |entry| {
             let touched = read.next(self, entry, moment);
             payees::count(&mut tally, entry, touched.as_ref());
@@ -154,12 +152,7 @@ impl Core {
 
     /// From the first entry: unlock may not have read so far back.
     fn count_payees(&mut self) -> Result<(), JournalError> {
-        let mut state = State::new(self.state.networks_on.iter().copied());
-        let mut tally = Tally::new();
-        let _proof = self.journal.replay(Head::default(), |entry| {
-            let touched = self.faults.apply(&mut state, entry);
-            payees::count(&mut tally, entry, touched.as_ref());
-        })?;
+        let tally = self.journal.count_payees(self.fresh())?;
         self.correct_payees(tally)
     }
 
@@ -363,7 +356,7 @@ mod tests {
             index.extend(known.map(|request| (request.identity.index_key(), request.seq)));
         }
         assert!(!index.is_empty());
-        store.clone().commit(&Batch { index, ..again }).unwrap();
+        store.clone().commit(Batch { index, ..again }).unwrap();
         let told = unlock(&store, LAST_H, KEY).unwrap().expect("noticed");
         assert_eq!(told, "the ask of entry 9001 is missing in the index");
         let told = unlock(&store, 64 + 47, KEY).unwrap().expect("noticed");
@@ -385,7 +378,7 @@ mod tests {
             snapshot.tag = snapshot.tag.filter(|_tag| tagged);
             let head = store.head().unwrap();
             let batch = Batch { head, snapshot: Some(snapshot), ..Batch::default() };
-            store.clone().commit(&batch).unwrap();
+            store.clone().commit(batch).unwrap();
             let told = unlock(&store, LAST_H, KEY).unwrap().expect("noticed");
             assert!(told.contains("snapshot"), "{told}");
         }
@@ -398,7 +391,7 @@ mod tests {
         let payee = Payee { chain: NETWORKS[0].chain, address: [3; 20].into() };
         let made_up = Paid { times: 9, approved: 9, first: Utc(0), last: Utc(0), usd: Usd(9) };
         let payees = [(payee, made_up)].into();
-        store.clone().commit(&Batch { head, payees, ..Batch::default() }).unwrap();
+        store.clone().commit(Batch { head, payees, ..Batch::default() }).unwrap();
         assert_eq!(unlock(&store, LAST_H, KEY).unwrap(), None);
         assert_eq!(Store::paid(&store, &payee).unwrap(), Some(made_up), "it is not looked at");
         open(&store).count_payees().unwrap();

@@ -95,13 +95,7 @@ impl Store for MemoryStore {
         Ok(self.with(|tables| tables.payees_through))
     }
 
-    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
-        let rows = self.with(|tables| tables.payees.clone());
-        rows.into_iter().for_each(|(payee, paid)| visit(payee, Some(paid)));
-        Ok(())
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn commit(&mut self, batch: Batch) -> Result<(), StoreError> {
         self.with(|tables| tables.apply(batch));
         Ok(())
     }
@@ -133,7 +127,9 @@ impl Reader for MemoryStore {
     }
 
     fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
-        Store::payees(self, visit)
+        let rows = self.with(|tables| tables.payees.clone());
+        rows.into_iter().for_each(|(payee, paid)| visit(payee, Some(paid)));
+        Ok(())
     }
 
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
@@ -222,11 +218,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.inner.payees_through()
     }
 
-    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
-        self.inner.payees(visit)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn commit(&mut self, batch: Batch) -> Result<(), StoreError> {
         match self.commits_left.checked_sub(1) {
             Some(left) => {
                 self.commits_left = left;

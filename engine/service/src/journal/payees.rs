@@ -1,6 +1,6 @@
 //! One row for each address that was paid, written with the entries that paid it. A cache of what the entries
-//! say, under no seal: a journal without it has it made when it is opened, and unlock, which reads every entry
-//! anyway, compares it and sets it right.
+//! say, under no seal: a journal without it has it made when it is opened. Whoever reads every entry anyway compares
+//! it: an unlock without a sealed snapshot, which sets it right, and the audit, which tells.
 //!
 //! It grows by at most one row a payment, a tenth of what that payment's entry and record take.
 
@@ -8,11 +8,11 @@ use std::collections::btree_map::Entry as Slot;
 
 use bursar_core::networks::ChainId;
 use bursar_domain::apply::Touched;
-use bursar_domain::payees::{self, Paid, Payee, Tally};
-use bursar_domain::{Entry, State, apply};
+use bursar_domain::payees::{self, Count, Paid, Payee, Tally};
+use bursar_domain::{Entry, State};
 
 use super::store::StoreError;
-use super::{Head, Journal, JournalError};
+use super::{Head, Journal, JournalError, Reader};
 
 /// What a reader says while the rows do not stand for the head: another version of the program wrote since,
 /// or the disk refused them.
@@ -45,29 +45,26 @@ impl Journal {
 
     /// Makes the rows if they do not stand for the head. On an error the journal is as good as before: cards
     /// then say that they do not know.
-    pub fn complete_payees(&mut self, mut state: State) -> Result<(), JournalError> {
+    pub fn complete_payees(&mut self, fresh: State) -> Result<(), JournalError> {
         if self.store.payees_through()? == self.durable {
             return Ok(());
         }
-        let mut tally = Tally::new();
-        let _proof = self.replay(Head::default(), |entry| {
-            let touched = apply(&mut state, entry);
-            payees::count(&mut tally, entry, touched.as_ref());
-        })?;
+        let tally = self.count_payees(fresh)?;
         self.write_payees(tally)
+    }
+
+    /// What the entries say, all of them: `fresh` is the state before the first.
+    pub fn count_payees(&self, fresh: State) -> Result<Tally, JournalError> {
+        let mut count = Count::from(fresh);
+        let _proof = self.replay(Head::default(), |entry| count.next(entry))?;
+        Ok(count.tally)
     }
 
     /// Sets the rows right if they are not what the entries say. Answers whether they were.
     pub fn correct_payees(&mut self, tally: Tally) -> Result<bool, JournalError> {
         // What cannot be read is wrong as well.
-        let mut same = self.store.payees_through().is_ok_and(|through| through == self.durable);
-        let mut rows = 0_usize;
-        let read = self.store.payees(&mut |payee, paid| {
-            rows = rows.saturating_add(1);
-            same = same && paid.is_some() && tally.get(&payee) == paid.as_ref();
-        });
-        same = same && read.is_ok();
-        if same && rows == tally.len() {
+        let stand = self.store.payees_through().is_ok_and(|through| through == self.durable);
+        if stand && rows_say(&*self.store.reader(), &tally).unwrap_or(false) {
             return Ok(true);
         }
         self.write_payees(tally)?;
@@ -80,6 +77,16 @@ impl Journal {
         self.commit()?;
         Ok(())
     }
+}
+
+/// Whether the rows are these and no others.
+pub(crate) fn rows_say(reader: &dyn Reader, tally: &Tally) -> Result<bool, StoreError> {
+    let (mut same, mut rows) = (true, 0_usize);
+    reader.payees(&mut |payee, paid| {
+        rows = rows.saturating_add(1);
+        same = same && paid.is_some() && tally.get(&payee) == paid.as_ref();
+    })?;
+    Ok(same && rows == tally.len())
 }
 
 /// The error of a reader whose rows do not stand for the head.

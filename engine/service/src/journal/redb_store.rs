@@ -26,7 +26,7 @@ pub use self::look::look;
 use self::place::Place;
 pub use self::place::create_owner_only;
 use super::Head;
-use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid};
+use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 use super::tables::Tables;
 use crate::ports::Faults;
 
@@ -259,31 +259,23 @@ impl Store for RedbStore {
     }
 
     fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
-        self.levels.paid(payee)
+        self.levels.row_of(payee)
     }
 
     fn payees_through(&self) -> Result<Head, StoreError> {
         Ok(self.levels.now().active.payees_through)
     }
 
-    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
-        self.levels.payees(visit)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn commit(&mut self, mut batch: Batch) -> Result<(), StoreError> {
         self.receive(false)?;
         self.faults.reach("journal.before_commit").map_err(failed)?;
-        let stripped = if batch.payees_anew {
+        if batch.payees_anew {
             // As many rows as there are payees: too many for the short file.
-            self.carry_now(Some((&batch.payees, batch.head)))?;
-            Some(Batch { payees: Tally::new(), ..batch.clone() })
-        } else {
-            None
-        };
-        let batch = stripped.as_ref().unwrap_or(batch);
+            self.carry_now(Some((&std::mem::take(&mut batch.payees), batch.head)))?;
+        }
         let number = self.number.saturating_add(1);
         let dropped = (self.carried > self.dropped).then_some(self.carried);
-        batches::append(&self.short, number, batch, dropped, &*self.faults)?;
+        batches::append(&self.short, number, &batch, dropped, &*self.faults)?;
         self.number = number;
         self.dropped = self.carried;
         // What lies in a file that nobody finds again is not on the disk.

@@ -125,9 +125,8 @@ pub trait Store: Send + fmt::Debug {
     /// The newest entry that the rows of payees contain. A commit on top of it takes it along to its own
     /// head; one on top of another leaves it behind.
     fn payees_through(&self) -> Result<Head, StoreError>;
-    fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError>;
     /// Durable when it returns; on an error nothing may be assumed.
-    fn commit(&mut self, batch: &Batch) -> Result<(), StoreError>;
+    fn commit(&mut self, batch: Batch) -> Result<(), StoreError>;
     fn reader(&self) -> Arc<dyn Reader>;
 }
 

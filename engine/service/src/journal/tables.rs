@@ -37,7 +37,7 @@ impl Tables {
         Self { payees_through, head, seal, forgotten, ..Self::default() }
     }
 
-    pub(super) fn apply(&mut self, batch: &Batch) {
+    pub(super) fn apply(&mut self, batch: Batch) {
         let rows = [&batch.entries, &batch.records, &batch.settlements];
         let rows = rows.into_iter().flatten().map(|(_seq, bytes)| bytes.len());
         let keys = batch.index.iter().map(|(key, _seq)| key.len());
@@ -50,14 +50,14 @@ impl Tables {
         if batch.payees_anew {
             self.payees.clear();
         }
-        self.payees.extend(&batch.payees);
+        self.payees.extend(batch.payees);
         if batch.payees_anew || (!batch.payees_lost && self.payees_through == self.head) {
             self.payees_through = batch.head;
         }
-        self.entries.extend(batch.entries.iter().cloned());
-        self.records.extend(batch.records.iter().cloned());
-        self.settlements.extend(batch.settlements.iter().cloned());
-        self.index.extend(batch.index.iter().cloned());
+        self.entries.extend(batch.entries);
+        self.records.extend(batch.records);
+        self.settlements.extend(batch.settlements);
+        self.index.extend(batch.index);
         if let Some(day) = batch.forget_before {
             self.forgotten = day;
             let forgotten = signed_before(day);
@@ -65,9 +65,7 @@ impl Tables {
         }
         self.head = batch.head;
         self.seal = batch.seal.or(self.seal);
-        if let Some(snapshot) = &batch.snapshot {
-            self.snapshot = Some(snapshot.clone());
-        }
+        self.snapshot = batch.snapshot.or(self.snapshot.take());
     }
 
     /// The entry that an index key leads to: `Some(None)` for a key that was forgotten.

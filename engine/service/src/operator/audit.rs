@@ -6,13 +6,13 @@ use bursar_core::answers::{Answer, AuditAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::AuditOrder;
-use bursar_domain::payees::{self, Tally};
-use bursar_domain::{Entry, State};
+use bursar_domain::State;
+use bursar_domain::payees::Count;
 
 use super::{Done, prove_operator, wallet};
 use crate::control::Dialogue;
 use crate::engine::{Shared, blocking};
-use crate::journal::{Hash, JournalError, Reader, hash_hex, page, verify_chain};
+use crate::journal::{Hash, JournalError, Reader, hash_hex, page, rows_say, verify_chain};
 
 /// Rows of payees are compared so often while payments go on.
 const LOOKS: usize = 5;
@@ -44,10 +44,10 @@ async fn verify(engine: &Arc<Shared>, head: Option<&str>) -> Result<Done, Fault>
     let wanted = head.map(read_hash).transpose()?;
     let (reader, shared) = (engine.core.reader(), Arc::clone(engine));
     let read = move || {
-        let mut count = Count::new(State::new(shared.edition.networks_on.iter().copied()));
+        let mut count = Count::from(State::new(shared.edition.networks_on.iter().copied()));
         let head = verify_chain(&*reader, wanted, |entry| count.next(entry))?;
         let newest = || shared.core.view().head.seq;
-        let known = count.is_what_the_rows_say(&*reader, head.seq, newest)?;
+        let known = rows_are_right(count, &*reader, head.seq, newest)?;
         Ok::<_, JournalError>((head, known))
     };
     let (head, payees_known) = blocking(read)
@@ -84,48 +84,27 @@ async fn verify(engine: &Arc<Shared>, head: Option<&str>) -> Result<Done, Fault>
     Ok(done)
 }
 
-/// Whom the entries paid.
-struct Count {
-    state: State,
-    tally: Tally,
-}
-
-impl Count {
-    fn new(state: State) -> Self {
-        Self { state, tally: Tally::new() }
-    }
-
-    fn next(&mut self, entry: &Entry) {
-        let touched = bursar_domain::apply(&mut self.state, entry);
-        payees::count(&mut self.tally, entry, touched.as_ref());
-    }
-
-    /// Compares, after so many entries. Payments go on meanwhile: rows that differ are looked at again, with the
-    /// entries that came since, of which `newest` knows the last.
-    fn is_what_the_rows_say(
-        &mut self,
-        reader: &dyn Reader,
-        mut last: u64,
-        newest: impl Fn() -> u64,
-    ) -> Result<bool, JournalError> {
-        for _look in 0..LOOKS {
-            let (mut same, mut rows) = (true, 0_usize);
-            reader.payees(&mut |payee, paid| {
-                rows = rows.saturating_add(1);
-                same = same && paid.is_some() && self.tally.get(&payee) == paid.as_ref();
-            })?;
-            if same && rows == self.tally.len() {
-                return Ok(true);
-            }
-            let newest = newest();
-            page(reader, last, newest, |entry| {
-                self.next(&entry);
-                Ok(())
-            })?;
-            last = newest;
+/// Whether the rows of payees say what was counted up to `last`. Payments go on meanwhile: rows that differ are
+/// looked at again, with the entries that came since, of which `newest` knows the last.
+fn rows_are_right(
+    mut count: Count,
+    reader: &dyn Reader,
+    mut last: u64,
+    newest: impl Fn() -> u64,
+) -> Result<bool, JournalError> {
+    for _look in 0..LOOKS {
+        if rows_say(reader, &count.tally)? {
+            return Ok(true);
         }
-        Ok(false)
+        // What is committed may be read before it is published.
+        let newest = newest().max(last);
+        page(reader, last, newest, |entry| {
+            count.next(&entry);
+            Ok(())
+        })?;
+        last = newest;
     }
+    Ok(false)
 }
 
 fn read_hash(text: &str) -> Result<Hash, Fault> {

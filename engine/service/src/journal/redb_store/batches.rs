@@ -44,7 +44,7 @@ pub(super) fn load(
         if number > carried {
             let batch = decode(bytes.value())
                 .ok_or_else(|| StoreError(format!("commit {number} is damaged")))?;
-            tables.apply(&batch);
+            tables.apply(batch);
         }
     }
     last.filter(|last| *last >= carried).ok_or_else(apart)

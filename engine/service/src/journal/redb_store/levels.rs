@@ -97,59 +97,10 @@ impl Levels {
         self.find(near, far)?.transpose()
     }
 
-    pub(super) fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
-        let near =
-            |tables: &Tables| tables.settlements.get(&seq).map(|bytes| decode_settlement(bytes));
-        let far = |read: &ReadTransaction| Ok(history::settlement(read, seq)?.map(Ok));
-        self.find(near, far)?.transpose()
-    }
-
-    pub(super) fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
+    /// What was authorized to a payee, whether or not the rows stand for the head.
+    pub(super) fn row_of(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
         let near = |tables: &Tables| tables.payees.get(payee).copied();
         self.find(near, |read| payees::one(read, payee))
-    }
-
-    pub(super) fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
-        let (near, read) = {
-            let now = self.now();
-            let mut near = now.frozen.as_ref().map(|tables| tables.payees.clone());
-            near.get_or_insert_default().extend(&now.active.payees);
-            (near.unwrap_or_default(), now.began()?)
-        };
-        for (payee, paid) in &near {
-            visit(*payee, Some(*paid));
-        }
-        let Some(read) = read else { return Ok(()) };
-        payees::all(&read, &mut |payee, paid| {
-            if !near.contains_key(&payee) {
-                visit(payee, paid);
-            }
-        })
-    }
-
-    /// Visits the entries after `seq` in order.
-    pub(super) fn read_after(&self, mut seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
-        loop {
-            let (arrived, read) = {
-                let now = self.now();
-                (now.arrived, now.began()?)
-            };
-            if let Some(read) = read {
-                let Some(last) = history::read_after(&read, seq, visit)? else { return Ok(()) };
-                seq = last;
-            }
-            while let Some(piece) = self.piece(seq, arrived) {
-                for (at, bytes) in &piece {
-                    seq = *at;
-                    if !visit(bytes) {
-                        return Ok(());
-                    }
-                }
-                if piece.is_empty() {
-                    return Ok(());
-                }
-            }
-        }
     }
 
     /// Some entries after `seq` that the history did not have; `None` if it has more by now.
@@ -186,7 +137,10 @@ impl Reader for Levels {
     }
 
     fn settlement(&self, seq: u64) -> Result<Option<Settlement>, StoreError> {
-        Self::settlement(self, seq)
+        let near =
+            |tables: &Tables| tables.settlements.get(&seq).map(|bytes| decode_settlement(bytes));
+        let far = |read: &ReadTransaction| Ok(history::settlement(read, seq)?.map(Ok));
+        self.find(near, far)?.transpose()
     }
 
     fn paid(&self, payee: &Payee) -> Result<Option<Paid>, StoreError> {
@@ -196,11 +150,25 @@ impl Reader for Levels {
                 return Err(behind());
             }
         }
-        Self::paid(self, payee)
+        self.row_of(payee)
     }
 
     fn payees(&self, visit: &mut VisitPaid<'_>) -> Result<(), StoreError> {
-        Self::payees(self, visit)
+        let (near, read) = {
+            let now = self.now();
+            let mut near = now.frozen.as_ref().map(|tables| tables.payees.clone());
+            near.get_or_insert_default().extend(&now.active.payees);
+            (near.unwrap_or_default(), now.began()?)
+        };
+        for (payee, paid) in &near {
+            visit(*payee, Some(*paid));
+        }
+        let Some(read) = read else { return Ok(()) };
+        payees::all(&read, &mut |payee, paid| {
+            if !near.contains_key(&payee) {
+                visit(payee, paid);
+            }
+        })
     }
 
     fn newest(&self, visit: &mut VisitRequest<'_>) -> Result<(), StoreError> {
@@ -242,7 +210,27 @@ impl Reader for Levels {
         }
     }
 
-    fn read_after(&self, seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
-        Self::read_after(self, seq, visit)
+    fn read_after(&self, mut seq: u64, visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        loop {
+            let (arrived, read) = {
+                let now = self.now();
+                (now.arrived, now.began()?)
+            };
+            if let Some(read) = read {
+                let Some(last) = history::read_after(&read, seq, visit)? else { return Ok(()) };
+                seq = last;
+            }
+            while let Some(piece) = self.piece(seq, arrived) {
+                for (at, bytes) in &piece {
+                    seq = *at;
+                    if !visit(bytes) {
+                        return Ok(());
+                    }
+                }
+                if piece.is_empty() {
+                    return Ok(());
+                }
+            }
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! Whether the journal's file is still the one at its path: a file that was moved or deleted takes every commit,
-//! and no restart will find them.
+//! Where the journal's files lie: made for their owner alone, and still the ones at their paths, for a file that was
+//! moved or deleted takes every commit, and no restart will find them.
 
 use std::io;
 use std::path::{Path, PathBuf};
