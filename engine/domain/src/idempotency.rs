@@ -55,6 +55,15 @@ impl Identity {
         Some(key)
     }
 
+    /// The index key of the payment that settled this ask. A signed ask is made once, and needs none.
+    pub fn paid_key(&self) -> Option<Vec<u8>> {
+        let Identity::Bearer { digest, .. } = self else { return None };
+        let mut key = Vec::with_capacity(33);
+        key.push(b'p');
+        key.extend_from_slice(digest);
+        Some(key)
+    }
+
     pub fn claim(&self) -> Option<&KeyClaim> {
         match self {
             Identity::Hmac { .. } => None,
@@ -66,10 +75,10 @@ impl Identity {
 /// What the indexes know of an ask; looked up by the core before it decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prior {
-    /// The request of the same identity.
+    /// The newest request of the same identity.
     pub same: Option<Request>,
-    /// Whether that request is a payment that was settled.
-    pub settled: bool,
+    /// A request of the same identity that is a payment and was settled, be it that one or an earlier one.
+    pub paid: Option<Request>,
     /// The request that last used the same idempotency key.
     pub claimed: Option<Request>,
 }
@@ -97,13 +106,16 @@ pub fn repeat(prior: &Prior, identity: &Identity, moment: &Moment) -> Repeat {
     let Some(first) = &prior.same else { return Repeat::New };
     let signed = matches!(identity, Identity::Hmac { .. });
     let spent = matches!(first.status, Status::Authorized { .. });
-    if spent && prior.settled {
-        return Repeat::Settled(Box::new(first.clone()));
+    if let Some(paid) = prior.paid.as_ref().filter(|paid| paid.id == first.id) {
+        return Repeat::Settled(Box::new(paid.clone()));
     }
     if is_remembered(first, moment) || (signed && !spent) {
         Repeat::Same(Box::new(first.clone()))
     } else if signed {
         Repeat::Refuse(Code::PaymentExpired)
+    } else if let Some(paid) = &prior.paid {
+        // It was over when it was asked again, and its report came after that.
+        Repeat::Settled(Box::new(paid.clone()))
     } else {
         Repeat::New
     }

@@ -212,6 +212,12 @@ impl Journal {
             JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
         })?;
         self.waiting.settlements.push((settlement.request_seq, bytes));
+        if settlement.is_settled()
+            && let Some(request) = self.request(settlement.request_seq)?
+            && let Some(key) = request.identity.paid_key()
+        {
+            self.waiting.index.push((key, request.seq));
+        }
         self.settled.retain(|known| known.id != settlement.id);
         self.settled.push(Arc::clone(settlement));
         Ok(())
@@ -294,15 +300,29 @@ impl Journal {
             Some(key) => self.find(&key)?,
             None => None,
         };
-        let settlement = match &same {
-            Some(same) if matches!(same.status, Status::Authorized { .. }) => {
-                self.settlement(same)?
-            }
-            Some(_unsigned) => None,
+        let paid = match &same {
+            Some(same) => self.paid(same)?,
             None => None,
         };
-        let settled = settlement.is_some_and(|settlement| settlement.is_settled());
-        Ok(Prior { same, settled, claimed })
+        Ok(Prior { same, paid, claimed })
+    }
+
+    /// The newest request of an ask if its payment was settled, else an earlier one of which that is true.
+    fn paid(&self, same: &Request) -> Result<Option<Request>, JournalError> {
+        let is_paid = |request: &Request| -> Result<bool, JournalError> {
+            let signed = matches!(request.status, Status::Authorized { .. });
+            let settlement = if signed { self.settlement(request)? } else { None };
+            Ok(settlement.is_some_and(|settlement| settlement.is_settled()))
+        };
+        if is_paid(same)? {
+            return Ok(Some(same.clone()));
+        }
+        let Some(key) = same.identity.paid_key() else { return Ok(None) };
+        match self.find(&key)? {
+            Some(earlier) if is_paid(&earlier)? => Ok(Some(earlier)),
+            Some(_unpaid) => Ok(None),
+            None => Ok(None),
+        }
     }
 
     /// Whether the index leads from an ask to its request, or to a later one.
@@ -313,21 +333,21 @@ impl Journal {
     /// What an index key leads to, as the next commit will leave it.
     fn find(&self, key: &[u8]) -> Result<Option<Request>, JournalError> {
         let waiting = self.waiting.index.iter().rev().find(|(known, _seq)| known == key);
-        let known = |seq: u64| self.overlay.iter().find(|known| known.seq == seq);
-        match waiting {
-            Some((_key, seq)) => Ok(known(*seq).map(|request| (**request).clone())),
-            None => {
-                let stored = self.stored(key)?;
-                let newer = stored.as_ref().and_then(|stored| known(stored.seq));
-                Ok(newer.map(|request| (**request).clone()).or(stored))
-            }
+        let seq = match waiting {
+            Some((_key, seq)) => Some(*seq),
+            None => self.store.indexed(key)?,
+        };
+        match seq {
+            Some(seq) => self.request(seq),
+            None => Ok(None),
         }
     }
 
-    fn stored(&self, key: &[u8]) -> Result<Option<Request>, JournalError> {
-        match self.store.indexed(key)? {
-            Some(seq) => Ok(self.store.record(seq)?),
-            None => Ok(None),
+    /// The record of the request that an entry made, as the next commit will leave it.
+    fn request(&self, seq: u64) -> Result<Option<Request>, JournalError> {
+        match self.overlay.iter().find(|known| known.seq == seq) {
+            Some(known) => Ok(Some((**known).clone())),
+            None => Ok(self.store.record(seq)?),
         }
     }
 
@@ -341,7 +361,7 @@ impl Journal {
         if let Some(known) = self.overlay.iter().find(|known| known.id == id) {
             return Ok(Some((**known).clone()));
         }
-        self.stored(&id_key(id))
+        self.find(&id_key(id))
     }
 
     pub fn reader(&self) -> Arc<dyn Reader> {

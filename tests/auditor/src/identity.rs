@@ -3,9 +3,9 @@
 use crate::book::Book;
 use crate::clocks::{Period, Time};
 use crate::config::Config;
-use crate::expect::{Expect, Told};
+use crate::expect::{Expect, Reply, Told};
 use crate::policy;
-use crate::repeats::{in_force, other_url, stored};
+use crate::repeats::{in_force, other_url, settled, stored};
 use crate::requests::{Identity, Rec, St};
 use crate::seen::{Ask, Proof, Ticket};
 
@@ -119,18 +119,30 @@ pub(crate) fn sign(
     }
     let list = v.book.by_identity.get(&identity).cloned().unwrap_or_default();
     let mut anew = true;
+    let mut newest_found = false;
     for key in list.iter().rev() {
         let Some(known) = v.book.recs.get(key) else { continue };
+        if newest_found {
+            // Once one of them was settled, that holds for all that come after it.
+            let (sure, may) = settled(known);
+            if may && other_url(v, ask, known, &mut out) {
+                let reply = Reply::Settled;
+                out.push(Expect::Reply { rec: *key, reply, why: "repeat: settled before" });
+            }
+            anew &= !sure;
+            continue;
+        }
         let (mut replies, again) = stored(v, *key, known, ticket);
         if !replies.is_empty() && !other_url(v, ask, known, &mut out) {
             replies.clear();
         }
         out.extend(replies);
         anew = again;
-        // The newest that was surely recorded is the one that counts.
-        if !again || !known.stands(Some(ticket)).any(|st| *st == St::Nothing) {
+        if !again {
             break;
         }
+        // The newest that was surely recorded is the one that counts.
+        newest_found = !known.stands(Some(ticket)).any(|st| *st == St::Nothing);
     }
     if anew {
         fresh(v, ask, rec, seq, p, &mut out);

@@ -86,6 +86,13 @@ fn since_end(ended: &[Instant], now: &Instant) -> (bool, bool) {
     (within, past)
 }
 
+/// The payment was settled: (surely, possibly).
+pub(crate) fn settled(rec: &Rec) -> (bool, bool) {
+    let sure = rec.stage >= 3;
+    let told = rec.stage_maybe.iter().any(|(_, stage)| *stage >= 3);
+    (sure, sure || told || (rec.hash_told && rec.redeemed))
+}
+
 /// What a repeat of an ask may hear of the request it made; `true` if it may be judged as a new one.
 pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expect>, bool) {
     let now = v.time.instant();
@@ -97,11 +104,11 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
         match st {
             St::Nothing => anew = true,
             St::Auth { .. } => {
-                let settled = rec.stage >= 3 || rec.stage_maybe.iter().any(|(_, s)| *s >= 3);
-                if settled || (rec.hash_told && rec.redeemed) {
+                let (sure, may) = settled(rec);
+                if may {
                     say(Reply::Settled, "repeat: settled");
                 }
-                if rec.stage >= 3 {
+                if sure {
                     continue;
                 }
                 // It was over once, and a later ask may have taken its place before the clock was set back.

@@ -7,7 +7,8 @@ use bursar_core::money::Usd;
 use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
 use bursar_domain::idempotency::{Identity, is_fresh};
-use bursar_domain::{Action, PaymentAsk, Status};
+use bursar_domain::settlement::{News, Reported};
+use bursar_domain::{Action, PaymentAsk, Reply, Status};
 
 use crate::support::clock::{DAY, HOUR, MINUTE, SECOND};
 use crate::support::{Answer, World, build};
@@ -132,6 +133,48 @@ mod signed_payments {
             assert_eq!(spent_and_reserved(&world), 1_000_000);
             // From now on the second is the first of its kind.
             asker.gets_again(&mut world, second, &payment(500_000));
+        }
+    }
+
+    #[test]
+    fn are_settled_for_good_whatever_was_asked_between_their_end_and_the_report() {
+        for between in ["nothing", "refused", "denied", "expired"] {
+            let mut world = world();
+            let asker = Asker::bearer("report", Some("key 1"));
+            let small = payment(500_000);
+            let first = id_of(&asker.asks(&mut world, small.clone()));
+            world.clock.pass(60 * SECOND);
+            match between {
+                "nothing" => {}
+                "refused" => {
+                    let answer = asker.asks(&mut world, payment(10_000_001));
+                    assert!(matches!(answer, Answer::Refuses(..)), "{answer:?}");
+                }
+                held => {
+                    let id = id_of(&asker.asks(&mut world, payment(2_000_000)));
+                    if held == "denied" {
+                        world.deny(id).unwrap();
+                    } else {
+                        world.clock.pass(QUARTER);
+                    }
+                    world.tick();
+                    assert!(!matches!(world.status(id), Status::Held { .. }));
+                }
+            }
+            let report = build::bearer(&asker.agent, b"the report", None);
+            let settled = News { event: Reported::Settled, tx_hash: None, error: None };
+            let action = world.report_action(&asker.agent, report, first, settled);
+            world.must(action);
+            world.clock.pass(QUARTER);
+            let mut restarted = world.restarted();
+            for world in [&mut world, &mut restarted] {
+                let identity = asker.identity.clone();
+                let action = world.ask_action(&asker.agent, identity, small.clone());
+                match world.run(action).unwrap().reply {
+                    Reply::Settled(paid) => assert_eq!(paid.id, first, "{between}"),
+                    other => panic!("{between}: {other:?}"),
+                }
+            }
         }
     }
 

@@ -173,11 +173,13 @@ impl World {
     /// What the engine's indexes know of an ask.
     fn prior(&self, identity: &Identity) -> Prior {
         let record = |id: &RequestId| self.records[id].clone();
+        let paid = |id: &&RequestId| self.settlements.get(*id).is_some_and(Settlement::is_settled);
         let same = self.latest.get(&identity.index_key());
-        let settlement = same.and_then(|id| self.settlements.get(id));
+        let one = |id: &&RequestId| self.records[*id].identity.index_key() == identity.index_key();
+        let earlier = || self.records.keys().filter(one).find(paid);
         Prior {
             same: same.map(record),
-            settled: settlement.is_some_and(Settlement::is_settled),
+            paid: same.filter(paid).or_else(earlier).map(record),
             claimed: identity.claim_key().and_then(|key| self.first.get(&key)).map(record),
         }
     }
