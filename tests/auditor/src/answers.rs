@@ -4,6 +4,7 @@ use crate::book::bind_key;
 use crate::clocks::Period;
 use crate::expect::{Asked, Expect, Open, Reply};
 use crate::fits::blame;
+use crate::identity::identity_of;
 use crate::numbers;
 use crate::requests::{Identity, Rec, St};
 use crate::seen::{Answer, Proof, Report, Ticket};
@@ -138,18 +139,14 @@ impl Auditor {
                 .as_ref()
                 .and_then(|a| world.config.agents.get_mut(a))
                 .and_then(|a| a.commission.as_mut());
-            // An answer that needed no look at the allowance says nothing of it.
+            // An answer that needed no look at the allowance says nothing of it. Nor does a reading: a renewal
+            // that it shows is noted by the next look, and until then another zone takes it back.
             let looked = hits.iter().any(|(e, _, _)| {
-                matches!(
-                    e,
-                    Expect::Act { .. }
-                        | Expect::Hold { .. }
-                        | Expect::Numbers(_)
-                        | Expect::Approved { .. }
-                ) || matches!(
-                    e,
-                    Expect::Refuse { code: "EXCEEDS_DAILY_LIMIT" | "LIMIT_REACHED", .. }
-                )
+                matches!(e, Expect::Act { .. } | Expect::Hold { .. } | Expect::Approved { .. })
+                    || matches!(
+                        e,
+                        Expect::Refuse { code: "EXCEEDS_DAILY_LIMIT" | "LIMIT_REACHED", .. }
+                    )
             });
             let sure = looked && !periods.is_empty() && self.disk_failed.is_none();
             if let Some(m) = commission.filter(|_| sure) {
@@ -169,27 +166,7 @@ impl Auditor {
         answer: &Answer,
         hits: &[Expect],
     ) -> Result<(), Violation> {
-        // An id that was never told is that of the request whose terms the payment has.
-        let pays = |rec: &u64| match (answer, self.book.recs.get(rec)) {
-            (Answer::Header { payment, .. }, Some(r)) => r.pays(payment),
-            _ => true,
-        };
-        let mut by_hit = hits.iter().filter_map(|h| match h {
-            Expect::Reply { rec, .. } => Some(*rec),
-            _ => open.rec,
-        });
-        let first = by_hit.clone().next();
-        let by_hit = by_hit.find(pays).or(first);
-        let known = self.book.by_id.get(id).copied();
-        let new = known.is_none() && !self.guessed.is_empty();
-        let known = known.filter(|_| !self.guessed.contains(id) || by_hit.is_none());
-        let Some(key) = known.or(by_hit) else { return Ok(()) };
-        self.bind(key, id);
-        let several = hits.iter().any(|h| matches!(h, Expect::Reply { rec, .. } if *rec != key));
-        if (several || new) && matches!(open.asked, Asked::Poll(_)) {
-            // A later answer puts a wrong guess right.
-            self.guessed.insert(id.to_owned());
-        }
+        let Some(key) = self.whose(open, id, answer, hits) else { return Ok(()) };
         let (seq, now) = (self.seq, self.time.instant());
         let fresh = hits.iter().any(|h| matches!(h, Expect::Act { .. } | Expect::Hold { .. }));
         let sure = fresh || open.alone;
@@ -220,7 +197,8 @@ impl Auditor {
             }
             Answer::Rejected { code: Some(code), .. } if code == "REQUEST_EXPIRED" => {
                 rec.settle(St::Expired);
-                if rec.ended.is_empty() {
+                // Told, but with a disk that has failed not noted: it may still be reserved.
+                if rec.ended.is_empty() && self.disk_failed.is_none() {
                     rec.ended.push(now);
                 }
             }
@@ -233,37 +211,65 @@ impl Auditor {
         Ok(())
     }
 
-    pub(crate) fn bind(&mut self, key: u64, id: &str) {
-        let other = self.book.by_id.get(id).copied().filter(|k| *k != key);
-        let old = self.book.recs.get(&key).and_then(|r| r.id.clone()).filter(|i| i != id);
-        // An id that nobody has heard of takes the place of one that was guessed: that one is of another ask.
-        let other = other.or_else(|| {
-            let free = |rec: &Rec| {
-                rec.id.is_none() && rec.lost && rec.stands(None).any(|st| *st != St::Nothing)
+    /// The request that an id is of, as far as this answer tells.
+    fn whose(&mut self, open: &Open, id: &str, answer: &Answer, hits: &[Expect]) -> Option<u64> {
+        // An id that was never told is that of the request whose terms the payment has.
+        let pays = |rec: &u64| match (answer, self.book.recs.get(rec)) {
+            (Answer::Header { payment, .. }, Some(r)) => r.pays(payment),
+            _ => true,
+        };
+        let mut by_hit = Vec::new();
+        for hit in hits {
+            let rec = match hit {
+                Expect::Reply { rec, .. } => Some(*rec),
+                _ => open.rec,
             };
-            old.as_ref()?;
-            self.book.recs.iter().find(|(_, rec)| free(rec)).map(|(other, _)| *other)
-        });
-        if let Some(other) = other {
-            // The id was guessed to be the other's; the two change places, with what was told of the ids.
-            self.book.change_places(key, other);
-            for key in [key, other] {
-                if let Some(payment) = self.book.recs.get(&key).and_then(|r| r.payment.as_ref()) {
-                    let nonce = (payment.payer.to_lowercase(), payment.nonce.to_lowercase());
-                    self.nonces.insert(nonce, key);
-                }
-            }
-            if let Some(rec) = self.book.recs.get_mut(&other) {
-                rec.id.clone_from(&old);
-            }
-            if let Some(old) = old {
-                self.book.by_id.insert(old, other);
-            }
-        } else if let Some(old) = old {
-            self.book.by_id.remove(&old);
-            self.guessed.remove(&old);
+            by_hit.extend(rec.filter(|rec| !by_hit.contains(rec)));
         }
-        self.guessed.remove(id);
+        let known = self.book.by_id.get(id).copied();
+        if let (Asked::Sign(ask), Some(known)) = (&open.asked, known) {
+            let asks = self.book.by_identity.get(&identity_of(ask)).map_or(&[][..], Vec::as_slice);
+            if let Some(owner) = self.book.owner_among(known, asks) {
+                self.unite(owner, known);
+                return Some(owner);
+            }
+        }
+        if known.is_some() {
+            return known;
+        }
+        let (fit, other): (Vec<u64>, Vec<u64>) = by_hit.into_iter().partition(pays);
+        let owners = if fit.is_empty() { other } else { fit };
+        match (owners.as_slice(), &open.asked) {
+            ([], _) => None,
+            ([_, _, ..], Asked::Poll(_)) => {
+                let key = self.book.adopt(id, owners);
+                if let (Some(rec), Some((_, digest))) =
+                    (key.and_then(|key| self.book.recs.get_mut(&key)), self.unbound.get(id))
+                {
+                    rec.digest = Some(digest.clone());
+                }
+                key
+            }
+            ([one, ..], _) => {
+                self.bind(*one, id);
+                Some(*one)
+            }
+        }
+    }
+
+    /// It is known now which ask an id is of.
+    fn unite(&mut self, ask: u64, orphan: u64) {
+        self.book.unite(ask, orphan);
+        self.nonces.values_mut().filter(|key| **key == orphan).for_each(|key| *key = ask);
+        for (key, _then) in &mut self.perhaps_written {
+            if *key == orphan {
+                *key = ask;
+            }
+        }
+    }
+
+    /// An id that was not heard of before is of this request.
+    pub(crate) fn bind(&mut self, key: u64, id: &str) {
         if let Some(rec) = self.book.recs.get_mut(&key) {
             rec.id = Some(id.to_owned());
             self.book.by_id.insert(id.to_owned(), key);

@@ -31,12 +31,19 @@ fn beside(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
     (one.0.saturating_add(other.0), one.1.saturating_add(other.1))
 }
 
+/// What is in the first and not in the second.
+pub(crate) fn missing<T: Clone + PartialEq>(from: &[T], there: &[T]) -> Vec<T> {
+    from.iter().filter(|one| !there.contains(one)).cloned().collect()
+}
+
 /// All requests, found by id and by what makes them the same.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     pub(crate) recs: BTreeMap<u64, Rec>,
     next: u64,
     pub(crate) by_id: BTreeMap<Id, u64>,
+    /// Requests with an id, of which nobody knows which ask made them.
+    orphans: BTreeSet<u64>,
     pub(crate) by_identity: BTreeMap<Identity, Vec<u64>>,
     /// Content that a key of a bearer agent was bound to.
     pub(crate) keys: Keys,
@@ -83,20 +90,69 @@ impl Book {
         self.recs.get_mut(self.by_id.get(id)?)
     }
 
-    /// What was told of one request is true of the other, and the reverse.
-    pub(crate) fn change_places(&mut self, one: u64, other: u64) {
-        let (Some(mut a), Some(b)) = (self.recs.remove(&one), self.recs.get_mut(&other)) else {
-            return;
-        };
-        std::mem::swap(&mut a.base, &mut b.base);
-        std::mem::swap(&mut a.digest, &mut b.digest);
-        std::mem::swap(&mut a.payment, &mut b.payment);
-        self.recs.insert(one, a);
+    /// The asks that an id may be of: those that have no other.
+    fn owners<'a>(&'a self, orphan: &'a Rec) -> impl Iterator<Item = u64> + 'a {
+        let free = |key: &u64| self.recs.get(key).is_some_and(|rec| rec.id.is_none());
+        orphan.among.iter().copied().filter(free)
+    }
+
+    /// An id that is of one of these asks.
+    pub(crate) fn adopt(&mut self, id: &str, among: Vec<u64>) -> Option<u64> {
+        let mut all = among.iter().filter_map(|key| self.recs.get(key));
+        let mut one = all.next()?.clone();
+        for rec in all {
+            one.base.extend(missing(&rec.base, &one.base));
+            one.overlay.extend(missing(&rec.overlay, &one.overlay));
+            one.acts.extend(missing(&rec.acts, &one.acts));
+            one.holds.extend(missing(&rec.holds, &one.holds));
+            one.ended.extend(missing(&rec.ended, &one.ended));
+            one.over_since = one.over_since.or(rec.over_since);
+            one.lapsed |= rec.lapsed;
+            one.died |= rec.died;
+        }
+        (one.id, one.lost, one.among) = (Some(id.to_owned()), false, among);
+        one.open.clear();
+        let key = self.add(one, false);
+        self.orphans.insert(key);
+        Some(key)
+    }
+
+    /// The ids that this ask may have.
+    pub(crate) fn orphans_of(&self, ask: u64) -> impl Iterator<Item = (u64, &Rec)> {
+        let free = self.recs.get(&ask).is_some_and(|rec| rec.id.is_none());
+        let all = self.orphans.iter().filter_map(|key| Some((*key, self.recs.get(key)?)));
+        all.filter(move |(_, rec)| free && rec.among.contains(&ask))
+    }
+
+    pub(crate) fn may_own(&self, ask: u64, orphan: u64) -> bool {
+        self.orphans_of(ask).any(|(key, _)| key == orphan)
+    }
+
+    /// Of these asks the one that an id is of, if it is one that was looked for.
+    pub(crate) fn owner_among(&self, orphan: u64, asks: &[u64]) -> Option<u64> {
+        asks.iter().rev().copied().find(|ask| self.may_own(*ask, orphan))
+    }
+
+    /// It is known now which ask an id is of.
+    pub(crate) fn unite(&mut self, ask: u64, orphan: u64) {
+        let Some(found) = self.recs.remove(&orphan) else { return };
+        self.orphans.remove(&orphan);
+        let Some(rec) = self.recs.get_mut(&ask) else { return };
+        let asked = std::mem::replace(rec, found);
+        rec.among.clear();
+        rec.overlay.extend(missing(&asked.overlay, &rec.overlay));
+        (rec.agent, rec.identity, rec.request_url) =
+            (asked.agent, asked.identity, asked.request_url);
+        (rec.open, rec.lost) = (asked.open, asked.lost);
+        if let Some(id) = &rec.id {
+            self.by_id.insert(id.clone(), ask);
+        }
     }
 
     /// What the agent's other requests take of an allowance.
     pub(crate) fn used(&self, agent: &str, but: Option<u64>, p: &Period, now: &Instant) -> Used {
         let mut used = Used::default();
+        let mut ghosts = (Vec::new(), Vec::new());
         for (key, rec) in &self.recs {
             if rec.agent != agent || Some(*key) == but {
                 continue;
@@ -106,8 +162,25 @@ impl Book {
                 spent.meet(s);
                 total.meet(s.saturating_add(r));
             });
+            if rec.is_ghost() {
+                ghosts.0.push(std::mem::replace(&mut spent.1, spent.0));
+                ghosts.1.push(std::mem::replace(&mut total.1, total.0));
+            }
             used.spent = spent.beside(used.spent);
             used.total = total.beside(used.total);
+        }
+        // Each id without an ask is one of the ghosts: only the others may have taken something besides.
+        let all_ghosts =
+            |key: u64| self.recs.get(&key).is_some_and(|rec| rec.is_ghost() && rec.agent == agent);
+        let known = |key: &&u64| {
+            let orphan = self.recs.get(key).filter(|_rec| Some(**key) != but);
+            orphan.is_some_and(|rec| self.owners(rec).all(all_ghosts))
+        };
+        let known = self.orphans.iter().filter(known).count();
+        for (most, mut takes) in [(&mut used.spent.1, ghosts.0), (&mut used.total.1, ghosts.1)] {
+            takes.sort_unstable_by(|a, b| b.cmp(a));
+            let free = takes.len().saturating_sub(known);
+            *most = takes.iter().take(free).fold(*most, |sum, take| sum.saturating_add(*take));
         }
         used
     }

@@ -206,11 +206,11 @@ impl Auditor {
                 identity::sign(v, ask, open.rec.unwrap_or(u64::MAX), ticket, open.seq, p)
             }
             Asked::Poll(id) => match self.book.by_id.get(id) {
-                Some(key) if !self.guessed.contains(id) => match self.book.recs.get(key) {
+                Some(key) => match self.book.recs.get(key) {
                     Some(rec) => repeats::poll(v, *key, rec),
                     None => Vec::new(),
                 },
-                Some(_) | None => self.poll_unknown(v, id),
+                None => self.poll_unknown(v, id),
             },
             Asked::Standing { agent, proof } => numbers::standing(v, agent, proof, p),
             Asked::Report(report) => {
@@ -244,20 +244,16 @@ impl Auditor {
         }
     }
 
-    pub(crate) fn may_have_another_id(&self, rec: &Rec) -> bool {
-        rec.id.as_ref().is_none_or(|id| self.guessed.contains(id))
-    }
-
     /// An id that was never told may be that of an ask whose answer was lost.
     fn poll_unknown(&self, v: View<'_>, id: &str) -> Vec<Expect> {
         let signed = self.unbound.contains_key(id);
         // What was signed is known, whatever became of the process since.
         let mut out = Vec::new();
-        if !signed && !self.book.by_id.contains_key(id) {
+        if !signed {
             out.push(identity::refuse(404, "REQUEST_NOT_FOUND"));
         }
         for (key, rec) in &self.book.recs {
-            if self.may_have_another_id(rec) && (rec.lost || !rec.open.is_empty()) {
+            if rec.id.is_none() && (rec.lost || !rec.open.is_empty()) {
                 out.extend(repeats::poll(v, *key, rec));
                 let authorized = rec.stands(None).any(|s| matches!(s, St::Auth { .. }));
                 if signed && authorized {

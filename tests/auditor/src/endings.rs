@@ -218,8 +218,8 @@ impl Auditor {
 
     fn claim_listed(&mut self, listed: &Listed) -> Result<(), Violation> {
         let id = &listed.id;
+        let alike = |t: &Terms| t.amount == listed.amount && t.asset == listed.asset;
         let may = |r: &crate::requests::Rec| {
-            let alike = |t: &Terms| t.amount == listed.amount && t.asset == listed.asset;
             r.id.is_none()
                 && r.agent == listed.agent
                 && r.may_be(&St::Held)
@@ -231,14 +231,15 @@ impl Auditor {
             [] => {
                 Err(violation("I-m", format!("{id} is listed, but no ask that may wait has no id")))
             }
-            [key] if self.guessed.is_empty() => {
+            [key] => {
                 self.bind(*key, id);
                 Ok(())
             }
-            [key, ..] => {
-                // Several may be the one: a later answer puts a wrong guess right.
-                self.bind(*key, id);
-                self.guessed.insert(id.to_owned());
+            several => {
+                let key = self.book.adopt(id, several.to_vec());
+                if let Some(rec) = key.and_then(|key| self.book.recs.get_mut(&key)) {
+                    rec.holds.retain(|(terms, _)| alike(terms));
+                }
                 Ok(())
             }
         }

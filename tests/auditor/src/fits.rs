@@ -12,12 +12,8 @@ impl Auditor {
     fn id_fits(&self, key: Option<u64>, id: &str) -> bool {
         let Some(key) = key else { return false };
         match self.book.by_id.get(id) {
-            Some(there) if *there == key => true,
-            Some(_) => {
-                let own = self.book.recs.get(&key).and_then(|r| r.id.as_ref());
-                self.guessed.contains(id) && own.is_none_or(|own| self.guessed.contains(own))
-            }
-            None => self.book.recs.get(&key).is_some_and(|r| self.may_have_another_id(r)),
+            Some(there) => *there == key || self.book.may_own(key, *there),
+            None => self.book.recs.get(&key).is_some_and(|r| r.id.is_none()),
         }
     }
 

@@ -133,6 +133,9 @@ pub(crate) fn sign(
             continue;
         }
         let (mut replies, again) = stored(v, *key, known, ticket);
+        for (orphan, rec) in v.book.orphans_of(*key) {
+            replies.extend(stored(v, orphan, rec, ticket).0);
+        }
         if !replies.is_empty() && !other_url(v, ask, known, &mut out) {
             replies.clear();
         }

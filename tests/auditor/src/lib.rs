@@ -84,8 +84,6 @@ pub struct Auditor {
     pub(crate) digests: BTreeMap<String, Option<Id>>,
     pub(crate) nonces: BTreeMap<(Address, String), u64>,
     pub(crate) unbound: BTreeMap<Id, (Address, String)>,
-    /// Ids that may be those of another ask than the one they are noted for.
-    pub(crate) guessed: BTreeSet<Id>,
     pub(crate) transfers: transactions::Transfers,
     /// Recorded refusals of each agent by clock minute.
     pub(crate) refusals: BTreeMap<(String, i64), u32>,
@@ -118,7 +116,6 @@ impl Auditor {
             digests: BTreeMap::new(),
             nonces: BTreeMap::new(),
             unbound: BTreeMap::new(),
-            guessed: BTreeSet::new(),
             transfers: transactions::Transfers::default(),
             refusals: BTreeMap::new(),
             largest_limit: BTreeMap::new(),

@@ -1,5 +1,6 @@
 //! Clocks, crashes, starts, and the end: what passes over the wallet as a whole.
 
+use crate::book::missing;
 use crate::clocks::add_period;
 use crate::expect::{Asked, Open};
 use crate::requests::St;
@@ -8,11 +9,6 @@ use crate::{Auditor, Violation, violation};
 
 /// In the calm, what may be signed must be signed after this time.
 const SIGNED_WITHIN_MS: i64 = 60_000;
-
-/// What is in the first and not in the second.
-fn missing<T: Clone + PartialEq>(from: &[T], there: &[T]) -> Vec<T> {
-    from.iter().filter(|one| !there.contains(one)).cloned().collect()
-}
 
 impl Auditor {
     pub(crate) fn on_clocks(&mut self, to: &Clocks) {
@@ -47,6 +43,7 @@ impl Auditor {
             if rec.base.contains(&St::Held) && rec.over(&now).1 && !rec.base.contains(&St::Expired)
             {
                 rec.base.push(St::Expired);
+                rec.over_since.get_or_insert(now);
             }
         }
     }
@@ -150,6 +147,7 @@ impl Auditor {
 
     fn down(&mut self) {
         self.remember();
+        self.adopt_signed();
         if self.disk_failed.is_some() {
             // Neither the record of a signature nor the end of what waited was noted any more.
             for rec in self.book.recs.values_mut() {

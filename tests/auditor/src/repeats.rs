@@ -145,7 +145,8 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
                 }
                 // The expiry may have been written down as early as the 15 minutes were over.
                 let early =
-                    rec.holds.iter().any(|(_, at)| at.over(&now, HOLD_MS.saturating_mul(2)));
+                    rec.holds.iter().any(|(_, at)| at.over(&now, HOLD_MS.saturating_mul(2)))
+                        || rec.over_since.is_some_and(|at| at.over(&now, HOLD_MS));
                 anew |= !hmac && (early || rec.ended.iter().any(|at| at.over(&now, HOLD_MS)));
             }
             St::Refused { http, code } => {

@@ -44,6 +44,8 @@ pub(crate) struct Card {
 #[derive(Debug, Clone)]
 pub(crate) struct Rec {
     pub(crate) id: Option<Id>,
+    /// Of an id that was heard of while several asks had lost their answers: it is of one of them.
+    pub(crate) among: Vec<u64>,
     pub(crate) agent: String,
     pub(crate) identity: Identity,
     pub(crate) request_url: Option<String>,
@@ -60,6 +62,8 @@ pub(crate) struct Rec {
     pub(crate) holds: Vec<(Terms, Instant)>,
     /// When it may have ended: a denial, or the first word of an expiry.
     pub(crate) ended: Vec<Instant>,
+    /// The first instant at which it may have been written down that its time was over, told or not.
+    pub(crate) over_since: Option<Instant>,
     pub(crate) payment: Option<Payment>,
     /// What was signed for it.
     pub(crate) digest: Option<String>,
@@ -87,6 +91,7 @@ impl Rec {
     pub(crate) fn new(agent: String, identity: Identity, request_url: Option<String>) -> Self {
         Self {
             id: None,
+            among: Vec::new(),
             agent,
             identity,
             request_url,
@@ -97,6 +102,7 @@ impl Rec {
             acts: Vec::new(),
             holds: Vec::new(),
             ended: Vec::new(),
+            over_since: None,
             payment: None,
             digest: None,
             cards: Vec::new(),
@@ -112,6 +118,11 @@ impl Rec {
             declined: false,
             signable: None,
         }
+    }
+
+    /// Its answer was lost, and its id with it, if it has one.
+    pub(crate) fn is_ghost(&self) -> bool {
+        self.id.is_none() && self.lost && self.open.is_empty()
     }
 
     /// How it may stand, but for what this ticket may have done; a state may come twice.

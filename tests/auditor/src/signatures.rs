@@ -136,27 +136,48 @@ impl Auditor {
 
     /// Finds the ask that an unknown id must be of. Nothing if there are several.
     fn claim_signed(&mut self, id: &str, signer: &str) -> Result<Option<u64>, Violation> {
-        let may = |rec: &&Rec| {
-            self.may_have_another_id(rec)
-                && rec.stands(None).any(|s| matches!(s, St::Auth { .. }))
-                && rec.acts.iter().any(|(t, _)| t.payer.as_deref().is_none_or(|p| p == signer))
-        };
-        let mut found = self.book.recs.iter().filter(|(_, r)| may(r)).map(|(k, _)| *k);
-        match (found.next(), found.next()) {
-            (None, _) => Err(violation(
+        match self.may_have_signed(signer).as_slice() {
+            [] => Err(violation(
                 "I-m",
                 format!(
                     "{signer} signed for the unknown request {id}, and no ask that is open or lost may have been let through"
                 ),
             )),
-            (Some(key), None) if self.book.recs.get(&key).is_some_and(|r| r.id.is_none()) => {
-                if let Some(rec) = self.book.recs.get_mut(&key) {
-                    rec.id = Some(id.to_owned());
-                }
-                self.book.by_id.insert(id.to_owned(), key);
-                Ok(Some(key))
+            [key] => {
+                self.bind(*key, id);
+                Ok(Some(*key))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Asks without an id that this key may have signed for.
+    fn may_have_signed(&self, signer: &str) -> Vec<u64> {
+        let may = |rec: &Rec| {
+            rec.id.is_none()
+                && rec.stands(None).any(|s| matches!(s, St::Auth { .. }))
+                && rec.acts.iter().any(|(t, _)| t.payer.as_deref().is_none_or(|p| p == signer))
+        };
+        self.book.recs.iter().filter(|(_, rec)| may(rec)).map(|(key, _)| *key).collect()
+    }
+
+    /// No answer will tell any more which ask a signature was for.
+    pub(crate) fn adopt_signed(&mut self) {
+        for (id, (signer, digest)) in std::mem::take(&mut self.unbound) {
+            let key = match self.may_have_signed(&signer).as_slice() {
+                [] => None,
+                [one] => {
+                    self.bind(*one, &id);
+                    Some(*one)
+                }
+                several => self.book.adopt(&id, several.to_vec()),
+            };
+            let Some(rec) = key.and_then(|key| self.book.recs.get_mut(&key)) else {
+                self.unbound.insert(id, (signer, digest));
+                continue;
+            };
+            rec.narrow(self.seq, |st| matches!(st, St::Auth { .. }));
+            rec.digest = Some(digest);
         }
     }
 
