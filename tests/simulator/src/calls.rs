@@ -1,14 +1,17 @@
 //! What agents do in the world.
 
-use bursar_auditor::seen::{Answer, Ask, Call, Event, Proof, Report, Seen};
+use bursar_auditor::seen::{Answer, Ask, Call, Event, Id, Proof, Report, Seen};
 use bursar_chain::ports::Clock;
 use bursar_demo::agent::Agent;
 use bursar_tests::engine::ask;
 use serde_json::{Value, json};
 
-use crate::plan::{Pick, Size, Twist, Wish};
+use crate::plan::{Pick, Size, Step, Twist, Wish};
 use crate::wire::{self, Challenge, URLS};
 use crate::world::{Said, Trouble, World};
+
+/// Longer than most payments are valid.
+const LATE_MS: u64 = 61_000;
 
 impl World {
     /// Sends one call and, unless more is to come together with it, waits for all that is open.
@@ -87,7 +90,13 @@ impl World {
     }
 
     pub(crate) fn repeat(&mut self, pick: Pick, twist: Twist) -> Result<(), Trouble> {
-        let Some(which) = pick.of(self.said.len()) else { return Ok(()) };
+        match pick.of(self.said.len()) {
+            Some(which) => self.say_again(which, twist),
+            None => Ok(()),
+        }
+    }
+
+    fn say_again(&mut self, which: usize, twist: Twist) -> Result<(), Trouble> {
         let mut said = self.said[which].clone();
         let hand = self.agents[said.agent].clone();
         let now = self.now_s();
@@ -157,8 +166,19 @@ impl World {
         hash: u8,
         other: Option<Pick>,
     ) -> Result<(), Trouble> {
-        let Some(which) = pick.of(self.ids.len()) else { return Ok(()) };
-        let id = self.ids[which].clone();
+        match pick.of(self.ids.len()) {
+            Some(which) => self.report_of(self.ids[which].clone(), event, hash, other),
+            None => Ok(()),
+        }
+    }
+
+    fn report_of(
+        &mut self,
+        id: Id,
+        event: u8,
+        hash: u8,
+        other: Option<Pick>,
+    ) -> Result<(), Trouble> {
         let Some(by) = other.and_then(|pick| self.hand(pick)).or_else(|| self.owner(&id)) else {
             return Ok(());
         };
@@ -181,6 +201,20 @@ impl World {
         let proof = proof(&hand, at, signature, true);
         let call = Call::Report(Report { agent: hand.id, proof, id, event, tx_hash });
         self.call(call, "POST", "/callback", Some(&body), wire::answer)
+    }
+
+    /// A payment's time is over; it is asked for again while something else takes the room there is; and only
+    /// then it is told that it was made.
+    pub(crate) fn belated(&mut self, wish: &Wish, pick: Pick) -> Result<(), Trouble> {
+        let (said, paid) = (self.said.len(), self.payments.len());
+        self.ask(wish)?;
+        let Some((id, _payment)) = self.payments.get(paid).cloned() else { return Ok(()) };
+        self.pass(LATE_MS)?;
+        self.ask(&Wish { size: Size::Left(0), ..*wish })?;
+        self.say_again(said, Twist::None)?;
+        self.step(Step::Deny { pick })?;
+        self.report_of(id, 1, 0, None)?;
+        self.say_again(said, Twist::None)
     }
 
     pub(crate) fn poll(&mut self, id: &str) -> Result<(), Trouble> {

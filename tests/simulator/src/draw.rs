@@ -22,8 +22,8 @@ impl Plan {
         let mut dice = Dice::new(seed);
         let mut swarm = Swarm::draw(&mut dice);
         // The real store costs as much as everything else together.
-        swarm.sectors &= dice.chance(1, 4);
-        let length = if dice.chance(1, 16) { 120 + dice.roll(280) } else { 20 + dice.roll(44) };
+        swarm.sectors &= dice.chance(1, 8);
+        let length = if dice.chance(1, 32) { 120 + dice.roll(280) } else { 20 + dice.roll(44) };
         let agents = 1 + dice.roll(3);
         let mut draw = Draw { dice: &mut dice, swarm, agents };
         let mut steps = Vec::new();
@@ -156,6 +156,9 @@ impl Draw<'_> {
                 Step::Report { pick: self.pick(), event, hash, agent }
             }
             63 => Step::Redeem { pick: self.pick() },
+            64 if self.dice.chance(1, 2) => {
+                Step::Belated { wish: self.crowd_wish(), pick: self.pick() }
+            }
             64..=72 => Step::Pass { ms: self.span() },
             73 | 74 => Step::ToExpiry { off_ms: self.dice.between(-1, 1) },
             75 => Step::ToMidnight { off_ms: self.dice.between(-1, 1) },

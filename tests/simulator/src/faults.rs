@@ -59,6 +59,7 @@ plants! {
     OtherUrlUnjudged "a stored answer is given for another URL without a look at the lists";
     ValidityFromAsk "an approved payment is valid from its ask and not from its approval";
     NeverFlushed "a commit is answered before the disk was told to keep it";
+    LateSettledForgotten "a payment that is settled once it was asked for again is signed anew";
     OldLimitApproved "an approval is judged by limits a thousand times as high";
 }
 
@@ -244,6 +245,10 @@ fn change_question(plant: Plant, state: &mut State, command: &mut Command) {
             if bearer && denied {
                 ask.prior.same = None;
             }
+        }
+        (Plant::LateSettledForgotten, Action::Ask(ask)) => {
+            let newest = ask.prior.same.as_ref().map(|same| same.id);
+            ask.prior.paid = ask.prior.paid.take().filter(|paid| Some(paid.id) == newest);
         }
         (Plant::OtherUrlUnjudged, Action::Ask(ask)) => {
             if let Some(same) = &ask.prior.same {

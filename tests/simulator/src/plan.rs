@@ -111,6 +111,11 @@ pub enum Step {
         hash: u8,
         agent: Option<Pick>,
     },
+    /// A payment that is reported when it was asked for again.
+    Belated {
+        wish: Wish,
+        pick: Pick,
+    },
     /// A facilitator puts a payment on the chain.
     Redeem {
         pick: Pick,
@@ -241,7 +246,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Ask Repeat Copies Crowd Poll Standing Report Redeem List Approve Deny Together Open Lock Freeze Thaw
+    Ask Repeat Copies Crowd Poll Standing Report Belated Redeem List Approve Deny Together Open Lock Freeze Thaw
     EditPolicy CreatePolicy DeletePolicy Register ReplaceToken Commission Suspend Resume Renew DeleteAgent
     AddAddress RenameAddress DeleteAddress Network MaxValidity Pass ToExpiry ToMidnight SetClock Zone Sleep
     Reboot Block Restart Crash CrashAt DiskFails SlowSigner Release

@@ -34,6 +34,7 @@ impl World {
                 None => Ok(()),
             },
             Step::Report { pick, event, hash, agent } => self.report(pick, event, hash, agent),
+            Step::Belated { wish, pick } => self.belated(&wish, pick),
             Step::Redeem { pick } => self.redeem(pick),
             Step::Restart => self.stop_and_start(false),
             Step::Reboot => self.stop_and_start(true),
