@@ -1,5 +1,6 @@
 //! Simulated worlds by their seeds: `bursar-sim [--seed N | --from A --to B] [--plant NAME | --plants] [--table]`.
-//! Without arguments the first thousand. A failing seed is told with the shortest list of steps that fails alike.
+//! Without arguments the first thousand. A failing seed is told with the shortest plan that fails alike, which
+//! `--plan FILE` plays again, and which is kept in `tests/simulator/regressions`.
 //! With `--table`, what no world has reached is a failure too.
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ struct Wanted {
     plants: bool,
     table: bool,
     tells: bool,
+    plan: Option<Plan>,
 }
 
 fn main() -> ExitCode {
@@ -29,7 +31,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let good = if wanted.plants {
+    let good = if let Some(plan) = &wanted.plan {
+        play(plan, wanted.plant)
+    } else if wanted.plants {
         plants()
     } else if wanted.tells {
         tell(wanted.from)
@@ -56,6 +60,10 @@ fn read() -> Result<Wanted, String> {
                 let text = value()?;
                 wanted.plant = Some(Plant::named(&text).ok_or(format!("no plant is {text}"))?);
             }
+            "--plan" => {
+                let text = std::fs::read_to_string(value()?).map_err(|e| e.to_string())?;
+                wanted.plan = Some(Plan::read(&text)?);
+            }
             "--plants" => wanted.plants = true,
             "--table" => wanted.table = true,
             "--tell" => wanted.tells = true,
@@ -63,6 +71,20 @@ fn read() -> Result<Wanted, String> {
         }
     }
     Ok(wanted)
+}
+
+/// One plan, whatever seed it came from.
+fn play(plan: &Plan, plant: Option<Plant>) -> bool {
+    match run(plan, plant) {
+        Ok(outcome) => {
+            println!("it passes: {} lives, {} things seen", outcome.lives, outcome.seen);
+            true
+        }
+        Err(failure) => {
+            explain(plan, plant, &failure);
+            false
+        }
+    }
 }
 
 fn tell(seed: u64) -> bool {
@@ -103,21 +125,21 @@ fn range(wanted: &Wanted) -> bool {
     );
     rules.iter().for_each(|(rule, seeds)| println!("  {rule}: {seeds:?}"));
     if let Some((seed, failure)) = failed.first_key_value() {
-        explain(*seed, wanted.plant, failure);
+        println!("\nseed {seed}:");
+        explain(&Plan::of(*seed), wanted.plant, failure);
+        println!("again: cargo xtask sim --seed {seed}");
     }
     failed.is_empty() && gaps.is_empty()
 }
 
-fn explain(seed: u64, plant: Option<Plant>, failure: &Failure) {
-    println!("\nseed {seed}, after step {}: {}: {}", failure.step, failure.rule, failure.what);
-    let (plan, short) = shrink(&Plan::of(seed), plant, failure);
-    println!("\nthe shortest that fails alike: {:?}", plan.swarm.on());
-    plan.steps.iter().enumerate().for_each(|(at, step)| println!("  {at}: {step:?}"));
-    println!("\nwhat was seen:");
+fn explain(plan: &Plan, plant: Option<Plant>, failure: &Failure) {
+    println!("after step {}: {}: {}", failure.step, failure.rule, failure.what);
+    let (plan, short) = shrink(plan, plant, failure);
+    println!("\nthe shortest plan that fails alike:\n{}", plan.text());
+    println!("what was seen:");
     let from = short.tail.len().saturating_sub(60);
     short.tail[from..].iter().for_each(|line| println!("  {line}"));
     println!("\n{}: {}", short.rule, short.what);
-    println!("again: cargo xtask sim --seed {seed}");
 }
 
 /// Every planted mistake, and how many seeds it took to find it.

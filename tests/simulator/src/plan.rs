@@ -2,9 +2,10 @@
 //! world runs, so that steps can be left out and the others still mean something.
 
 use bursar_tests::dice::Dice;
+use serde::{Deserialize, Serialize};
 
 /// A place in a list of whatever length it will have: the newest are the likeliest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pick(pub u64);
 
 impl Pick {
@@ -19,7 +20,7 @@ impl Pick {
 }
 
 /// How much is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Size {
     Micros(u64),
     /// Off the threshold.
@@ -31,7 +32,7 @@ pub enum Size {
 }
 
 /// What an agent wants to pay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
     pub agent: Pick,
     pub size: Size,
@@ -44,7 +45,7 @@ pub struct Wish {
     pub key: Option<u8>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Oddity {
     None,
     /// Another token than the stablecoin.
@@ -61,7 +62,7 @@ pub enum Oddity {
 }
 
 /// What is wrong with a repeated or forged call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Twist {
     None,
     /// With the same words, and a new signature where there is one.
@@ -73,7 +74,7 @@ pub enum Twist {
     NobodysName,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Shown {
     Now,
     /// As some operator saw it earlier.
@@ -82,7 +83,7 @@ pub enum Shown {
     Unnamed,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Step {
     Ask(Wish),
     Repeat {
@@ -267,7 +268,7 @@ pub(crate) const POINTS: [&str; 8] = [
 macro_rules! swarm {
     ($($field:ident)*) => {
         /// Which kinds of trouble a run knows at all. Half of the runs know each.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         pub struct Swarm { $(pub $field: bool,)* }
 
         impl Swarm {
@@ -289,14 +290,35 @@ macro_rules! swarm {
 
 swarm! { crashes restarts disk clocks zones sleeps slow_signer locks freezes edits crowds together blocks eager sectors }
 
-/// A whole run.
-#[derive(Debug, Clone)]
+/// A whole run. As JSON it is kept when it failed once, and read back.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     pub seed: u64,
     pub swarm: Swarm,
     /// The journal is replayed after every step, and not only now and then.
     pub watchful: bool,
     pub steps: Vec<Step>,
+}
+
+impl Plan {
+    /// As JSON with a step on each line.
+    pub fn text(&self) -> String {
+        let json = |value: serde_json::Result<String>| value.expect("plain data");
+        let steps: Vec<_> =
+            self.steps.iter().map(|step| json(serde_json::to_string(step))).collect();
+        let (seed, watchful) = (self.seed, self.watchful);
+        let swarm = json(serde_json::to_string(&self.swarm));
+        let steps = steps.join(",\n");
+        format!(
+            "{{\"seed\":{seed},\"watchful\":{watchful},\n\"swarm\":{swarm},\n\"steps\":[\n{steps}\n]}}\n"
+        )
+    }
+
+    /// # Errors
+    /// It is none.
+    pub fn read(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
 }
 
 pub(crate) const ZONES: [&str; 13] = [

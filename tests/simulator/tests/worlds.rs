@@ -1,11 +1,9 @@
 //! Simulated worlds: a few hundred in every run of the tests, those that failed once before all others. The
 //! simulator itself is tested too: it is the same world every time, and it finds what is planted in it.
 
-use bursar_simulator::{Plan, Plant, run, run_all, run_telling};
+use std::path::Path;
 
-/// Seeds that failed once, each with a word about what was wrong. What a seed draws changes with the simulator:
-/// what they found has a test of its own beside the code that was wrong.
-const REGRESSIONS: &[u64] = &[4986, 5435, 6842, 9883, 110476];
+use bursar_simulator::{Plan, Plant, run, run_all, run_telling};
 
 /// For each planted mistake a seed that finds it.
 const FOUND_BY: &[(Plant, u64)] = &[
@@ -34,8 +32,33 @@ const FOUND_BY: &[(Plant, u64)] = &[
 ];
 
 #[test]
-fn worlds_that_failed_once_and_the_first_five_hundred_keep_every_promise() {
-    let seeds: Vec<u64> = REGRESSIONS.iter().copied().chain(0..500).collect();
+fn worlds_that_failed_once_keep_every_promise() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
+    let mut played = 0;
+    for entry in std::fs::read_dir(folder).expect("the folder").flatten() {
+        let name = entry.file_name();
+        let text = std::fs::read_to_string(entry.path()).expect("a text");
+        let plan = Plan::read(&text).unwrap_or_else(|error| panic!("{name:?}: {error}"));
+        assert_eq!(plan.text(), text, "{name:?} is written as failures are told");
+        if let Err(failure) = run(&plan, None) {
+            panic!("{name:?}: {}: {}", failure.rule, failure.what);
+        }
+        played += 1;
+    }
+    assert!(played > 0);
+}
+
+/// The shortest plan that an engine failed which forgot such payments finds the mistake again.
+#[test]
+fn a_world_that_failed_once_fails_again_when_the_mistake_is_back() {
+    let text = include_str!("../regressions/settled-late.json");
+    let found = run(&Plan::read(text).expect("a plan"), Some(Plant::LateSettledForgotten));
+    assert!(found.is_err());
+}
+
+#[test]
+fn the_first_five_hundred_worlds_keep_every_promise() {
+    let seeds: Vec<u64> = (0..500).collect();
     let (_coverage, failed) = run_all(&seeds, None);
     if let Some((seed, failure)) = failed.first_key_value() {
         let (rule, what) = (&failure.rule, &failure.what);
