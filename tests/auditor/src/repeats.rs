@@ -139,15 +139,17 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
                 if *st == St::Held && !rec.over(&now).0 {
                     say(Reply::Pending, "repeat: held");
                 }
-                let (_, past) = since_end(&rec.ended, &now);
+                // It was noted when somebody heard of it, or at any time before.
+                let mut ends = rec.ended.clone();
+                ends.extend(rec.over_since);
+                let (_, past) = since_end(&ends, &now);
                 if hmac || !past {
                     say(Reply::Rejected(Some("REQUEST_EXPIRED".to_owned())), "repeat: expired");
                 }
                 // The expiry may have been written down as early as the 15 minutes were over.
                 let early =
-                    rec.holds.iter().any(|(_, at)| at.over(&now, HOLD_MS.saturating_mul(2)))
-                        || rec.over_since.is_some_and(|at| at.over(&now, HOLD_MS));
-                anew |= !hmac && (early || rec.ended.iter().any(|at| at.over(&now, HOLD_MS)));
+                    rec.holds.iter().any(|(_, at)| at.over(&now, HOLD_MS.saturating_mul(2)));
+                anew |= !hmac && (early || ends.iter().any(|at| at.over(&now, HOLD_MS)));
             }
             St::Refused { http, code } => {
                 if hmac {
