@@ -55,15 +55,6 @@ impl Identity {
         Some(key)
     }
 
-    /// The index key of the payment that settled this ask. A signed ask is made once, and needs none.
-    pub fn paid_key(&self) -> Option<Vec<u8>> {
-        let Identity::Bearer { digest, .. } = self else { return None };
-        let mut key = Vec::with_capacity(33);
-        key.push(b'p');
-        key.extend_from_slice(digest);
-        Some(key)
-    }
-
     pub fn claim(&self) -> Option<&KeyClaim> {
         match self {
             Identity::Hmac { .. } => None,

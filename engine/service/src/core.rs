@@ -302,6 +302,8 @@ impl Core {
                 | Event::PaymentRefused { .. }
         );
         let entry: Entry = self.journal.append(event, at)?;
+        // A look at the chain settles nothing that no report had.
+        let reported = matches!(entry.event, Event::SettlementReported { .. });
         if let Event::SettlementReported { identity, .. } = &entry.event {
             self.journal.note_report(identity);
         }
@@ -309,7 +311,12 @@ impl Core {
         self.journal.note_payment(&entry, touched.as_ref());
         match &touched {
             Some(Touched::Request(request)) => self.journal.note(request, new)?,
-            Some(Touched::Settlement(settlement)) => self.journal.note_settlement(settlement)?,
+            Some(Touched::Settlement(settlement)) => {
+                self.journal.note_settlement(settlement)?;
+                if reported {
+                    self.journal.note_paid(settlement)?;
+                }
+            }
             None => {}
         }
         Ok(touched)

@@ -12,6 +12,8 @@ mod page;
 mod payees;
 mod redb_store;
 mod requests;
+#[cfg(test)]
+mod sample;
 mod seal;
 mod slip;
 mod store;

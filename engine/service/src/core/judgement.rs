@@ -203,16 +203,20 @@ impl Reading {
         if entry.event == Event::JournalAccepted {
             (self.unknown, self.accepted) = (None, true);
         }
-        let (Event::PaymentAuthorized { asked, .. }
-        | Event::PaymentHeld { asked, .. }
-        | Event::PaymentRefused { asked, .. }) = &entry.event
-        else {
+        if self.unknown.is_some() || !is_repeatable(entry, moment) {
             return;
+        }
+        let known = match &entry.event {
+            Event::PaymentAuthorized { asked, .. }
+            | Event::PaymentHeld { asked, .. }
+            | Event::PaymentRefused { asked, .. } => core.journal.knows(&asked.identity, entry.seq),
+            Event::SettlementReported { settlement, .. } if settlement.is_settled() => {
+                core.journal.knows_paid(settlement)
+            }
+            _no_ask => return,
         };
-        if self.unknown.is_none() && is_repeatable(entry, moment) {
-            let known = core.journal.knows(&asked.identity, entry.seq).unwrap_or(false);
-            self.unknown =
-                (!known).then(|| format!("the ask of entry {} is missing in the index", entry.seq));
+        if !known.unwrap_or(false) {
+            self.unknown = Some(format!("the ask of entry {} is missing in the index", entry.seq));
         }
     }
 }

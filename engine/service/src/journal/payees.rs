@@ -119,59 +119,21 @@ mod tests {
     use std::sync::Arc;
 
     use bursar_core::client::Client;
-    use bursar_core::money::{Atoms, Usd};
-    use bursar_core::networks::NETWORKS;
+    use bursar_core::money::Usd;
     use bursar_core::time::Utc;
     use bursar_domain::idempotency::Identity;
-    use bursar_domain::requests::Approver;
-    use bursar_domain::{Event, PaymentAsk, Request, Status};
-    use bursar_x402::Echo;
-    use bursar_x402::authorization::Authorization;
+    use bursar_domain::{Event, Status};
 
     use super::*;
     use crate::journal::MemoryStore;
+    use crate::journal::sample::authorized;
 
     /// Has a payment approved, which waits for a commit.
     fn pay(journal: &mut Journal, second: i64) -> Payee {
-        let coin = NETWORKS[0].stablecoin.address;
-        let terms = Authorization {
-            from: coin,
-            to: coin,
-            value: Atoms::default().0,
-            valid_after: 0,
-            valid_before: 1,
-            nonce: [0; 32].into(),
-        };
-        let (id, at) = ([1; 16], Utc::from_seconds(second));
-        let id = bursar_core::ids::RequestId::from_bytes(id);
-        let request = Request {
-            id,
-            seq: 1,
-            agent: "ABC123".parse().unwrap(),
-            created: at,
-            label: "pay".parse().unwrap(),
-            from: coin,
-            ask: PaymentAsk {
-                chain: NETWORKS[0].chain,
-                asset: coin,
-                amount: Atoms::default(),
-                usd: Usd(3),
-                unpriced: false,
-                payee: coin,
-                valid_seconds: 60,
-                request_url: None,
-                resource_url: None,
-                domain_contradicted: false,
-                echo: Echo::none(),
-            },
-            identity: Identity::Hmac { day: 1, digest: [0; 32] },
-            status: Status::Authorized {
-                terms: terms.clone(),
-                at,
-                by: Approver::Operator(Client::Inside),
-                signature: None,
-            },
-        };
+        let at = Utc::from_seconds(second);
+        let request = authorized(1, Identity::Hmac { day: 1, digest: [0; 32] }, at);
+        let Status::Authorized { terms, .. } = request.status.clone() else { unreachable!() };
+        let id = request.id;
         let payee = Payee::of(&request);
         let entry =
             journal.append(Event::PaymentApproved { id, terms, by: Client::Inside }, at).unwrap();

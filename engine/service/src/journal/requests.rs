@@ -11,6 +11,17 @@ use bursar_domain::{Event, Request, Status};
 use super::store::id_key;
 use super::{Journal, JournalError, RECORD_BYTES, codec};
 
+/// The index key of the payment that settled a bearer agent's ask last; with the entry of such a payment's
+/// request, of the one before it, or of itself if there is none. A signed ask is made once, and needs none.
+fn paid_key(identity: &Identity, after: Option<u64>) -> Option<Vec<u8>> {
+    let Identity::Bearer { digest, .. } = identity else { return None };
+    let mut key = Vec::with_capacity(41);
+    key.push(b'p');
+    key.extend_from_slice(digest);
+    key.extend(after.iter().flat_map(|seq| seq.to_be_bytes()));
+    Some(key)
+}
+
 impl Journal {
     /// Keeps a request's record for the next commit, and for look-ups until then. `new` ones are indexed.
     pub fn note(&mut self, request: &Arc<Request>, new: bool) -> Result<(), JournalError> {
@@ -35,15 +46,40 @@ impl Journal {
             JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
         })?;
         self.waiting.settlements.push((settlement.request_seq, bytes));
-        if settlement.is_settled()
-            && let Some(request) = self.request(settlement.request_seq)?
-            && let Some(key) = request.identity.paid_key()
-        {
-            self.waiting.index.push((key, request.seq));
-        }
         self.settled.retain(|known| known.id != settlement.id);
         self.settled.push(Arc::clone(settlement));
         Ok(())
+    }
+
+    /// Leads from the ask of a payment that was reported as settled to it. What it leads to already stays
+    /// behind it: a look at the chain may find that this one was not made.
+    pub fn note_paid(&mut self, settlement: &Settlement) -> Result<(), JournalError> {
+        if !settlement.is_settled() {
+            return Ok(());
+        }
+        let Some(request) = self.request(settlement.request_seq)? else { return Ok(()) };
+        let (seq, identity) = (request.seq, &request.identity);
+        let (Some(newest), Some(own)) = (paid_key(identity, None), paid_key(identity, Some(seq)))
+        else {
+            return Ok(());
+        };
+        if self.indexed(&own)?.is_none() {
+            let before = self.indexed(&newest)?.unwrap_or(seq);
+            self.waiting.index.extend([(own, before), (newest, seq)]);
+        }
+        Ok(())
+    }
+
+    /// Whether the index leads from its ask to a payment that was reported as settled.
+    pub fn knows_paid(&self, settlement: &Settlement) -> Result<bool, JournalError> {
+        let Some(request) = self.request(settlement.request_seq)? else { return Ok(false) };
+        for key in [None, Some(request.seq)] {
+            let Some(key) = paid_key(&request.identity, key) else { return Ok(true) };
+            if self.indexed(&key)?.is_none() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Leads from a report that was just appended to its entry, so that a repeat gets the same answer.
@@ -59,17 +95,11 @@ impl Journal {
         if matches!(identity, Identity::Bearer { .. }) {
             return Ok(None);
         }
-        let key = identity.index_key();
-        let waiting = self.waiting.index.iter().rev().find(|(known, _seq)| *known == key);
+        let Some(seq) = self.indexed(&identity.index_key())? else { return Ok(None) };
+        let waiting = self.waiting.entries.iter().find(|(known, _bytes)| *known == seq);
         let bytes = match waiting {
-            Some((_key, seq)) => {
-                let entry = self.waiting.entries.iter().find(|(known, _bytes)| known == seq);
-                entry.map(|(_seq, bytes)| bytes.clone())
-            }
-            None => match self.store.indexed(&key)? {
-                Some(seq) => self.store.entry(seq)?,
-                None => None,
-            },
+            Some((_seq, bytes)) => Some(bytes.clone()),
+            None => self.store.entry(seq)?,
         };
         Ok(match bytes.as_deref().and_then(codec::event) {
             Some(Event::SettlementReported { settlement, .. }) => Some(settlement.stage),
@@ -109,12 +139,18 @@ impl Journal {
         if is_paid(same)? {
             return Ok(Some(same.clone()));
         }
-        let Some(key) = same.identity.paid_key() else { return Ok(None) };
-        match self.find(&key)? {
-            Some(earlier) if is_paid(&earlier)? => Ok(Some(earlier)),
-            Some(_unpaid) => Ok(None),
-            None => Ok(None),
+        let mut at = None;
+        while let Some(key) = paid_key(&same.identity, at)
+            && let Some(next) = self.indexed(&key)?.filter(|next| Some(*next) != at)
+        {
+            if let Some(earlier) = self.request(next)?
+                && is_paid(&earlier)?
+            {
+                return Ok(Some(earlier));
+            }
+            at = Some(next);
         }
+        Ok(None)
     }
 
     /// Whether the index leads from an ask to its request, or to a later one.
@@ -124,14 +160,17 @@ impl Journal {
 
     /// What an index key leads to, as the next commit will leave it.
     fn find(&self, key: &[u8]) -> Result<Option<Request>, JournalError> {
-        let waiting = self.waiting.index.iter().rev().find(|(known, _seq)| known == key);
-        let seq = match waiting {
-            Some((_key, seq)) => Some(*seq),
-            None => self.store.indexed(key)?,
-        };
-        match seq {
+        match self.indexed(key)? {
             Some(seq) => self.request(seq),
             None => Ok(None),
+        }
+    }
+
+    fn indexed(&self, key: &[u8]) -> Result<Option<u64>, JournalError> {
+        let waiting = self.waiting.index.iter().rev().find(|(known, _seq)| known == key);
+        match waiting {
+            Some((_key, seq)) => Ok(Some(*seq)),
+            None => Ok(self.store.indexed(key)?),
         }
     }
 
@@ -154,5 +193,107 @@ impl Journal {
             return Ok(Some((**known).clone()));
         }
         self.find(&id_key(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bursar_core::codes::Code;
+    use bursar_core::time::Utc;
+    use bursar_domain::settlement::Check;
+
+    use super::*;
+    use crate::journal::MemoryStore;
+    use crate::journal::sample::authorized;
+
+    fn bearer(content: u8) -> Identity {
+        Identity::Bearer { digest: [content; 32], key: None }
+    }
+
+    /// A journal on a store that is kept beside it, and that is opened anew after every commit.
+    struct Kept {
+        store: MemoryStore,
+        journal: Journal,
+    }
+
+    impl Kept {
+        fn new() -> Self {
+            let store = MemoryStore::default();
+            Self { journal: Journal::open(Box::new(store.clone())).unwrap(), store }
+        }
+
+        fn asked(&mut self, request: &Request) {
+            // Nothing here reads what the entries say.
+            while self.journal.head().seq < request.seq {
+                self.journal.append(Event::JournalAccepted, Utc(0)).unwrap();
+            }
+            self.journal.note(&Arc::new(request.clone()), true).unwrap();
+        }
+
+        fn reported(&mut self, request: &Request, stage: Stage) -> Settlement {
+            let settlement = Settlement { stage, ..Settlement::of(request).unwrap() };
+            self.journal.note_settlement(&Arc::new(settlement.clone())).unwrap();
+            self.journal.note_paid(&settlement).unwrap();
+            settlement
+        }
+
+        fn reverted(&mut self, settlement: &Settlement) {
+            let next = settlement.checked(&Check::Reverted { block: 1 });
+            self.journal.note_settlement(&Arc::new(next)).unwrap();
+        }
+
+        /// What settled an ask: in the batch that waits, and after it was written.
+        fn paid(&mut self, content: u8) -> Option<u64> {
+            let paid = |journal: &Journal| {
+                let prior = journal.prior(&bearer(content)).unwrap();
+                prior.paid.map(|request| request.seq)
+            };
+            let waiting = paid(&self.journal);
+            let _on_disk = self.journal.commit().unwrap();
+            self.journal = Journal::open(Box::new(self.store.clone())).unwrap();
+            assert_eq!(paid(&self.journal), waiting);
+            waiting
+        }
+    }
+
+    fn refused(seq: u64, content: u8) -> Request {
+        let status = Status::Refused { refusal: Code::LimitReached.into(), at: Utc(0) };
+        Request { status, ..authorized(seq, bearer(content), Utc(0)) }
+    }
+
+    #[test]
+    fn an_ask_leads_to_the_payments_that_settled_it_for_as_long_as_one_of_them_stands() {
+        let mut kept = Kept::new();
+        let payments: Vec<Request> =
+            (1..=3).map(|seq| authorized(seq, bearer(7), Utc(0))).collect();
+        payments.iter().for_each(|payment| kept.asked(payment));
+        kept.asked(&refused(4, 7));
+        assert_eq!(kept.paid(7), None);
+        let settled: Vec<Settlement> =
+            payments.iter().map(|payment| kept.reported(payment, Stage::Settled)).collect();
+        assert_eq!(kept.paid(7), Some(3));
+        // Reported once more, it is led to as before.
+        kept.reported(&payments[0], Stage::Settled);
+        assert_eq!(kept.paid(7), Some(3));
+        for (reverted, left) in [(1, Some(3)), (2, Some(1)), (0, None)] {
+            kept.reverted(&settled[reverted]);
+            assert_eq!(kept.paid(7), left);
+        }
+    }
+
+    #[test]
+    fn only_a_payment_that_is_told_to_be_settled_settles_its_ask_and_no_other() {
+        let mut kept = Kept::new();
+        let payments =
+            [7, 8].map(|content| authorized(u64::from(content), bearer(content), Utc(0)));
+        payments.iter().for_each(|payment| kept.asked(payment));
+        kept.asked(&refused(9, 7));
+        kept.asked(&refused(10, 8));
+        let submitted = kept.reported(&payments[0], Stage::Submitted);
+        assert_eq!((kept.paid(7), kept.journal.knows_paid(&submitted).unwrap()), (None, false));
+        let settled = kept.reported(&payments[1], Stage::Settled);
+        assert!(kept.journal.knows_paid(&settled).unwrap());
+        assert_eq!((kept.paid(7), kept.paid(8)), (None, Some(8)));
+        assert!(kept.journal.knows_paid(&settled).unwrap());
     }
 }

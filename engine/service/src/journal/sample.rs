@@ -1,0 +1,53 @@
+//! A payment for the tests of the journal.
+
+use bursar_core::client::Client;
+use bursar_core::ids::RequestId;
+use bursar_core::money::{Atoms, Usd};
+use bursar_core::networks::NETWORKS;
+use bursar_core::time::Utc;
+use bursar_domain::idempotency::Identity;
+use bursar_domain::requests::Approver;
+use bursar_domain::{PaymentAsk, Request, Status};
+use bursar_x402::Echo;
+use bursar_x402::authorization::Authorization;
+
+/// Three micros that an operator approved, of the request that entry `seq` made.
+pub(super) fn authorized(seq: u64, identity: Identity, at: Utc) -> Request {
+    let coin = NETWORKS[0].stablecoin.address;
+    let terms = Authorization {
+        from: coin,
+        to: coin,
+        value: Atoms::default().0,
+        valid_after: 0,
+        valid_before: 1,
+        nonce: [0; 32].into(),
+    };
+    Request {
+        id: RequestId::from_bytes((u128::from(seq) << 64).to_be_bytes()),
+        seq,
+        agent: "ABC123".parse().unwrap(),
+        created: at,
+        label: "pay".parse().unwrap(),
+        from: coin,
+        ask: PaymentAsk {
+            chain: NETWORKS[0].chain,
+            asset: coin,
+            amount: Atoms::default(),
+            usd: Usd(3),
+            unpriced: false,
+            payee: coin,
+            valid_seconds: 60,
+            request_url: None,
+            resource_url: None,
+            domain_contradicted: false,
+            echo: Echo::none(),
+        },
+        identity,
+        status: Status::Authorized {
+            terms,
+            at,
+            by: Approver::Operator(Client::Inside),
+            signature: None,
+        },
+    }
+}
