@@ -30,7 +30,7 @@ use zeroize::Zeroizing;
 
 pub use codec::{Hash, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
-pub(crate) use page::page;
+pub(crate) use page::{page, rest};
 pub(crate) use payees::rows_say;
 pub use redb_store::{Carry, RedbStore, create_owner_only, look};
 pub use slip::{Slip, Subject};

@@ -196,10 +196,14 @@ impl Auditor {
                 rec.narrow(seq, |s| *s == St::Denied);
             }
             Answer::Rejected { code: Some(code), .. } if code == "REQUEST_EXPIRED" => {
-                rec.settle(St::Expired);
-                // Told, but with a disk that has failed not noted: it may still be reserved.
-                if rec.ended.is_empty() && self.disk_failed.is_none() {
-                    rec.ended.push(now);
+                if self.disk_failed.is_some() {
+                    // Told, but not noted: it may still be reserved, and wait again in the next life.
+                    rec.narrow(seq, |s| matches!(s, St::Held | St::Expired));
+                } else {
+                    rec.settle(St::Expired);
+                    if rec.ended.is_empty() {
+                        rec.ended.push(now);
+                    }
                 }
             }
             Answer::Rejected { .. } => {

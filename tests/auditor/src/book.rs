@@ -101,6 +101,9 @@ impl Book {
         let mut all = among.iter().filter_map(|key| self.recs.get(key));
         let mut one = all.next()?.clone();
         for rec in all {
+            if !one.may_be_of(&rec.agent) {
+                one.others.push(rec.agent.clone());
+            }
             one.base.extend(missing(&rec.base, &one.base));
             one.overlay.extend(missing(&rec.overlay, &one.overlay));
             one.acts.extend(missing(&rec.acts, &one.acts));
@@ -125,7 +128,11 @@ impl Book {
     }
 
     pub(crate) fn may_own(&self, ask: u64, orphan: u64) -> bool {
-        self.orphans_of(ask).any(|(key, _)| key == orphan)
+        let pays = |rec: &Rec| {
+            let asked = self.recs.get(&ask);
+            rec.payment.as_ref().is_none_or(|p| asked.is_some_and(|asked| asked.pays(p)))
+        };
+        self.orphans_of(ask).any(|(key, rec)| key == orphan && pays(rec))
     }
 
     /// Of these asks the one that an id is of, if it is one that was looked for.
@@ -140,6 +147,7 @@ impl Book {
         let Some(rec) = self.recs.get_mut(&ask) else { return };
         let asked = std::mem::replace(rec, found);
         rec.among.clear();
+        rec.others.clear();
         rec.overlay.extend(missing(&asked.overlay, &rec.overlay));
         (rec.agent, rec.identity, rec.request_url) =
             (asked.agent, asked.identity, asked.request_url);
@@ -154,7 +162,7 @@ impl Book {
         let mut used = Used::default();
         let mut ghosts = (Vec::new(), Vec::new());
         for (key, rec) in &self.recs {
-            if rec.agent != agent || Some(*key) == but {
+            if !rec.may_be_of(agent) || Some(*key) == but {
                 continue;
             }
             let (mut spent, mut total) = (Ends::default(), Ends::default());
@@ -174,7 +182,10 @@ impl Book {
             |key: u64| self.recs.get(&key).is_some_and(|rec| rec.is_ghost() && rec.agent == agent);
         let known = |key: &&u64| {
             let orphan = self.recs.get(key).filter(|_rec| Some(**key) != but);
-            orphan.is_some_and(|rec| self.owners(rec).all(all_ghosts))
+            let sure = |rec: &&Rec| rec.others.is_empty() && rec.agent == agent;
+            orphan.filter(sure).is_some_and(|rec| {
+                self.owners(rec).next().is_some() && self.owners(rec).all(all_ghosts)
+            })
         };
         let known = self.orphans.iter().filter(known).count();
         for (most, mut takes) in [(&mut used.spent.1, ghosts.0), (&mut used.total.1, ghosts.1)] {
@@ -196,7 +207,7 @@ impl Book {
         let mut sure = (0u64, 0u64);
         let mut sums = BTreeSet::from([(0u64, 0u64)]);
         let mut takes = Vec::new();
-        for rec in self.recs.values().filter(|r| r.agent == agent) {
+        for rec in self.recs.values().filter(|r| r.may_be_of(agent)) {
             takes.clear();
             rec.takes(p, now, true, |pair| {
                 if !takes.contains(&pair) {
@@ -219,7 +230,7 @@ impl Book {
     /// Least and most of both numbers, each for itself.
     pub(crate) fn bounds(&self, agent: &str, p: &Period, now: &Instant) -> [(u64, u64); 2] {
         let (mut spent, mut reserved) = ((0u64, 0u64), (0u64, 0u64));
-        for rec in self.recs.values().filter(|r| r.agent == agent) {
+        for rec in self.recs.values().filter(|r| r.may_be_of(agent)) {
             let mut ends = (Ends::default(), Ends::default());
             rec.takes(p, now, true, |(s, r)| {
                 ends.0.meet(s);
@@ -241,7 +252,8 @@ impl Book {
             let least = usize::from(rec.stands(None).all(|st| *st == St::Held) && !may);
             let most = usize::from(!sure);
             w.all = (w.all.0.saturating_add(least), w.all.1.saturating_add(most));
-            if rec.agent == agent {
+            if rec.may_be_of(agent) {
+                let least = if rec.others.is_empty() { least } else { 0 };
                 w.agent = (w.agent.0.saturating_add(least), w.agent.1.saturating_add(most));
             }
         }

@@ -48,7 +48,14 @@ impl Auditor {
         if let Call::Sign(ask) = call {
             let identity = identity_of(ask);
             let latest = self.book.by_identity.get(&identity).and_then(|l| l.last().copied());
-            let ghost = |k: &u64| self.book.recs.get(k).is_some_and(|r| r.may_be(&St::Nothing));
+            // One that may have an id already is left to that id.
+            let ghost = |k: &u64| {
+                let free = self.book.orphans_of(*k).next().is_none();
+                self.book
+                    .recs
+                    .get(k)
+                    .is_some_and(|r| r.may_be(&St::Nothing) && (free || !r.is_ghost()))
+            };
             // Copies of one ask share the request that any of them may make.
             let key = match latest.filter(ghost) {
                 Some(key) => key,
@@ -230,7 +237,22 @@ impl Auditor {
             Asked::Order(Order::Approve { id, card }) => {
                 let found = self.book.by_id.get(id);
                 let rec = found.and_then(|k| self.book.recs.get(k).map(|r| (*k, r)));
-                approvals::approve(v, ticket, rec, card.as_ref(), p, after_disk)
+                let mut out = approvals::approve(v, ticket, rec, card.as_ref(), p, after_disk);
+                for (key, rec) in rec.into_iter() {
+                    for agent in &rec.others {
+                        let of = Rec { agent: agent.clone(), ..rec.clone() };
+                        let rec = Some((key, &of));
+                        out.extend(approvals::approve(
+                            v,
+                            ticket,
+                            rec,
+                            card.as_ref(),
+                            p,
+                            after_disk,
+                        ));
+                    }
+                }
+                out
             }
             Asked::Order(Order::Send(send)) => {
                 let account = v.config.account_named(&send.label);

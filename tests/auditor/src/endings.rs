@@ -4,7 +4,7 @@ use crate::config::Out;
 use crate::expect::{Asked, Expect, Open, refusal_tag};
 use crate::orders;
 use crate::policy::Terms;
-use crate::requests::{Card, St};
+use crate::requests::{Card, Rec, St};
 use crate::seen::{End, Id, Listed, Order, Ticket};
 use crate::{Auditor, Violation, violation};
 
@@ -219,7 +219,7 @@ impl Auditor {
     fn claim_listed(&mut self, listed: &Listed) -> Result<(), Violation> {
         let id = &listed.id;
         let alike = |t: &Terms| t.amount == listed.amount && t.asset == listed.asset;
-        let may = |r: &crate::requests::Rec| {
+        let may = |r: &Rec| {
             r.id.is_none()
                 && r.agent == listed.agent
                 && r.may_be(&St::Held)
@@ -247,7 +247,10 @@ impl Auditor {
 
     /// The digest of a card stands for its content: the same exactly if nothing in it changed.
     fn card(&mut self, id: &str, digest: &str) -> Result<(), Violation> {
-        let Some(agent) = self.book.find(id).map(|r| r.agent.clone()) else { return Ok(()) };
+        let of_one = |r: &&Rec| r.others.is_empty();
+        let Some(agent) = self.book.find(id).filter(of_one).map(|r| r.agent.clone()) else {
+            return Ok(());
+        };
         let mut policies = self.worlds.iter().map(|w| w.config.policy_of(&agent));
         let Some(Some((policy, p))) = policies.next() else { return Ok(()) };
         if policies.any(|other| other != Some((policy, p))) {

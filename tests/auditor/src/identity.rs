@@ -130,6 +130,12 @@ pub(crate) fn sign(
                 out.push(Expect::Reply { rec: *key, reply, why: "repeat: settled before" });
             }
             anew &= !sure;
+            for (orphan, rec) in v.book.orphans_of(*key) {
+                if settled(rec).1 && other_url(v, ask, known, &mut out) {
+                    let (reply, why) = (Reply::Settled, "repeat: settled before");
+                    out.push(Expect::Reply { rec: orphan, reply, why });
+                }
+            }
             continue;
         }
         let (mut replies, again) = stored(v, *key, known, ticket);

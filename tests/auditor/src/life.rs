@@ -196,6 +196,7 @@ impl Auditor {
                 && rec.stands(None).all(|s| matches!(s, St::Auth { .. }))
                 && rec.digest.is_none();
             let able = authorized
+                && rec.others.is_empty()
                 && !rec.declined
                 && !rec.lapsed
                 && self.running

@@ -127,8 +127,10 @@ pub(crate) fn report(v: View<'_>, report: &Report, ticket: Ticket) -> Vec<Expect
         return out;
     };
     let Some(rec) = v.book.recs.get(key) else { return out };
-    if rec.agent != report.agent {
+    if rec.agent != report.agent || !rec.others.is_empty() {
         out.push(refuse(403, "UNAUTHORIZED"));
+    }
+    if !rec.may_be_of(&report.agent) {
         return out;
     }
     let states = rec.states(None);

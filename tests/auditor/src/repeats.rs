@@ -142,7 +142,7 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
                 // It was noted when somebody heard of it, or at any time before.
                 let mut ends = rec.ended.clone();
                 ends.extend(rec.over_since);
-                let (_, past) = since_end(&ends, &now);
+                let past = !rec.ended.is_empty() && since_end(&ends, &now).1;
                 if hmac || !past {
                     say(Reply::Rejected(Some("REQUEST_EXPIRED".to_owned())), "repeat: expired");
                 }

@@ -47,6 +47,8 @@ pub(crate) struct Rec {
     /// Of an id that was heard of while several asks had lost their answers: it is of one of them.
     pub(crate) among: Vec<u64>,
     pub(crate) agent: String,
+    /// Other agents whose it may be, if that is not known.
+    pub(crate) others: Vec<String>,
     pub(crate) identity: Identity,
     pub(crate) request_url: Option<String>,
     /// What is known of it.
@@ -93,6 +95,7 @@ impl Rec {
             id: None,
             among: Vec::new(),
             agent,
+            others: Vec::new(),
             identity,
             request_url,
             base: vec![St::Nothing],
@@ -118,6 +121,10 @@ impl Rec {
             declined: false,
             signable: None,
         }
+    }
+
+    pub(crate) fn may_be_of(&self, agent: &str) -> bool {
+        self.agent == agent || self.others.iter().any(|other| other == agent)
     }
 
     /// Its answer was lost, and its id with it, if it has one.
@@ -239,7 +246,7 @@ impl Rec {
                 _ => out((0, 0)),
             }
         }
-        if !any {
+        if !any || !self.others.is_empty() {
             visit((0, 0));
         }
     }

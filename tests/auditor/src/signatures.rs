@@ -58,6 +58,10 @@ impl Auditor {
         };
         let Some(key) = key else {
             // Several asks may be the one; the answers will tell.
+            if let Some((_, before)) = self.unbound.get(id).filter(|(_, d)| *d != s.digest) {
+                let what = format!("request {id} was signed as {before} and now as {}", s.digest);
+                return Err(violation("I-b", what));
+            }
             self.digests.insert(s.digest.clone(), Some(id.clone()));
             self.unbound.insert(id.clone(), (signer, s.digest.clone()));
             return Ok(());

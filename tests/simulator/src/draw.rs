@@ -21,9 +21,11 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let mut swarm = Swarm::draw(&mut dice);
-        // The real store costs as much as everything else together.
-        swarm.sectors &= dice.chance(1, 8);
-        let length = if dice.chance(1, 32) { 120 + dice.roll(280) } else { 20 + dice.roll(44) };
+        // The real store costs as much as everything else together: few worlds lie on it, and those know all
+        // kinds of orders.
+        swarm.sectors &= dice.chance(1, 5);
+        swarm.edits |= swarm.sectors;
+        let length = if dice.chance(1, 48) { 120 + dice.roll(280) } else { 20 + dice.roll(36) };
         let agents = 1 + dice.roll(3);
         let mut draw = Draw { dice: &mut dice, swarm, agents };
         let mut steps = Vec::new();

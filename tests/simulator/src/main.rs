@@ -1,7 +1,7 @@
-//! Simulated worlds by their seeds: `bursar-sim [--seed N | --from A --to B] [--plant NAME | --plants] [--table]`.
-//! Without arguments the first thousand. A failing seed is told with the shortest plan that fails alike, which
-//! `--plan FILE` plays again, and which is kept in `tests/simulator/regressions`.
-//! With `--table`, what no world has reached is a failure too.
+//! Simulated worlds by their seeds: `bursar-sim [--seed N [--tell] | --from A --to B [--table]] [--plant NAME]`,
+//! `bursar-sim --plan FILE [--plant NAME]` or `bursar-sim --plants`; without arguments the first thousand. A seed
+//! that fails is told with the shortest plan that fails alike, to be kept in `tests/simulator/regressions`; `--plan`
+//! plays it again. With `--table`, what no world has reached is a failure too.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

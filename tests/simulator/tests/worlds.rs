@@ -9,25 +9,25 @@ use bursar_simulator::{Plan, Plant, run, run_all, run_telling};
 const FOUND_BY: &[(Plant, u64)] = &[
     (Plant::SignedFirst, 187),
     (Plant::ForgottenSync, 0),
-    (Plant::DoubleReturn, 2),
-    (Plant::ThresholdIncluded, 2),
+    (Plant::DoubleReturn, 0),
+    (Plant::ThresholdIncluded, 0),
     (Plant::ExpiryLate, 12),
-    (Plant::LazyAllowance, 115),
-    (Plant::IdentitiesInMemory, 9),
+    (Plant::LazyAllowance, 214),
+    (Plant::IdentitiesInMemory, 14),
     (Plant::FreezeIgnored, 94),
-    (Plant::NonceReused, 20),
+    (Plant::NonceReused, 14),
     (Plant::LimitReadOutside, 20),
     (Plant::ReplayByOrder, 0),
     (Plant::DeniedNotReturned, 0),
     (Plant::KeyUnbound, 2),
-    (Plant::BootClockIgnored, 29),
+    (Plant::BootClockIgnored, 0),
     (Plant::CommissionRenews, 53),
-    (Plant::DenialForgotten, 13),
+    (Plant::DenialForgotten, 188),
     (Plant::CarriedUncounted, 1195),
-    (Plant::OtherUrlUnjudged, 13),
+    (Plant::OtherUrlUnjudged, 8),
     (Plant::ValidityFromAsk, 10),
-    (Plant::NeverFlushed, 275),
-    (Plant::LateSettledForgotten, 176),
+    (Plant::NeverFlushed, 91),
+    (Plant::LateSettledForgotten, 55),
     (Plant::OldLimitApproved, 1801),
 ];
 
@@ -53,7 +53,7 @@ fn worlds_that_failed_once_keep_every_promise() {
 fn a_world_that_failed_once_fails_again_when_the_mistake_is_back() {
     let text = include_str!("../regressions/settled-late.json");
     let found = run(&Plan::read(text).expect("a plan"), Some(Plant::LateSettledForgotten));
-    assert!(found.is_err());
+    assert_eq!(found.expect_err("it is found").rule, "I-m");
 }
 
 #[test]

@@ -15,16 +15,43 @@ pub(crate) fn page(
     last: u64,
     mut visit: impl FnMut(Entry) -> Result<(), JournalError>,
 ) -> Result<(), JournalError> {
-    let mut at = after;
-    let mut failure = None;
-    if at >= last {
+    if after >= last {
         return Ok(());
     }
+    let end = walk(reader, after, last, &mut visit)?;
+    if end < last {
+        let seq = end.saturating_add(1);
+        return Err(JournalError::Damaged { seq, reason: "the entry is missing".to_owned() });
+    }
+    Ok(())
+}
+
+/// Visits all entries after `after` that can be read, in order, and answers the last; that may be more than
+/// was published.
+///
+/// # Errors
+/// The first that cannot be read.
+pub(crate) fn rest(
+    reader: &dyn Reader,
+    after: u64,
+    mut visit: impl FnMut(Entry) -> Result<(), JournalError>,
+) -> Result<u64, JournalError> {
+    walk(reader, after, u64::MAX, &mut visit)
+}
+
+fn walk(
+    reader: &dyn Reader,
+    after: u64,
+    last: u64,
+    visit: &mut impl FnMut(Entry) -> Result<(), JournalError>,
+) -> Result<u64, JournalError> {
+    let mut at = after;
+    let mut failure = None;
     reader.read_after(after, &mut |bytes| {
         let seq = at.saturating_add(1);
         let read = codec::decode_at(bytes, seq);
         let read = read.map_err(|reason| JournalError::Damaged { seq, reason });
-        match read.and_then(&mut visit) {
+        match read.and_then(&mut *visit) {
             Ok(()) => {
                 at = seq;
                 at < last
@@ -37,11 +64,7 @@ pub(crate) fn page(
     })?;
     match failure {
         Some(failure) => Err(failure),
-        None if at < last => {
-            let seq = at.saturating_add(1);
-            Err(JournalError::Damaged { seq, reason: "the entry is missing".to_owned() })
-        }
-        None => Ok(()),
+        None => Ok(at),
     }
 }
 

@@ -12,10 +12,10 @@ use bursar_domain::payees::Count;
 use super::{Done, prove_operator, wallet};
 use crate::control::Dialogue;
 use crate::engine::{Shared, blocking};
-use crate::journal::{Hash, JournalError, Reader, hash_hex, page, rows_say, verify_chain};
+use crate::journal::{Hash, JournalError, Reader, hash_hex, rest, rows_say, verify_chain};
 
 /// Rows of payees are compared so often while payments go on.
-const LOOKS: usize = 5;
+const LOOKS: usize = 100;
 
 pub(super) async fn run(
     engine: &Arc<Shared>,
@@ -46,8 +46,7 @@ async fn verify(engine: &Arc<Shared>, head: Option<&str>) -> Result<Done, Fault>
     let read = move || {
         let mut count = Count::from(State::new(shared.edition.networks_on.iter().copied()));
         let head = verify_chain(&*reader, wanted, |entry| count.next(entry))?;
-        let newest = || shared.core.view().head.seq;
-        let known = rows_are_right(count, &*reader, head.seq, newest)?;
+        let known = rows_are_right(count, &*reader, head.seq)?;
         Ok::<_, JournalError>((head, known))
     };
     let (head, payees_known) = blocking(read)
@@ -85,23 +84,23 @@ async fn verify(engine: &Arc<Shared>, head: Option<&str>) -> Result<Done, Fault>
 }
 
 /// Whether the rows of payees say what was counted up to `last`. Payments go on meanwhile: rows that differ are
-/// looked at again, with the entries that came since, of which `newest` knows the last.
+/// looked at again, with the entries that came since; where none came, they are wrong.
 fn rows_are_right(
     mut count: Count,
     reader: &dyn Reader,
     mut last: u64,
-    newest: impl Fn() -> u64,
 ) -> Result<bool, JournalError> {
     for _look in 0..LOOKS {
         if rows_say(reader, &count.tally)? {
             return Ok(true);
         }
-        // What is committed may be read before it is published.
-        let newest = newest().max(last);
-        page(reader, last, newest, |entry| {
+        let newest = rest(reader, last, |entry| {
             count.next(&entry);
             Ok(())
         })?;
+        if newest == last {
+            return Ok(false);
+        }
         last = newest;
     }
     Ok(false)
