@@ -1,6 +1,6 @@
 //! Whom the wallet has paid before: for the cards, never for deciding.
 //!
-//! Not part of [`State`](crate::State): agents choose payees freely within their limits, and every entry of a
+//! Not part of [`State`]: agents choose payees freely within their limits, and every entry of a
 //! state is copied into its snapshots. The journal keeps one row for each payee instead, which is small beside
 //! the entry and the record of the payment that made it.
 
