@@ -1,6 +1,7 @@
 //! Requests, what became of them, and how an ask leads to its own: noted for the next commit, and looked up
 //! as that commit will leave them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
@@ -140,9 +141,14 @@ impl Journal {
             return Ok(Some(same.clone()));
         }
         let mut at = None;
+        let mut seen = BTreeSet::new();
         while let Some(key) = paid_key(&same.identity, at)
             && let Some(next) = self.indexed(&key)?.filter(|next| Some(*next) != at)
         {
+            if !seen.insert(next) {
+                let reason = "the payments of one ask lead in a circle".to_owned();
+                return Err(JournalError::Damaged { seq: next, reason });
+            }
             if let Some(earlier) = self.request(next)?
                 && is_paid(&earlier)?
             {
@@ -279,6 +285,21 @@ mod tests {
             kept.reverted(&settled[reverted]);
             assert_eq!(kept.paid(7), left);
         }
+    }
+
+    #[test]
+    fn an_index_that_leads_in_a_circle_is_told_to_be_damaged() {
+        let mut kept = Kept::new();
+        let payments = [1, 2].map(|seq| authorized(seq, bearer(7), Utc(0)));
+        payments.iter().for_each(|payment| kept.asked(payment));
+        kept.asked(&refused(3, 7));
+        let settled = payments.each_ref().map(|payment| kept.reported(payment, Stage::Settled));
+        settled.iter().for_each(|settlement| kept.reverted(settlement));
+        assert_eq!(kept.paid(7), None);
+        let first = paid_key(&bearer(7), Some(1)).unwrap();
+        kept.journal.waiting.index.push((first, 2));
+        let error = kept.journal.prior(&bearer(7)).unwrap_err();
+        assert!(matches!(error, JournalError::Damaged { .. }), "{error}");
     }
 
     #[test]
