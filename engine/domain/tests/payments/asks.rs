@@ -10,7 +10,6 @@ use bursar_core::policy::{AllowedNetworks, Policy};
 use bursar_domain::agents::{AgentStatus, Credential};
 use bursar_domain::requests::Approver;
 use bursar_domain::{Action, PaymentAsk, Status};
-use serde_json::Value;
 
 use crate::support::clock::{Clock, DAY, HOUR, MINUTE};
 use crate::support::{Answer, World, build};
@@ -20,13 +19,6 @@ fn with(change: impl FnOnce(&mut Policy)) -> World {
     let mut policy = policy();
     change(&mut policy);
     build::world(Clock::at("2026-01-15T12:00:00Z", "UTC"), &policy)
-}
-
-fn hold_reason(answer: &Answer) -> Option<HoldReason> {
-    match answer {
-        Answer::Holds(_, reason) => Some(*reason),
-        Answer::Signs(_) | Answer::Refuses(..) | Answer::Unheard(_) | Answer::Earlier(_) => None,
-    }
 }
 
 mod threshold {
@@ -45,7 +37,7 @@ mod threshold {
         for micros in [1_000_000, 1_000_001, 10_000_000] {
             let mut world = ordinary();
             let answer = world.ask(payment(micros));
-            assert_eq!(hold_reason(&answer), Some(HoldReason::AboveThreshold), "{micros}");
+            assert_eq!(answer.held_for(), Some(HoldReason::AboveThreshold), "{micros}");
             assert_eq!((world.spent(), world.reserved()), (Usd::ZERO, Usd(micros)));
         }
     }
@@ -54,13 +46,13 @@ mod threshold {
     fn zero_means_manual_only() {
         let mut world = with(|policy| policy.payments.auto_below = Usd::ZERO);
         let answer = world.ask(payment(1));
-        assert_eq!(hold_reason(&answer), Some(HoldReason::ManualOnly));
+        assert_eq!(answer.held_for(), Some(HoldReason::ManualOnly));
     }
 
     #[test]
     fn one_micro_dollar_as_threshold_lets_nothing_through() {
         let mut world = with(|policy| policy.payments.auto_below = Usd(1));
-        assert_eq!(hold_reason(&world.ask(payment(1))), Some(HoldReason::AboveThreshold));
+        assert_eq!(world.ask(payment(1)).held_for(), Some(HoldReason::AboveThreshold));
     }
 }
 
@@ -204,7 +196,7 @@ mod limits {
                 let identity = build::signed(world.draw(), world.clock.utc);
                 let answer = world.ask_as(&id, identity, payment(1));
                 let room = number < 25;
-                assert_eq!(hold_reason(&answer).is_some(), room, "{number} {place} {answer:?}");
+                assert_eq!(answer.held_for().is_some(), room, "{number} {place} {answer:?}");
                 assert_eq!(answer.code(), (!room).then_some(Code::TooManyPending));
             }
         }
@@ -389,12 +381,12 @@ mod offers {
     fn what_is_unusual_asks_however_small_it_is() {
         let mut world = ordinary();
         let contradicted = PaymentAsk { domain_contradicted: true, ..payment(1) };
-        assert_eq!(hold_reason(&world.ask(contradicted)), Some(HoldReason::DomainContradicted));
+        assert_eq!(world.ask(contradicted).held_for(), Some(HoldReason::DomainContradicted));
         world.signs(PaymentAsk { valid_seconds: 3600, ..payment(1) });
         let long = PaymentAsk { valid_seconds: 3601, ..payment(1) };
-        assert_eq!(hold_reason(&world.ask(long)), Some(HoldReason::LongValidity));
+        assert_eq!(world.ask(long).held_for(), Some(HoldReason::LongValidity));
         world.trusted = false;
-        assert_eq!(hold_reason(&world.ask(payment(1))), Some(HoldReason::JournalUntrusted));
+        assert_eq!(world.ask(payment(1)).held_for(), Some(HoldReason::JournalUntrusted));
         world.trusted = true;
         world.signs(payment(1));
     }
@@ -447,99 +439,6 @@ mod offers {
         world.must(action);
         let Status::Authorized { terms, .. } = world.status(id) else { panic!("not authorized") };
         assert_eq!(terms.nonce.0, nonce);
-    }
-}
-
-mod domains {
-    use super::*;
-
-    fn urls(request: Option<&str>, resource: Option<&str>) -> PaymentAsk {
-        let own = |url: Option<&str>| url.map(str::to_owned);
-        PaymentAsk { request_url: own(request), resource_url: own(resource), ..payment(1) }
-    }
-
-    fn listed(allowed: &[&str], blocked: &[&str]) -> World {
-        with(|policy| policy.payments.hosts = build::hosts(allowed, blocked))
-    }
-
-    const INSIDE: Option<&str> = Some("https://api.good.example/x");
-    const OUTSIDE: Option<&str> = Some("https://else.example/x");
-    const BLOCKED: Option<&str> = Some("https://www.bad.example/x");
-
-    #[test]
-    fn a_blocked_domain_is_refused_at_every_amount_in_either_place() {
-        for mut world in
-            [listed(&[], &["bad.example"]), listed(&["good.example"], &["bad.example"])]
-        {
-            for (request, resource) in
-                [(BLOCKED, INSIDE), (INSIDE, BLOCKED), (BLOCKED, None), (None, BLOCKED)]
-            {
-                assert_eq!(world.refuses(urls(request, resource)).code, Code::DomainNotAllowed);
-            }
-            world.signs(urls(INSIDE, INSIDE));
-        }
-    }
-
-    #[test]
-    fn the_block_list_wins_over_the_allow_list() {
-        let mut world = listed(&["bad.example"], &["www.bad.example"]);
-        assert_eq!(world.refuses(urls(BLOCKED, BLOCKED)).code, Code::DomainNotAllowed);
-        world.signs(urls(Some("https://bad.example/"), None));
-    }
-
-    #[test]
-    fn outside_the_allow_list_is_refused_at_every_amount() {
-        let mut world = listed(&["good.example"], &[]);
-        for (request, resource) in
-            [(OUTSIDE, INSIDE), (OUTSIDE, OUTSIDE), (OUTSIDE, None), (None, OUTSIDE)]
-        {
-            assert_eq!(world.refuses(urls(request, resource)).code, Code::DomainNotAllowed);
-        }
-        world.signs(urls(INSIDE, None));
-        world.signs(urls(None, INSIDE));
-    }
-
-    #[test]
-    fn only_the_resource_outside_asks_the_operator_even_below_the_threshold() {
-        let mut world = listed(&["good.example"], &[]);
-        let answer = world.ask(urls(INSIDE, OUTSIDE));
-        assert_eq!(hold_reason(&answer), Some(HoldReason::ResourceOutsideAllowList));
-    }
-
-    #[test]
-    fn with_lists_a_url_is_required_and_without_lists_none() {
-        let mut world = listed(&[], &["bad.example"]);
-        for nothing in [None, Some("")] {
-            assert_eq!(world.refuses(urls(nothing, nothing)).code, Code::DomainUrlRequired);
-        }
-        ordinary().signs(urls(None, None));
-    }
-
-    #[test]
-    fn the_pairs_of_the_vectors_through_the_engine() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/domain-matching.json");
-        let text = std::fs::read_to_string(path).expect("the vectors are there");
-        let file: Value = serde_json::from_str(&text).expect("JSON");
-        let pairs = file["pairs"].as_array().expect("a list");
-        assert_eq!(pairs.len(), 10);
-        for (place, row) in pairs.iter().enumerate() {
-            let list = |key: &str| -> Vec<&str> {
-                row[key].as_array().expect("a list").iter().filter_map(Value::as_str).collect()
-            };
-            let mut world = listed(&list("allowed"), &list("blocked"));
-            let answer = world.ask(urls(row["request_url"].as_str(), row["resource_url"].as_str()));
-            let word = match &answer {
-                Answer::Signs(_) => "allow",
-                Answer::Holds(_, HoldReason::ResourceOutsideAllowList) => "hold",
-                Answer::Refuses(..) => "deny",
-                other => panic!("pair {place}: {other:?}"),
-            };
-            assert_eq!(Some(word), row["expect"].as_str(), "pair {place}");
-            let url_required = answer.code() == Some(Code::DomainUrlRequired);
-            let named =
-                row["note"].as_str().is_some_and(|note| note.contains("DOMAIN_URL_REQUIRED"));
-            assert_eq!(url_required, named, "pair {place}");
-        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod approvals;
 mod asks;
+mod domains;
 mod endings;
 mod loosening;
 mod repeats;

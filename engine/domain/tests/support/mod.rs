@@ -58,6 +58,16 @@ impl Answer {
             Answer::Signs(_) | Answer::Holds(..) | Answer::Earlier(_) => None,
         }
     }
+
+    /// Why the operator is asked.
+    pub(crate) fn held_for(&self) -> Option<HoldReason> {
+        match self {
+            Answer::Holds(_, reason) => Some(*reason),
+            Answer::Signs(_) | Answer::Refuses(..) | Answer::Unheard(_) | Answer::Earlier(_) => {
+                None
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
