@@ -29,7 +29,7 @@ pub(crate) fn run(_arguments: &[String]) -> anyhow::Result<()> {
     deny.args(["--locked", "check", "bans", "licenses", "sources"]);
     step("dependencies", deny)?;
     step("tests", cargo(&["test", "--workspace", "--locked"]))?;
-    step("simulation", crate::sim::simulator(&[]))?;
+    step("simulation", crate::sim::built()?)?;
     eprintln!("ci: all of it passed in {} s", started.elapsed().as_secs());
     Ok(())
 }

@@ -7,20 +7,26 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 /// What CI runs, in a minute and a half on two processors that have nothing else to do.
-const SEEDS: &str = "10000";
+const FULL: [&str; 3] = ["--to", "10000", "--table"];
 
 pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
-    let status = simulator(arguments).status().context("cannot run cargo")?;
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["run", "--quiet", "--locked", "--package", "bursar-simulator", "--"]);
+    if arguments.is_empty() {
+        command.args(FULL);
+    }
+    let status = command.args(arguments).status().context("cannot run cargo")?;
     ensure!(status.success(), "the simulator ended with {status}");
     Ok(())
 }
 
-pub(crate) fn simulator(arguments: &[String]) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["run", "--quiet", "--locked", "--package", "bursar-simulator", "--"]);
-    if arguments.is_empty() {
-        command.args(["--to", SEEDS, "--table"]);
-    }
-    command.args(arguments);
-    command
+/// As CI runs it: what the tests of the workspace have just built. Built alone, its dependencies have other
+/// features, and are all built once more.
+pub(crate) fn built() -> anyhow::Result<Command> {
+    let own = env::current_exe().context("cannot find the simulator")?;
+    let program = own.with_file_name(format!("bursar-sim{}", env::consts::EXE_SUFFIX));
+    ensure!(program.is_file(), "the tests have not built {}", program.display());
+    let mut command = Command::new(program);
+    command.args(FULL);
+    Ok(command)
 }

@@ -25,6 +25,10 @@ mod weather;
 mod wire;
 mod world;
 
+/// Worlds make and drop small things all the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub use coverage::Coverage;
 pub use faults::Plant;
 pub use many::run_all;
