@@ -108,6 +108,7 @@ impl Book {
             one.overlay.extend(missing(&rec.overlay, &one.overlay));
             one.acts.extend(missing(&rec.acts, &one.acts));
             one.holds.extend(missing(&rec.holds, &one.holds));
+            one.denials.extend(missing(&rec.denials, &one.denials));
             one.ended.extend(missing(&rec.ended, &one.ended));
             one.over_since = one.over_since.or(rec.over_since);
             one.lapsed |= rec.lapsed;

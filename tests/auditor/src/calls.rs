@@ -48,16 +48,17 @@ impl Auditor {
         if let Call::Sign(ask) = call {
             let identity = identity_of(ask);
             let latest = self.book.by_identity.get(&identity).and_then(|l| l.last().copied());
-            // One that may have an id already is left to that id.
-            let ghost = |k: &u64| {
+            let now = self.time.instant();
+            // A lost ask that may have an id already is left to that id; and one that may have been a payment
+            // that is over may have taken what it paid, beside what its repeat takes.
+            let shared = |k: &u64| {
                 let free = self.book.orphans_of(*k).next().is_none();
-                self.book
-                    .recs
-                    .get(k)
-                    .is_some_and(|r| r.may_be(&St::Nothing) && (free || !r.is_ghost()))
+                self.book.recs.get(k).is_some_and(|r| {
+                    r.may_be(&St::Nothing) && (!r.is_ghost() || (free && !r.may_be_spent(&now)))
+                })
             };
             // Copies of one ask share the request that any of them may make.
-            let key = match latest.filter(ghost) {
+            let key = match latest.filter(shared) {
                 Some(key) => key,
                 None => {
                     let rec = Rec::new(ask.agent.clone(), identity, ask.request_url.clone());

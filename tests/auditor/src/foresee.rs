@@ -56,8 +56,8 @@ impl Auditor {
                 rec.maybe(ticket, St::Refused { http: *http, code: (*code).to_owned() });
             }
             Expect::Denied(at) => {
-                if !rec.ended.contains(at) {
-                    rec.ended.push(*at);
+                if !rec.denials.contains(at) {
+                    rec.denials.push(*at);
                 }
                 rec.maybe(ticket, St::Denied);
             }

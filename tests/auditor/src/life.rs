@@ -120,6 +120,7 @@ impl Auditor {
                 rec.base.extend(missing(&then.base, &rec.base));
                 rec.acts.extend(missing(&then.acts, &rec.acts));
                 rec.holds.extend(missing(&then.holds, &rec.holds));
+                rec.denials.extend(missing(&then.denials, &rec.denials));
                 rec.ended.extend(missing(&then.ended, &rec.ended));
             }
         }

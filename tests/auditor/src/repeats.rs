@@ -128,7 +128,7 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
                 }
             }
             St::Denied => {
-                let (within, past) = since_end(&rec.ended, &now);
+                let (within, past) = since_end(&rec.denials, &now);
                 if hmac || !past {
                     say(Reply::Rejected(None), "repeat: denied");
                 }

@@ -62,7 +62,9 @@ pub(crate) struct Rec {
     /// Terms and instants at which it may have been authorized, or put to wait.
     pub(crate) acts: Vec<(Terms, Instant)>,
     pub(crate) holds: Vec<(Terms, Instant)>,
-    /// When it may have ended: a denial, or the first word of an expiry.
+    /// When it may have been denied.
+    pub(crate) denials: Vec<Instant>,
+    /// The first word of its expiry.
     pub(crate) ended: Vec<Instant>,
     /// The first instant at which it may have been written down that its time was over, told or not.
     pub(crate) over_since: Option<Instant>,
@@ -104,6 +106,7 @@ impl Rec {
             lost: false,
             acts: Vec::new(),
             holds: Vec::new(),
+            denials: Vec::new(),
             ended: Vec::new(),
             over_since: None,
             payment: None,
@@ -199,6 +202,13 @@ impl Rec {
         });
         let (least, most) = (ends.clone().min()?, ends.max()?);
         Some((least, most))
+    }
+
+    /// It is a bearer agent's payment that may be over, so that a repeat of its ask is judged anew.
+    pub(crate) fn may_be_spent(&self, now: &Instant) -> bool {
+        matches!(self.identity, Identity::Bearer { .. })
+            && self.stands(None).any(|st| matches!(st, St::Auth { .. }))
+            && (self.lapsed || self.valid_before().is_some_and(|(least, _)| now.second() >= least))
     }
 
     /// The payment has terms that this request may have been let through with.
