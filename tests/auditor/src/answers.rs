@@ -283,8 +283,11 @@ impl Auditor {
     /// A new ask was refused, and the refusal has a record.
     fn refused(&mut self, open: &Open, agent: &str, http: u16, code: &str, id: &str) {
         let minute = self.time.latest_ms.div_euclid(60_000);
-        let n = self.refusals.entry((agent.to_owned(), minute)).or_default();
-        *n = n.saturating_add(1);
+        let back = self.time.now.wall_ms < self.time.latest_ms;
+        let (least, most) = self.refusals.entry((agent.to_owned(), minute)).or_default();
+        // Of a clock that was set back it counts in another minute, and this one may begin anew after it.
+        *least = if back { 0 } else { least.saturating_add(1) };
+        *most = most.saturating_add(1);
         let st = St::Refused { http, code: code.to_owned() };
         let Some(first) = open.rec.and_then(|k| self.book.recs.get(&k)) else { return };
         let hmac = matches!(first.identity, Identity::Hmac { .. });

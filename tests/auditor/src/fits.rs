@@ -17,14 +17,14 @@ impl Auditor {
         }
     }
 
-    fn refusals_now(&self, agent: &str) -> u32 {
+    fn refusals_now(&self, agent: &str) -> (u32, u32) {
         let minute = self.time.latest_ms.div_euclid(60_000);
         if self.time.now.wall_ms < self.time.latest_ms {
             // The clock was set back: which minute the wallet counts by is not known.
             let mine = self.refusals.iter().filter(|((a, _), _)| a == agent);
-            return mine.map(|(_, n)| *n).fold(0, u32::saturating_add);
+            return (0, mine.map(|(_, (_, most))| *most).fold(0, u32::saturating_add));
         }
-        self.refusals.get(&(agent.to_owned(), minute)).copied().unwrap_or(0)
+        self.refusals.get(&(agent.to_owned(), minute)).copied().unwrap_or_default()
     }
 
     pub(crate) fn fits(&self, expect: &Expect, answer: &Answer, open: &Open) -> bool {
@@ -46,20 +46,18 @@ impl Auditor {
 
     fn told_fits(&self, told: Told, id: Option<&str>, open: &Open) -> bool {
         let Asked::Sign(ask) = &open.asked else { return id.is_none() };
-        let recorded = self.refusals_now(&ask.agent);
-        let many = recorded >= MOST_REFUSALS;
+        let (least, most) = self.refusals_now(&ask.agent);
         // Asks that died unanswered may have been refused and recorded too.
         let lost = self.lost_asks.get(&ask.agent).copied().unwrap_or(0);
-        let maybe_many = recorded.saturating_add(lost) >= MOST_REFUSALS;
+        let maybe_many = most.saturating_add(lost) >= MOST_REFUSALS;
         match (told, id) {
             (Told::Never, id) => id.is_none(),
             (Told::Any, Some(id)) => !self.book.by_id.contains_key(id),
             (Told::Any, None) => true,
             (Told::Fresh(early), None) => early || maybe_many || self.disk_failed.is_some(),
             (Told::Fresh(_), Some(id)) => {
-                // Which minute it is for the wallet is certain only while the clock was never set back.
-                let sure = self.time.now.wall_ms == self.time.latest_ms && open.alone;
-                !(self.book.by_id.contains_key(id) || (many && sure))
+                let many = least >= MOST_REFUSALS && open.alone;
+                !(self.book.by_id.contains_key(id) || many)
             }
         }
     }

@@ -85,8 +85,8 @@ pub struct Auditor {
     pub(crate) nonces: BTreeMap<(Address, String), u64>,
     pub(crate) unbound: BTreeMap<Id, (Address, String)>,
     pub(crate) transfers: transactions::Transfers,
-    /// Recorded refusals of each agent by clock minute.
-    pub(crate) refusals: BTreeMap<(String, i64), u32>,
+    /// Recorded refusals of each agent by clock minute: [least, most] that the wallet counts in it.
+    pub(crate) refusals: BTreeMap<(String, i64), (u32, u32)>,
     /// The largest daily limit that each agent was seen to work under.
     pub(crate) largest_limit: BTreeMap<String, u64>,
     /// Asks of each agent that had no answer.
