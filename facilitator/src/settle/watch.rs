@@ -93,7 +93,7 @@ async fn submit(
     let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
     let call = transaction::call(&settler.served.place, &payments, batch.gas_limit);
     loop {
-        match desk.submit(batch.id, call.clone(), settler.served.config.max_gas_price).await {
+        match desk.submit(batch.id, call.clone(), settler.served.config.max_gas_price, None).await {
             Ok(()) => {
                 settler.points.reach("settle.after submit");
                 return None;

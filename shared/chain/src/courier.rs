@@ -230,6 +230,13 @@ impl<H: Host> Errands<H> {
                 },
                 Action::Send { .. } => {}
             }
+            if let Action::Send { id, raw } = &work.action {
+                // It may have been cancelled, or have expired, while it waited here.
+                let (desk, at) = (self.host.desk(), self.way.clock.now().utc);
+                if !desk.open.get(id).is_some_and(|one| one.may_send(raw.hash, at)) {
+                    continue;
+                }
+            }
             let sends = matches!(work.action, Action::Send { .. });
             if sends && !self.host.reach("desk.send") {
                 return;

@@ -128,6 +128,16 @@ pub trait Chain: Send + Sync + Debug {
         unasked()
     }
 
+    /// Whether any node knows of a transaction, mined or not. `false` only where every node says so.
+    fn is_known_anywhere(&self, hash: B256) -> ChainReply<'_, bool> {
+        self.has_heard_of(hash)
+    }
+
+    /// What a transaction called; `None` where no node knows it.
+    fn transaction(&self, _hash: B256) -> ChainReply<'_, Option<Transaction>> {
+        unasked()
+    }
+
     /// Broadcasts a signed transaction and gives its hash. **An error is no proof that it was not sent**:
     /// a node may take the bytes and lose the answer, and the next one then refuses them as known.
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256>;
@@ -213,6 +223,18 @@ pub struct Receipt {
     pub status: TxStatus,
     /// The events, in the order in which they were emitted.
     pub logs: Vec<Log>,
+    /// What the sender paid, in wei: gas and, where the network takes it apart, the fee for the data. `None`
+    /// where the node does not say.
+    pub fee: Option<U256>,
+}
+
+/// A transaction, as far as its meaning goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transaction {
+    pub hash: B256,
+    /// The contract that it called; `None` where it created one.
+    pub to: Option<Address>,
+    pub input: Bytes,
 }
 
 /// Whether a mined transaction did what it was sent for.

@@ -16,6 +16,7 @@ mod receipt;
 mod refusal;
 mod setback;
 mod simulation;
+mod transaction;
 mod walk;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use serde_json::{Value, json};
 
 use crate::ports::{
     BlockTag, CallEnd, Chain, ChainFault, ChainReply, Clock, FoundLog, LogFilter, Question, Receipt,
+    Transaction,
 };
 use bursar_outbound::Client;
 use endpoint::Endpoint;
@@ -240,9 +242,15 @@ impl Chain for RpcChain {
     }
 
     fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {
-        let call =
-            Call { method: "eth_getTransactionByHash", params: json!([hash]), kind: Kind::Read };
-        self.ask(call, |raw| Ok(raw.get() != "null"))
+        self.ask(by_hash(hash), |raw| Ok(raw.get() != "null"))
+    }
+
+    fn is_known_anywhere(&self, hash: B256) -> ChainReply<'_, bool> {
+        self.ask_anywhere(by_hash(hash), |raw| Ok(raw.get() != "null"))
+    }
+
+    fn transaction(&self, hash: B256) -> ChainReply<'_, Option<Transaction>> {
+        self.ask(by_hash(hash), move |raw| transaction::transaction_of(raw, hash))
     }
 
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256> {
@@ -254,6 +262,10 @@ impl Chain for RpcChain {
         let (call, decode) = broadcast(&raw);
         self.ask_everywhere(call, decode)
     }
+}
+
+fn by_hash(hash: B256) -> Call {
+    Call { method: "eth_getTransactionByHash", params: json!([hash]), kind: Kind::Read }
 }
 
 fn broadcast(raw: &Bytes) -> (Call, impl Fn(&RawValue) -> Result<B256, Unusable> + use<>) {

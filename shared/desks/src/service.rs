@@ -8,6 +8,7 @@ use bursar_chain::follower::Follower;
 use bursar_chain::points::Points;
 use bursar_chain::ports::{BoxFuture, Chain, Clock};
 use bursar_core::networks::Gas;
+use bursar_core::time::Utc;
 use bursar_submit::{
     Action, Call, Desk, DeskKey, Input, Outcome, Refusal, Rules, SubmissionId, resume, step,
 };
@@ -92,7 +93,8 @@ impl ServiceDesk {
     }
 
     /// Takes a submission on. Once this has answered it is durable, and it is done once, whatever dies.
-    /// The same id again is the same submission, also when it is over.
+    /// The same id again is the same submission, also when it is over. The call is not broadcast from `until`
+    /// on: see [`Submission::until`](bursar_submit::Submission::until).
     ///
     /// # Errors
     /// [`SubmitFault`]; [`StoreFault::Over`] tells how it ended.
@@ -101,8 +103,9 @@ impl ServiceDesk {
         id: SubmissionId,
         call: Call,
         ceiling: u128,
+        until: Option<Utc>,
     ) -> Result<(), SubmitFault> {
-        self.host.keep(&Told::Happened(Input::Open { id, call, ceiling })).await?;
+        self.host.keep(&Told::Happened(Input::Open { id, call, ceiling, until })).await?;
         self.go_on();
         Ok(())
     }

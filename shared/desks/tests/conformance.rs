@@ -23,7 +23,7 @@ fn id(n: u8) -> SubmissionId {
 fn opened(n: u8) -> Event {
     let call =
         Call { to: Address::ZERO, value: U256::from(n), data: Default::default(), gas_limit: 1 };
-    Event::Opened { id: id(n), call, ceiling: 9, filler: false }
+    Event::Opened { id: id(n), call, ceiling: 9, filler: false, until: None }
 }
 
 fn reserved(n: u8, nonce: u64) -> Event {

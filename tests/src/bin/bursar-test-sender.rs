@@ -63,7 +63,7 @@ async fn main() {
             data: Default::default(),
             gas_limit: 21_000,
         };
-        match desk.submit(SubmissionId([n + 1; 16]), call, row.gas.ceiling).await {
+        match desk.submit(SubmissionId([n + 1; 16]), call, row.gas.ceiling, None).await {
             // Over: the process before this one saw it through.
             Ok(()) | Err(SubmitFault::Store(StoreFault::Over(_))) => {}
             Err(fault) => panic!("{fault}"),

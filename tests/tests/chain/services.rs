@@ -204,7 +204,7 @@ async fn two_hosts_of_one_desk_do_everything_once_between_them() {
         };
         // The same from both, and whoever comes second learns that it is taken.
         for host in &hosts {
-            host.submit(*id, call.clone(), row.gas.ceiling).await.expect("taken");
+            host.submit(*id, call.clone(), row.gas.ceiling, None).await.expect("taken");
         }
     }
     let end = Instant::now() + PATIENCE;

@@ -27,8 +27,12 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
     if state.desks.sends.contains_key(&send.id) {
         return Err(Refusal::new(Code::AlreadyDecided));
     }
-    let open =
-        Input::Open { id: send.submission(), call: send.call.clone(), ceiling: send.ceiling };
+    let open = Input::Open {
+        id: send.submission(),
+        call: send.call.clone(),
+        ceiling: send.ceiling,
+        until: None,
+    };
     let mut decision = desk(state, command, &send.key(), &open)?;
     decision.events.insert(0, Event::SendOrdered(Box::new(send.clone())));
     Ok(decision)
@@ -82,7 +86,8 @@ pub(super) fn resume(state: &State, command: &Command, key: &DeskKey) -> Decisio
 fn refusal(refusal: DeskRefusal) -> Refusal {
     match refusal {
         DeskRefusal::OtherCall => Refusal::new(Code::IdempotencyConflict),
-        DeskRefusal::Full => Refusal::new(Code::Busy),
+        // Only submissions with a time limit expire, and the wallet's have none.
+        DeskRefusal::Full | DeskRefusal::Expired => Refusal::new(Code::Busy),
         DeskRefusal::Unknown => Refusal::because(
             Code::AlreadyDecided,
             "It is over, so nothing can stop it: see `address sends`.",

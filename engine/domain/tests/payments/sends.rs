@@ -183,7 +183,7 @@ fn nothing_that_allows_a_signature_or_forgets_one_may_follow_a_seal() {
     let call = send(3).call;
     let (kind, fees) = (Kind::Whole, Fees::Legacy { gas_price: 1 });
     for event in [
-        DeskEvent::Opened { id: id(3), call, ceiling: 1, filler: false },
+        DeskEvent::Opened { id: id(3), call, ceiling: 1, filler: false, until: None },
         DeskEvent::Reserved { id: id(1), nonce: 5 },
         DeskEvent::Authorized { id: id(1), kind, fees, digest, at: now.utc },
         DeskEvent::Declined { id: id(1), attempt: 0 },

@@ -1,12 +1,12 @@
 //! Reading a receipt: of the transaction that was asked for, whole, or not at all.
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, U256};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::ports::{Log, Receipt, TxStatus};
 use crate::rpc::event::WireEvent;
-use crate::rpc::quantity::{Unusable, hash_of, shape, u64_of};
+use crate::rpc::quantity::{Unusable, hash_of, shape, u64_of, u256_of};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -17,6 +17,10 @@ struct WireReceipt {
     block_hash: Option<String>,
     status: String,
     logs: Vec<WireLog>,
+    gas_used: Option<String>,
+    effective_gas_price: Option<String>,
+    // OP stack: the fee for the data, on top of the gas.
+    l1_fee: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -51,7 +55,19 @@ pub(super) fn receipt_of(raw: &RawValue, asked: B256) -> Result<Option<Receipt>,
         block_hash: hash_of(block_hash)?,
         status,
         logs,
+        fee: fee_of(&wire),
     }))
+}
+
+/// What the sender paid. A node that says something odd about it still gives a receipt.
+fn fee_of(wire: &WireReceipt) -> Option<U256> {
+    let gas = u256_of(wire.gas_used.as_deref()?).ok()?;
+    let price = u256_of(wire.effective_gas_price.as_deref()?).ok()?;
+    let data = match &wire.l1_fee {
+        Some(fee) => u256_of(fee).ok()?,
+        None => U256::ZERO,
+    };
+    gas.checked_mul(price)?.checked_add(data)
 }
 
 fn log_of(wire: &WireLog, asked: B256) -> Result<Log, Unusable> {
@@ -101,6 +117,19 @@ mod tests {
         reverted["status"] = json!("0x0");
         assert_eq!(read(&reverted).unwrap().unwrap().status, TxStatus::Reverted);
         assert_eq!(read(&Value::Null), Ok(None));
+    }
+
+    #[test]
+    fn the_fee_is_gas_at_its_price_and_the_fee_for_the_data() {
+        let fee = |wire: &Value| read(wire).unwrap().unwrap().fee;
+        assert_eq!(fee(&wire()), None, "without a price");
+        let mut paid = wire();
+        paid["effectiveGasPrice"] = json!("0x3");
+        assert_eq!(fee(&paid), Some(U256::from(63_000)));
+        paid["l1Fee"] = json!("0x7");
+        assert_eq!(fee(&paid), Some(U256::from(63_007)));
+        paid["l1Fee"] = json!("7");
+        assert_eq!(fee(&paid), None);
     }
 
     #[test]

@@ -39,6 +39,15 @@ impl RpcChain {
         Box::pin(async move { self.everywhere(&step).await })
     }
 
+    /// Whether something is true at any endpoint: see [`RpcChain::anywhere`].
+    pub(super) fn ask_anywhere<'a, D>(&'a self, call: Call, decode: D) -> ChainReply<'a, bool>
+    where
+        D: Fn(&RawValue) -> Result<bool, Unusable> + Send + Sync + 'a,
+    {
+        let step = self.step(call, decode);
+        Box::pin(async move { self.anywhere(&step).await })
+    }
+
     /// One question to one endpoint.
     fn step<'a, T, D>(
         &'a self,
@@ -102,6 +111,39 @@ impl RpcChain {
     /// Asks every endpoint at once, but those that are left alone. The best answer counts: a result before a
     /// judgement, and a judgement before silence.
     pub(super) async fn everywhere<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
+        let mut tally = Tally::default();
+        let mut judgement = None;
+        for (place, endpoint, end) in self.each(step).await {
+            match end {
+                Ok(result) => return Ok(result),
+                Err(Setback::Final(fault)) => judgement = judgement.or(Some(fault)),
+                Err(setback) => tally.note(place, endpoint, setback),
+            }
+        }
+        Err(judgement.unwrap_or_else(|| tally.into_fault(self.config.chain)))
+    }
+
+    /// Asks every endpoint at once whether something is true. `false` only where every endpoint says so.
+    pub(super) async fn anywhere<'a>(&'a self, step: &Step<'a, bool>) -> Result<bool, ChainFault> {
+        let mut tally = Tally::default();
+        let mut unknown = false;
+        for (place, endpoint, end) in self.each(step).await {
+            match end {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(setback) => {
+                    unknown = true;
+                    tally.note(place, endpoint, setback);
+                }
+            }
+        }
+        if unknown { Err(tally.into_fault(self.config.chain)) } else { Ok(false) }
+    }
+
+    async fn each<'a, T>(
+        &'a self,
+        step: &Step<'a, T>,
+    ) -> Vec<(usize, &'a Endpoint, Result<T, Setback>)> {
         let asked = self.endpoints.iter().enumerate().map(|(place, endpoint)| async move {
             let total = Duration::from_millis(self.config.limits.total_timeout_ms);
             let mut budget = pin!(tokio::time::sleep(total));
@@ -114,16 +156,7 @@ impl RpcChain {
             };
             (place, endpoint, end)
         });
-        let mut tally = Tally::default();
-        let mut judgement = None;
-        for (place, endpoint, end) in futures::future::join_all(asked).await {
-            match end {
-                Ok(result) => return Ok(result),
-                Err(Setback::Final(fault)) => judgement = judgement.or(Some(fault)),
-                Err(setback) => tally.note(place, endpoint, setback),
-            }
-        }
-        Err(judgement.unwrap_or_else(|| tally.into_fault(self.config.chain)))
+        futures::future::join_all(asked).await
     }
 
     /// Asks one endpoint within what is left of the time, and takes down how it did.

@@ -6,12 +6,13 @@ use crate::event::{Event, Outcome};
 /// Applies what has happened. The only writer of a desk.
 pub fn apply(desk: &mut Desk, event: &Event) {
     match event {
-        Event::Opened { id, call, ceiling, filler } => {
+        Event::Opened { id, call, ceiling, filler, until } => {
             let turn = desk.turns;
             desk.turns = turn.saturating_add(1);
             desk.open.entry(*id).or_insert_with(|| Submission {
                 call: call.clone(),
                 ceiling: *ceiling,
+                until: *until,
                 turn,
                 filler: *filler,
                 nonce: None,

@@ -68,6 +68,9 @@ pub struct Submission {
     pub call: Call,
     /// The most that may be offered for a unit of gas, in wei.
     pub ceiling: u128,
+    /// The call is broadcast before this moment only. Afterwards its nonce is used by a transaction that does
+    /// nothing. `None`: no limit.
+    pub until: Option<Utc>,
     /// Its place in the order of arrival.
     pub turn: u64,
     /// The desk's own: it fills a gap of nonces and does nothing else.
@@ -82,6 +85,21 @@ pub struct Submission {
 }
 
 impl Submission {
+    /// Whether the call itself may be offered or broadcast: it was not cancelled and its time has not passed.
+    pub fn may_go(&self, at: Utc) -> bool {
+        !self.cancel && self.until.is_none_or(|until| at < until)
+    }
+
+    /// Whether these bytes may be broadcast now. A transaction that does nothing always may.
+    pub fn may_send(&self, hash: B256, at: Utc) -> bool {
+        let of_hash = |tried: &&Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
+        match self.attempts.iter().find(of_hash).map(|tried| tried.kind) {
+            Some(Kind::Nothing { .. }) => true,
+            Some(Kind::Whole) => self.may_go(at),
+            None => false,
+        }
+    }
+
     /// The newest bytes that may be broadcast.
     pub fn newest(&self) -> Option<(usize, &Attempt, &Raw)> {
         let mut tried = self.attempts.iter().enumerate().rev();

@@ -15,6 +15,8 @@ pub enum Event {
         call: Call,
         ceiling: u128,
         filler: bool,
+        /// See [`Submission::until`](crate::Submission::until).
+        until: Option<Utc>,
     },
     /// The nonce is its own until its end. A host keeps (network, signer, nonce) unique.
     Reserved {

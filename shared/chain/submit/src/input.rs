@@ -2,6 +2,7 @@
 
 use alloy_primitives::B256;
 use bursar_core::networks::Gas;
+use bursar_core::time::Utc;
 use bursar_x402::signature::Signature65;
 
 use crate::call::{Call, Raw};
@@ -37,8 +38,9 @@ impl Rules {
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
-    /// A host wants this done, once. The same again changes nothing.
-    Open { id: SubmissionId, call: Call, ceiling: u128 },
+    /// A host wants this done, once. The same again changes nothing. `until`: see
+    /// [`Submission::until`](crate::Submission::until).
+    Open { id: SubmissionId, call: Call, ceiling: u128, until: Option<Utc> },
     /// A host wants it not to happen, if that is still possible.
     Cancel { id: SubmissionId },
     /// [`Action::Quote`] was answered.
@@ -128,6 +130,8 @@ pub enum Refusal {
     OtherCall,
     #[error("the desk has as many submissions as it takes")]
     Full,
+    #[error("the time in which it may be broadcast has passed")]
+    Expired,
     #[error("no such submission is open")]
     Unknown,
     #[error("it is in a block already")]

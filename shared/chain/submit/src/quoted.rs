@@ -6,11 +6,11 @@ use alloy_primitives::keccak256;
 use bursar_core::time::Utc;
 
 use crate::call::{Call, Fees};
-use crate::desk::{Desk, Kind, Place, Submission, SubmissionId, Trouble};
-use crate::event::Event;
+use crate::desk::{Attempt, Desk, Kind, Place, Submission, SubmissionId, Trouble};
+use crate::event::{Event, Outcome};
 use crate::fees;
 use crate::input::{Action, Quote, Rules, Step};
-use crate::step::troubled;
+use crate::step::{troubled, withdraw};
 use crate::{apply, nonces};
 
 /// How often more is offered for one submission: with an eighth each time, forty times the first offer.
@@ -31,7 +31,9 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
         return false;
     }
     let Some(last) = one.attempts.last() else { return false };
-    let cancels = matches!(last.kind, Kind::Nothing { .. });
+    let for_nothing = |tried: &Attempt| matches!(tried.kind, Kind::Nothing { .. });
+    // One that the signer declined takes no nonce away.
+    let cancels = one.attempts.iter().any(|tried| for_nothing(tried) && !tried.declined);
     if one.cancel && !cancels && one.is_signed() {
         return true;
     }
@@ -85,6 +87,10 @@ impl Work {
                 break;
             }
             let Some(one) = self.desk.open.get(&id) else { continue };
+            if !one.may_go(self.at) {
+                self.happens(Event::Finished { id, outcome: Outcome::Dropped });
+                continue;
+            }
             let offer = fees::within(&quote.fee, one.ceiling);
             let (trouble, go) = match (offer, nonces::free(&self.desk, quote.pending, quote.mined))
             {
@@ -111,6 +117,10 @@ impl Work {
             .map(|(id, _one)| *id)
             .collect();
         for id in due {
+            let late = self.desk.open.get(&id).and_then(|one| withdraw(id, one, self.at));
+            if let Some(withdrawn) = late {
+                self.happens(withdrawn);
+            }
             let Some(one) = self.desk.open.get(&id) else { continue };
             let Some((_newest, tried, _raw)) = one.newest() else { continue };
             // Once something asked for nothing, nothing else is ever offered.
@@ -120,7 +130,13 @@ impl Work {
             let frees = matches!(kind, Kind::Nothing { .. }) || one.filler;
             let ceiling = if frees { one.ceiling.max(rules.ceiling) } else { one.ceiling };
             let most = if frees { ATTEMPTS_MAX.saturating_mul(2) } else { ATTEMPTS_MAX };
+            // Where the ceiling leaves no room to outbid the call, doing nothing is offered at today's price: it
+            // is needed most where no node has the call.
+            let first_nothing = !matches!(tried.kind, Kind::Nothing { .. })
+                && matches!(kind, Kind::Nothing { .. });
+            let plain = || fees::within(&quote.fee, ceiling).filter(|_fees| first_nothing);
             let more = fees::bump(&tried.fees, &quote.fee, ceiling)
+                .or_else(plain)
                 .filter(|_more| one.attempts.len() < most);
             match more {
                 Some(fees) => self.authorize(id, kind, fees),
@@ -156,7 +172,7 @@ impl Work {
                 continue;
             }
             let call = Call::nothing(self.desk.key.signer, quote.plain_gas);
-            self.happens(Event::Opened { id, call, ceiling, filler: true });
+            self.happens(Event::Opened { id, call, ceiling, filler: true, until: None });
             self.happens(Event::Reserved { id, nonce });
             self.authorize(id, Kind::Whole, fees);
         }

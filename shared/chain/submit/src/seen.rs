@@ -6,7 +6,7 @@ use crate::desk::{Attempt, Desk, Included, Kind, Place, Submission, SubmissionId
 use crate::event::{Event, Outcome};
 use crate::input::{Action, Found, Rules, Step};
 use crate::quoted::{has_passed, is_due};
-use crate::step::resend;
+use crate::step::{resend, sign, withdraw};
 
 /// How long nobody may find any of ours in the place of a used nonce, before that is believed: blocks alone
 /// are too quick where ten of them take a second.
@@ -94,19 +94,22 @@ fn in_no_block(rules: &Rules, at: Utc, id: SubmissionId, one: &Submission, look:
         (_place, true) => step.events.push(Event::Missed { id, head, at }),
         // A node that lags does not know the block yet: only from one that is past it, it is news.
         (Place::Included(included), false) if head <= included.block => {
-            step.actions.extend(resend(id, one));
+            step.actions.extend(resend(id, one, at));
         }
         (Place::Included(_) | Place::Missed { .. }, false) => {
             step.events.push(Event::WaitsAgain { id });
-            step.actions.extend(resend(id, one));
+            step.actions.extend(sign(id, one));
+            step.actions.extend(resend(id, one, at));
         }
         (Place::Waiting, false) => {
+            let withdrawn = if look.known { None } else { withdraw(id, one, at) };
             if !look.known {
-                step.actions.extend(resend(id, one));
+                step.actions.extend(resend(id, one, at));
             }
-            if is_due(one, rules, at) {
+            if withdrawn.is_some() || is_due(one, rules, at) {
                 step.actions.push(Action::Quote);
             }
+            step.events.extend(withdrawn);
         }
     }
     step

@@ -5,7 +5,7 @@ use bursar_core::time::Utc;
 use bursar_x402::signature::{Signature65, recover};
 
 use crate::call::Call;
-use crate::desk::{Desk, Place, Submission, SubmissionId, Trouble};
+use crate::desk::{Desk, Kind, Place, Submission, SubmissionId, Trouble};
 use crate::event::{Event, Outcome};
 use crate::input::{Action, Input, Refusal, Rules, SendAnswer, Step};
 use crate::seen::Look;
@@ -21,16 +21,16 @@ pub(crate) const OPEN_MAX: usize = 4096;
 /// [`Refusal`]: the input is not taken. Answers to what is over are no error, they come to nothing.
 pub fn step(desk: &Desk, rules: &Rules, at: Utc, input: Input) -> Result<Step, Refusal> {
     match input {
-        Input::Open { id, call, ceiling } => open(desk, id, call, ceiling),
+        Input::Open { id, call, ceiling, until } => open(desk, at, id, call, ceiling, until),
         Input::Cancel { id } => cancel(desk, id),
         Input::Quoted(quote) => Ok(quoted::quoted(desk, rules, at, &quote)),
-        Input::Signature { id, attempt, signature } => signed(desk, id, attempt, &signature),
+        Input::Signature { id, attempt, signature } => signed(desk, at, id, attempt, &signature),
         Input::Declined { id, attempt } => Ok(declined(desk, id, attempt)),
         Input::Answered { id, answer } => Ok(answered(desk, id, answer)),
         Input::Seen { id, asked, found, known, head, settled } => {
             Ok(seen::seen(desk, rules, at, id, &Look { asked, found, known, head, settled }))
         }
-        Input::Tick => Ok(Step { events: Vec::new(), actions: tick(desk, rules, at) }),
+        Input::Tick => Ok(Step { events: expired(desk, at), actions: tick(desk, rules, at) }),
     }
 }
 
@@ -39,12 +39,8 @@ pub fn step(desk: &Desk, rules: &Rules, at: Utc, input: Input) -> Result<Step, R
 pub fn resume(desk: &Desk, rules: &Rules, at: Utc) -> Vec<Action> {
     let mut actions = Vec::new();
     for (id, one) in &desk.open {
-        actions.extend(
-            one.unsigned_attempt()
-                .filter(|_unsigned| !is_mined(one))
-                .map(|(attempt, tried)| Action::Sign { id: *id, attempt, digest: tried.digest }),
-        );
-        actions.extend(resend(*id, one).filter(|_send| !is_mined(one)));
+        actions.extend(sign(*id, one).filter(|_sign| !is_mined(one)));
+        actions.extend(resend(*id, one, at).filter(|_send| !is_mined(one)));
     }
     actions.extend(tick(desk, rules, at));
     actions
@@ -69,15 +65,32 @@ fn tick(desk: &Desk, rules: &Rules, at: Utc) -> Vec<Action> {
     actions
 }
 
-fn open(desk: &Desk, id: SubmissionId, call: Call, ceiling: u128) -> Result<Step, Refusal> {
+/// Ends what was not signed before its time had passed: its nonce is free again.
+fn expired(desk: &Desk, at: Utc) -> Vec<Event> {
+    let late = |one: &Submission| !one.is_signed() && !one.may_go(at);
+    let ended = desk.open.iter().filter(|(_id, one)| late(one));
+    ended.map(|(id, _one)| Event::Finished { id: *id, outcome: Outcome::Dropped }).collect()
+}
+
+fn open(
+    desk: &Desk,
+    at: Utc,
+    id: SubmissionId,
+    call: Call,
+    ceiling: u128,
+    until: Option<Utc>,
+) -> Result<Step, Refusal> {
     if let Some(one) = desk.open.get(&id) {
-        let same = one.call == call && one.ceiling == ceiling;
+        let same = one.call == call && one.ceiling == ceiling && one.until == until;
         return if same { Ok(Step::default()) } else { Err(Refusal::OtherCall) };
     }
     if desk.open.len() >= OPEN_MAX {
         return Err(Refusal::Full);
     }
-    let opened = Event::Opened { id, call, ceiling, filler: false };
+    if until.is_some_and(|until| at >= until) {
+        return Err(Refusal::Expired);
+    }
+    let opened = Event::Opened { id, call, ceiling, filler: false, until };
     Ok(Step { events: vec![opened], actions: vec![Action::Quote] })
 }
 
@@ -102,6 +115,7 @@ fn cancel(desk: &Desk, id: SubmissionId) -> Result<Step, Refusal> {
 
 fn signed(
     desk: &Desk,
+    at: Utc,
     id: SubmissionId,
     attempt: usize,
     signature: &Signature65,
@@ -116,10 +130,21 @@ fn signed(
     if recover(tried.digest, signature) != Ok(desk.key.signer) {
         return Err(Refusal::WrongSignature);
     }
+    if tried.raw.is_none() && matches!(tried.kind, Kind::Whole) && !one.may_go(at) {
+        // The signer took too long. These bytes are neither kept nor broadcast.
+        let end = if one.is_signed() {
+            Event::Declined { id, attempt }
+        } else {
+            Event::Finished { id, outcome: Outcome::Dropped }
+        };
+        return Ok(Step { events: vec![end], actions: Vec::new() });
+    }
     match &tried.raw {
         // A signer that was asked twice: the bytes that were kept first are the only ones.
         Some(raw) => {
-            Ok(Step { events: Vec::new(), actions: vec![Action::Send { id, raw: raw.clone() }] })
+            let again = one.may_send(raw.hash, at);
+            let again = again.then(|| Action::Send { id, raw: raw.clone() });
+            Ok(Step { events: Vec::new(), actions: again.into_iter().collect() })
         }
         None => {
             let raw = unsigned.signed(signature);
@@ -193,7 +218,20 @@ fn look(id: SubmissionId, one: &Submission) -> Option<Action> {
     (!hashes.is_empty()).then_some(Action::Look { id, hashes })
 }
 
-/// Broadcasts the newest bytes once more.
-pub(crate) fn resend(id: SubmissionId, one: &Submission) -> Option<Action> {
-    one.newest().map(|(_at, _attempt, raw)| Action::Send { id, raw: raw.clone() })
+/// Has the attempt signed that waits for its signature.
+pub(crate) fn sign(id: SubmissionId, one: &Submission) -> Option<Action> {
+    let (attempt, tried) = one.unsigned_attempt()?;
+    Some(Action::Sign { id, attempt, digest: tried.digest })
+}
+
+/// Broadcasts the newest bytes once more, if they may still be broadcast: a cancelled or expired call is not.
+pub(crate) fn resend(id: SubmissionId, one: &Submission, at: Utc) -> Option<Action> {
+    let (_attempt, _tried, raw) = one.newest()?;
+    one.may_send(raw.hash, at).then(|| Action::Send { id, raw: raw.clone() })
+}
+
+/// Withdraws a call whose time has passed before a node had it: from now on its nonce is for nothing.
+pub(crate) fn withdraw(id: SubmissionId, one: &Submission, at: Utc) -> Option<Event> {
+    let late = one.is_signed() && !one.cancel && !one.may_go(at);
+    late.then_some(Event::CancelWanted { id })
 }

@@ -41,7 +41,7 @@ impl Story {
 
     fn open(&mut self, n: u8) {
         let call = call(n);
-        self.tell(Input::Open { id: id(n), call, ceiling: 1_000 });
+        self.tell(Input::Open { id: id(n), call, ceiling: 1_000, until: None });
     }
 
     fn quoted(&mut self) -> (Vec<Event>, Vec<Action>) {
@@ -220,7 +220,7 @@ fn what_is_in_a_block_is_not_cancelled() {
 fn another_order_by_the_same_id_is_refused_and_the_same_again_is_nothing() {
     let mut story = Story::begin();
     story.open(1);
-    let again = |call| Input::Open { id: id(1), call, ceiling: 1_000 };
+    let again = |call| Input::Open { id: id(1), call, ceiling: 1_000, until: None };
     assert_eq!(story.tell(again(call(1))), (vec![], vec![]));
     let other = step(&story.desk, &RULES, story.now, again(call(2)));
     assert_eq!(other, Err(Refusal::OtherCall));
@@ -384,4 +384,113 @@ fn a_node_that_lags_takes_nothing_out_of_its_block() {
     assert_eq!((events.len(), actions.len()), (0, 1), "the same bytes again, and no news");
     let (events, _) = story.tell(seen(1, None, 1, 0, 7));
     assert_eq!(events, [Event::WaitsAgain { id: id(1) }]);
+}
+
+fn open_until(story: &mut Story, n: u8, until: Utc) {
+    story.tell(Input::Open { id: id(n), call: call(n), ceiling: 1_000, until: Some(until) });
+}
+
+fn forgotten(n: u8, asked: usize) -> Input {
+    Input::Seen { id: id(n), asked, found: None, known: false, head: 5, settled: 0 }
+}
+
+#[test]
+fn a_cancelled_call_is_not_broadcast_again_even_where_every_node_forgot_it() {
+    let mut story = Story::begin();
+    story.open(1);
+    let whole = story.signed();
+    story.tell(Input::Cancel { id: id(1) });
+    let (_events, actions) = story.tell(forgotten(1, 1));
+    assert!(!actions.iter().any(|action| matches!(action, Action::Send { .. })), "{actions:?}");
+    assert_eq!(resume(&story.desk, &RULES, story.now).first(), Some(&Action::Quote));
+    assert!(!story.desk.open[&id(1)].may_send(whole[0].1.hash, story.now));
+    let nothing = story.signed();
+    assert!(story.desk.open[&id(1)].may_send(nothing[0].1.hash, story.now));
+    let (_events, actions) = story.tell(forgotten(1, 2));
+    let raw = nothing[0].1.clone();
+    assert_eq!(actions, [Action::Send { id: id(1), raw }], "the transaction that does nothing is");
+}
+
+#[test]
+fn a_call_whose_time_has_passed_is_dropped_unless_it_was_signed() {
+    let until = Utc(1_000);
+    let end = |n| Event::Finished { id: id(n), outcome: Outcome::Dropped };
+    // At the next tick, at the next price, or when its signature comes.
+    let mut story = Story::begin();
+    open_until(&mut story, 1, until);
+    story.now = Utc(999);
+    assert_eq!(story.tell(Input::Tick).0, []);
+    story.now = until;
+    assert_eq!(story.tell(Input::Tick).0, [end(1)]);
+    let mut story = Story::begin();
+    open_until(&mut story, 1, until);
+    story.now = until;
+    assert_eq!(story.quoted().0, [end(1)]);
+    let mut story = Story::begin();
+    open_until(&mut story, 1, until);
+    let (_events, actions) = story.quoted();
+    let [Action::Sign { id: of, attempt, digest }] = actions.as_slice() else {
+        panic!("{actions:?}")
+    };
+    let signature = story.sign(*digest);
+    let late = Input::Signature { id: *of, attempt: *attempt, signature };
+    story.now = until;
+    assert_eq!(story.tell(late), (vec![end(1)], vec![]));
+    // And it is not begun.
+    let again = Input::Open { id: id(2), call: call(2), ceiling: 9, until: Some(until) };
+    assert_eq!(step(&story.desk, &RULES, story.now, again), Err(Refusal::Expired));
+}
+
+#[test]
+fn a_signed_call_whose_time_has_passed_gives_its_nonce_to_nothing() {
+    let until = Utc(1_000);
+    let mut story = Story::begin();
+    open_until(&mut story, 1, until);
+    let whole = story.signed();
+    // While a node has it, it stays: it was broadcast in time.
+    story.now = until;
+    let known = Input::Seen { id: id(1), asked: 1, found: None, known: true, head: 5, settled: 0 };
+    assert_eq!(story.tell(known), (vec![], vec![]));
+    let (events, actions) = story.tell(forgotten(1, 1));
+    assert_eq!(events, [Event::CancelWanted { id: id(1) }]);
+    assert_eq!(actions, [Action::Quote]);
+    let nothing = story.signed();
+    assert_eq!(nothing.len(), 1);
+    assert_ne!(nothing[0].1.hash, whole[0].1.hash);
+    let outcome = Outcome::Cancelled { hash: nothing[0].1.hash, block: 4 };
+    let events = story.mined(1, &nothing[0].1, 2);
+    assert_eq!(events.last(), Some(&Event::Finished { id: id(1), outcome }));
+}
+
+#[test]
+fn a_higher_offer_is_not_made_for_a_call_whose_time_has_passed() {
+    let mut story = Story::begin();
+    open_until(&mut story, 1, Utc(5_000));
+    let whole = story.signed();
+    story.now = Utc(10_000);
+    let more = story.signed();
+    assert_eq!(more.len(), 1);
+    let cancelled = Outcome::Cancelled { hash: more[0].1.hash, block: 4 };
+    let events = story.mined(1, &more[0].1, 2);
+    assert_eq!(events.last(), Some(&Event::Finished { id: id(1), outcome: cancelled }));
+    assert_ne!(more[0].1.hash, whole[0].1.hash);
+}
+
+#[test]
+fn a_used_nonce_is_not_a_refusal_and_changes_no_trouble() {
+    for (before, trouble) in [
+        (SendAnswer::Accepted, None),
+        (SendAnswer::Underpriced, Some(Trouble::Underpriced)),
+        (SendAnswer::Unfunded, Some(Trouble::Unfunded)),
+    ] {
+        let mut story = Story::begin();
+        story.open(1);
+        story.signed();
+        story.tell(Input::Answered { id: id(1), answer: before });
+        for silent in [SendAnswer::NonceTooLow, SendAnswer::Unclear] {
+            let (events, _actions) = story.tell(Input::Answered { id: id(1), answer: silent });
+            assert_eq!(events, [], "{silent:?} after {before:?}");
+            assert_eq!(story.trouble(1), trouble);
+        }
+    }
 }

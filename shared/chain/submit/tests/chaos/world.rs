@@ -193,7 +193,9 @@ impl World {
         let call =
             Call { to: Address::repeat_byte(0xaa), value, data: Bytes::new(), gas_limit: 21_000 };
         self.values.insert(value, SubmissionId(id));
-        self.input(Input::Open { id: SubmissionId(id), call, ceiling: CEILING });
+        let limit = i64::try_from(self.below(60_000)).unwrap();
+        let until = self.one_in(4).then(|| self.now.plus_ms(limit));
+        self.input(Input::Open { id: SubmissionId(id), call, ceiling: CEILING, until });
     }
 
     fn some(&mut self) -> Option<SubmissionId> {

@@ -1,0 +1,61 @@
+//! Reading a transaction by its hash: what it called, with which data.
+
+use alloy_primitives::{Address, B256};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::ports::Transaction;
+use crate::rpc::quantity::{Unusable, bytes_of, hash_of, shape};
+
+#[derive(Deserialize)]
+struct WireTransaction {
+    hash: String,
+    // A transaction that creates a contract has none.
+    to: Option<String>,
+    input: String,
+}
+
+/// `null` is a transaction that the node does not know.
+pub(super) fn transaction_of(raw: &RawValue, asked: B256) -> Result<Option<Transaction>, Unusable> {
+    let Some(wire) = shape::<Option<WireTransaction>>(raw)? else { return Ok(None) };
+    if hash_of(&wire.hash)? != asked {
+        return Err(Unusable("the transaction is another than was asked for"));
+    }
+    let address = |text: String| {
+        text.parse::<Address>().map_err(|_odd| Unusable("the transaction calls no address"))
+    };
+    let to = wire.to.map(address).transpose()?;
+    Ok(Some(Transaction { hash: asked, to, input: bytes_of(&wire.input)? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn read(wire: &Value) -> Result<Option<Transaction>, Unusable> {
+        let raw = RawValue::from_string(wire.to_string()).unwrap();
+        transaction_of(&raw, B256::repeat_byte(7))
+    }
+
+    #[test]
+    fn a_transaction_is_read_only_where_it_is_the_one_asked_for() {
+        let hash = |byte| B256::repeat_byte(byte).to_string();
+        let to = Address::repeat_byte(3);
+        let wire = json!({ "hash": hash(7), "to": to, "input": "0x0102", "nonce": "0x1" });
+        let read_back = read(&wire).unwrap().unwrap();
+        assert_eq!((read_back.to, read_back.input.as_ref()), (Some(to), &[1, 2][..]));
+        assert_eq!(read(&Value::Null), Ok(None));
+        let creation = json!({ "hash": hash(7), "to": null, "input": "0x" });
+        assert_eq!(read(&creation).unwrap().unwrap().to, None);
+        for odd in [
+            json!({ "hash": hash(8), "to": to, "input": "0x" }),
+            json!({ "hash": hash(7), "to": "0x12", "input": "0x" }),
+            json!({ "hash": hash(7), "to": to, "input": "0x1" }),
+            json!({ "hash": hash(7), "to": to }),
+            json!([]),
+        ] {
+            assert!(read(&odd).is_err(), "{odd}");
+        }
+    }
+}
