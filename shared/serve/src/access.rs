@@ -137,7 +137,7 @@ impl Access {
 }
 
 /// One caller has an IPv4 address, or a /64 of IPv6 of which it may use any address.
-fn fold(address: IpAddr) -> IpAddr {
+pub(crate) fn fold(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => {

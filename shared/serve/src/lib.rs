@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod findings;
+pub mod http;
 pub mod listen;
 pub mod logs;
 pub mod program;

@@ -1,0 +1,155 @@
+//! Accepts connections and gives each a slot.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use bursar_chain::ports::Clock;
+use hyper::server::conn::http1;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::bounds::Bounds;
+use super::connection;
+use super::refusal::Refuse;
+use super::service::Ends;
+use super::slots::Slots;
+
+/// Pause after a connection could not be accepted: without files, trying again at once only burns the processor.
+const ACCEPT_PAUSE_MS: u64 = 100;
+/// hyper's buffer beyond the longest head.
+const BUFFER_SPARE_BYTES: usize = 8 << 10;
+
+/// How a server treats its connections.
+#[derive(Debug, Clone)]
+pub struct Edge {
+    pub bounds: Bounds,
+    /// The texts of its refusals.
+    pub refuse: Refuse,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Serves `router` on all `listeners` until `stopping`. The tasks are in `tracker`.
+///
+/// Once `stopping` is cancelled the listeners are closed, and connections without a request in progress end at once.
+/// The others end with their responses; a caller that cannot wait for them drops the runtime.
+pub fn serve(
+    listeners: impl IntoIterator<Item = TcpListener>,
+    router: Router,
+    edge: Edge,
+    tracker: &TaskTracker,
+    stopping: &CancellationToken,
+) {
+    let shared = Arc::new(Shared::new(router, edge));
+    for listener in listeners {
+        let accepting = Accepting {
+            shared: Arc::clone(&shared),
+            tracker: tracker.clone(),
+            stopping: stopping.clone(),
+        };
+        tracker.spawn(accepting.run(listener));
+    }
+}
+
+/// What all connections of one server share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    router: Router,
+    pub(super) bounds: Arc<Bounds>,
+    pub(super) refuse: Refuse,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) http: http1::Builder,
+    pub(super) slots: Arc<Slots>,
+    /// Slots of connections that are being refused.
+    refused: Arc<Slots>,
+    refused_now: Arc<Semaphore>,
+}
+
+impl Shared {
+    pub(super) fn new(router: Router, edge: Edge) -> Self {
+        let Edge { bounds, refuse, clock } = edge;
+        let bounds = Arc::new(bounds);
+        let mut http = http1::Builder::new();
+        // hyper gets whole heads only, so its own timer would never start.
+        http.header_read_timeout(None)
+            .half_close(bounds.half_close)
+            .auto_date_header(bounds.date)
+            .max_buf_size(bounds.head.bytes.saturating_add(BUFFER_SPARE_BYTES));
+        let refused = Bounds { slots_per_peer: usize::MAX, ..Bounds::clone(&bounds) };
+        let refused = Bounds { slots: bounds.refused, ..refused };
+        Self {
+            router,
+            slots: Slots::new(Arc::clone(&bounds)),
+            refused: Slots::new(Arc::new(refused)),
+            refused_now: Arc::new(Semaphore::new(bounds.refused)),
+            bounds,
+            refuse,
+            clock,
+            http,
+        }
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.clock.mono_ms()
+    }
+
+    pub(super) fn router(&self) -> Router {
+        self.router.clone()
+    }
+}
+
+struct Accepting {
+    shared: Arc<Shared>,
+    tracker: TaskTracker,
+    stopping: CancellationToken,
+}
+
+impl Accepting {
+    async fn run(self, listener: TcpListener) {
+        loop {
+            // cancel-safe: accept
+            let accepted = tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.admit(stream, peer),
+                // Gone before its turn: no reason to let the others wait.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    let again = self.shared.now().saturating_add(ACCEPT_PAUSE_MS);
+                    self.shared.clock.sleep_until(again).await;
+                }
+            }
+        }
+        self.shared.slots.stop();
+        self.shared.refused.stop();
+    }
+
+    fn admit(&self, stream: TcpStream, peer: SocketAddr) {
+        // A peer that has gone already has no addresses any more.
+        let Ok(local) = stream.local_addr() else { return };
+        // Responses are one write: waiting to fill a packet only delays them.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "no TCP_NODELAY");
+        }
+        let ends = Ends { peer, local };
+        let shared = Arc::clone(&self.shared);
+        if let Some(guard) = shared.slots.admit(peer.ip(), shared.now()) {
+            self.tracker.spawn(connection::serve(stream, ends, guard, shared));
+            return;
+        }
+        // More refusals than this would serve the flood: the rest are closed without a response.
+        let Ok(permit) = Arc::clone(&shared.refused_now).try_acquire_owned() else { return };
+        let Some(guard) = shared.refused.admit(peer.ip(), shared.now()) else { return };
+        self.tracker.spawn(async move {
+            connection::turn_away(stream, ends, guard, shared).await;
+            drop(permit);
+        });
+    }
+}

@@ -1,0 +1,129 @@
+//! Bodies on their way between hyper and the routes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::Body as AxumBody;
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode, header};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use super::accept::Shared;
+use super::progress::{Answer, Link};
+
+/// A request's body. Its pace counts from the first time the route polls it.
+#[derive(Debug)]
+pub(super) struct RequestBody {
+    inner: Incoming,
+    link: Arc<Link>,
+    shared: Arc<Shared>,
+    is_wanted: bool,
+}
+
+impl RequestBody {
+    pub(super) fn new(inner: Incoming, link: Arc<Link>, shared: Arc<Shared>) -> Self {
+        Self { inner, link, shared, is_wanted: false }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if !std::mem::replace(&mut self.is_wanted, true) {
+            let now = self.shared.now();
+            let mut progress = self.link.progress();
+            progress.want_body(now, self.shared.bounds.body.bytes);
+            if progress.is_refused() {
+                // The connection's task answers in place of the route.
+                drop(progress);
+                self.link.waker.wake();
+                return Poll::Pending;
+            }
+        }
+        Pin::new(&mut self.inner).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// A response's body. Notes when hyper has all of it.
+#[derive(Debug)]
+pub(super) struct ResponseBody {
+    inner: AxumBody,
+    link: Arc<Link>,
+    /// Bytes until hyper stops asking, where the length is known.
+    left: Option<u64>,
+}
+
+impl ResponseBody {
+    pub(super) fn new(
+        inner: AxumBody,
+        link: Arc<Link>,
+        method: &Method,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Self {
+        let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        let announced = announced.and_then(|text| text.parse().ok());
+        let left = announced.or_else(|| inner.size_hint().exact());
+        let has_none = method == Method::HEAD
+            || status.is_informational()
+            || status == StatusCode::NO_CONTENT
+            || status == StatusCode::NOT_MODIFIED;
+        let is_over = has_none || inner.is_end_stream() || left == Some(0);
+        let body = Self { inner, link, left };
+        if is_over {
+            body.end();
+        }
+        body
+    }
+
+    fn end(&self) {
+        self.link.progress().answer = Answer::Ended;
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                let count = frame.data_ref().map_or(0, Bytes::len);
+                let count = u64::try_from(count).unwrap_or(u64::MAX);
+                self.left = self.left.map(|left| left.saturating_sub(count));
+                if self.left == Some(0) || self.inner.is_end_stream() {
+                    self.end();
+                }
+            }
+            Poll::Ready(None) => self.end(),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -1,0 +1,170 @@
+//! One connection from its first byte to its end.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bursar_chain::ports::BoxFuture;
+use hyper::service::service_fn;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::accept::Shared;
+use super::progress::{Due, Link, Phase, Signal};
+use super::refusal::{Refusal, encode};
+use super::service::{Ends, answer, refuse};
+use super::slots::ConnectionGuard;
+use super::wire::Wire;
+
+/// Serves a connection that has a slot.
+pub(super) async fn serve<S>(stream: S, ends: Ends, guard: ConnectionGuard, shared: Arc<Shared>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let link = Arc::clone(&guard.link);
+    let mut watch = Watch::new(&shared, &link);
+    let mut wire = Wire::new(stream, guard, Arc::clone(&shared));
+    // hyper's buffers are made when there is a head for them.
+    let Some(has_head) = watch.over(|cx, _stop| wire.poll_head(cx)).await else { return };
+    if !has_head {
+        return finish(wire, ends, &mut watch).await;
+    }
+    let service =
+        service_fn(|request| answer(request, ends, Arc::clone(&link), Arc::clone(&shared)));
+    let mut connection = shared.http.serve_connection(wire, service);
+    let ended = watch.over(|cx, stop| {
+        if stop {
+            Pin::new(&mut connection).graceful_shutdown();
+        }
+        Pin::new(&mut connection).poll(cx)
+    });
+    match ended.await {
+        Some(Ok(())) => {
+            let wire = connection.into_parts().io;
+            finish(wire, ends, &mut watch).await;
+        }
+        Some(Err(fault)) => tracing::debug!(%fault, peer = %ends.peer, "connection failed"),
+        None => {}
+    }
+}
+
+/// Refuses a connection that has no slot.
+pub(super) async fn turn_away<S>(stream: S, ends: Ends, guard: ConnectionGuard, shared: Arc<Shared>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let link = Arc::clone(&guard.link);
+    link.progress().refuse(Refusal::Busy, shared.now());
+    let mut watch = Watch::new(&shared, &link);
+    finish(Wire::new(stream, guard, Arc::clone(&shared)), ends, &mut watch).await;
+}
+
+/// Writes the refusal that is due, if any, and ends the socket.
+async fn finish<S>(wire: Wire<S>, ends: Ends, watch: &mut Watch<'_>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let refusal = {
+        let mut progress = watch.link.progress();
+        progress.enter(Phase::Linger, watch.shared.now());
+        progress.take_refusal()
+    };
+    let bytes = match refusal {
+        Some(why) => encode(refuse(watch.shared, why, None, ends, watch.link)).await,
+        None if wire.has_ended() => return,
+        None => Vec::new(),
+    };
+    let mut lingering = pin!(wire.linger(&bytes));
+    let _ended_or_cut = watch.over(|cx, _stop| lingering.as_mut().poll(cx)).await;
+}
+
+/// Ends a connection that is due, evicted or stopped.
+struct Watch<'a> {
+    shared: &'a Shared,
+    link: &'a Arc<Link>,
+    /// The timer, and for when it is set.
+    timer: Option<(u64, BoxFuture<'a, ()>)>,
+    stopping: bool,
+}
+
+/// What a connection must do now.
+enum Verdict {
+    GoOn,
+    /// Look again: something has changed.
+    Again,
+    End,
+}
+
+impl<'a> Watch<'a> {
+    fn new(shared: &'a Shared, link: &'a Arc<Link>) -> Self {
+        Self { shared, link, timer: None, stopping: false }
+    }
+
+    /// Polls `work`, and tells it once when the server stops; `None` if the connection must end before it is done.
+    fn over<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Context<'_>, bool) -> Poll<T>,
+    ) -> impl Future<Output = Option<T>> {
+        let mut told = false;
+        poll_fn(move |cx| {
+            loop {
+                let stop = self.stopping && !std::mem::replace(&mut told, self.stopping);
+                if let Poll::Ready(done) = work(cx, stop) {
+                    return Poll::Ready(Some(done));
+                }
+                match self.judge(cx) {
+                    Verdict::GoOn => return Poll::Pending,
+                    Verdict::Again => {}
+                    Verdict::End => return Poll::Ready(None),
+                }
+            }
+        })
+    }
+
+    fn judge(&mut self, cx: &mut Context<'_>) -> Verdict {
+        self.link.waker.register(cx.waker());
+        match self.link.signal() {
+            Signal::Open => {}
+            Signal::Evicted => return Verdict::End,
+            Signal::Stop => {
+                let mut progress = self.link.progress();
+                if progress.has_no_request() {
+                    return Verdict::End;
+                }
+                if !std::mem::replace(&mut self.stopping, true) {
+                    progress.stop(self.shared.now());
+                    return Verdict::Again;
+                }
+            }
+        }
+        self.judge_time(cx)
+    }
+
+    fn judge_time(&mut self, cx: &mut Context<'_>) -> Verdict {
+        let Some((at, due)) = self.link.progress().due(&self.shared.bounds) else {
+            return Verdict::GoOn;
+        };
+        // A timer that rings too early is set again then; most requests are over before it rings.
+        if self.timer.as_ref().is_none_or(|(set, _timer)| *set > at) {
+            self.timer = Some((at, self.shared.clock.sleep_until(at)));
+        }
+        loop {
+            let Some((set, timer)) = &mut self.timer else { return Verdict::GoOn };
+            if timer.as_mut().poll(cx).is_pending() {
+                return Verdict::GoOn;
+            }
+            if *set >= at {
+                break;
+            }
+            self.timer = Some((at, self.shared.clock.sleep_until(at)));
+        }
+        self.timer = None;
+        match due {
+            Due::Close => Verdict::End,
+            Due::Refuse(refusal) => {
+                self.link.progress().refuse(refusal, self.shared.now());
+                Verdict::Again
+            }
+        }
+    }
+}

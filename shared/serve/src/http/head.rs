@@ -1,0 +1,175 @@
+//! The head of a request: bounded while it arrives, then judged before hyper gets it.
+//!
+//! Guarantees that hyper does not give: lines end in CRLF; no folded lines, no spaces around a header's name, no control
+//! bytes; at most one `Content-Length`, of plain digits; `Transfer-Encoding` is `chunked` in HTTP/1.1 or absent, never
+//! next to a length; no body with GET or HEAD; `Expect` is `100-continue` or absent; the target is visible ASCII without
+//! a fragment.
+
+use http::{Method, Uri};
+
+use super::bounds::{Bounds, HeadBounds};
+use super::chunks::{Chunks, Framing};
+use super::refusal::Refusal;
+
+/// More header lines than this are refused by hyper.
+const LINES_MAX: usize = 100;
+/// Digits of a length: more than any length that is accepted.
+const LENGTH_DIGITS_MAX: usize = 16;
+
+/// Finds the end of a head. Looks at each byte once, however slowly they arrive.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    seen: usize,
+    previous: u8,
+    /// Lines that have ended, the request line among them.
+    lines: usize,
+    /// Bytes of the current line, without its end.
+    line: usize,
+}
+
+impl Scan {
+    /// Where the head ends, once it does.
+    pub(super) fn advance(
+        &mut self,
+        buffer: &[u8],
+        bounds: &HeadBounds,
+    ) -> Result<Option<usize>, Refusal> {
+        for &byte in buffer.get(self.seen..).unwrap_or_default() {
+            if self.seen >= bounds.bytes {
+                return Err(Refusal::HeadTooLarge);
+            }
+            self.seen += 1;
+            let ends = byte == b'\n';
+            if ends != (self.previous == b'\r') {
+                return Err(Refusal::Malformed);
+            }
+            self.previous = byte;
+            if ends {
+                match (self.line, self.lines) {
+                    (0, 0) => return Err(Refusal::Malformed),
+                    (0, _some) => return Ok(Some(self.seen)),
+                    (_text, _any) => (self.lines, self.line) = (self.lines + 1, 0),
+                }
+            } else if byte != b'\r' {
+                self.line += 1;
+                self.judge_byte(byte, bounds)?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn judge_byte(&self, byte: u8, bounds: &HeadBounds) -> Result<(), Refusal> {
+        if byte.is_ascii_control() && byte != b'\t' {
+            return Err(Refusal::Malformed);
+        }
+        let line_too_long = self.lines == 0 && self.line > bounds.line_bytes;
+        if line_too_long || self.lines > bounds.lines {
+            return Err(Refusal::HeadTooLarge);
+        }
+        Ok(())
+    }
+}
+
+/// What a head says that the edge must know.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) framing: Framing,
+}
+
+/// Judges a whole head.
+pub(super) fn judge(head: &[u8], bounds: &Bounds) -> Result<Head, Refusal> {
+    let malformed = Refusal::Malformed;
+    let mut lines = [httparse::EMPTY_HEADER; LINES_MAX];
+    let mut request = httparse::Request::new(&mut lines);
+    match request.parse(head) {
+        Ok(httparse::Status::Complete(end)) if end == head.len() => {}
+        Ok(_partial_or_more) => return Err(malformed),
+        Err(httparse::Error::TooManyHeaders) => return Err(Refusal::HeadTooLarge),
+        Err(_malformed) => return Err(malformed),
+    }
+    let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version)
+    else {
+        return Err(malformed);
+    };
+    // A fragment is never sent, and hyper would cut it off.
+    if target.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b'#') {
+        return Err(malformed);
+    }
+    let fields = Fields::read(request.headers, minor == 1, bounds.refuse_upgrade)?;
+    let framing = match (fields.length, fields.chunked) {
+        (Some(_), true) => return Err(Refusal::Length),
+        (None, true) => Framing::Chunked(Chunks::START),
+        (None | Some(0), false) => Framing::Complete,
+        (Some(length), false) => Framing::Length(length),
+    };
+    // No reader expects a body there, so another one could take it for the next request.
+    let is_read = method == Method::GET.as_str() || method == Method::HEAD.as_str();
+    if is_read && framing != Framing::Complete && !may_have_body(target, bounds.body.on_get) {
+        return Err(malformed);
+    }
+    Ok(Head { framing })
+}
+
+fn may_have_body(target: &str, paths: &[&str]) -> bool {
+    !paths.is_empty()
+        && target.parse::<Uri>().is_ok_and(|uri| paths.iter().any(|path| *path == uri.path()))
+}
+
+/// The headers that decide where a request ends.
+#[derive(Debug, Default)]
+struct Fields {
+    length: Option<u64>,
+    chunked: bool,
+    expects: bool,
+}
+
+impl Fields {
+    fn read(
+        headers: &[httparse::Header<'_>],
+        is_new: bool,
+        refuse_upgrade: bool,
+    ) -> Result<Self, Refusal> {
+        let mut fields = Self::default();
+        for header in headers {
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            // The length of a name decides first: most headers need one comparison.
+            match header.name.len() {
+                6 if is("expect") => {
+                    let known = header.value.eq_ignore_ascii_case(b"100-continue");
+                    if !known || std::mem::replace(&mut fields.expects, true) {
+                        return Err(Refusal::Malformed);
+                    }
+                }
+                7 if refuse_upgrade && is("upgrade") => return Err(Refusal::Malformed),
+                10 if is("connection") => connection(header.value, refuse_upgrade)?,
+                14 if is("content-length") => {
+                    let known = fields.length.replace(length(header.value)?);
+                    known.map_or(Ok(()), |_twice| Err(Refusal::Length))?;
+                }
+                17 if is("transfer-encoding") => {
+                    let known = is_new && header.value.eq_ignore_ascii_case(b"chunked");
+                    if !known || std::mem::replace(&mut fields.chunked, true) {
+                        return Err(Refusal::Malformed);
+                    }
+                }
+                _other => {}
+            }
+        }
+        Ok(fields)
+    }
+}
+
+fn length(digits: &[u8]) -> Result<u64, Refusal> {
+    let plain = digits.len() <= LENGTH_DIGITS_MAX && digits.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(digits).ok().filter(|_text| plain);
+    text.and_then(|text| text.parse().ok()).ok_or(Refusal::Length)
+}
+
+fn connection(value: &[u8], refuse_upgrade: bool) -> Result<(), Refusal> {
+    let mut options = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let upgrades = refuse_upgrade && options.any(|one| one.eq_ignore_ascii_case(b"upgrade"));
+    if upgrades || !value.is_ascii() { Err(Refusal::Malformed) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! How far one connection is, and when it is due: shared by the connection's task, hyper's view of the socket, the
+//! request's body and the response's body, and by the slots, which may evict it.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::task::AtomicWaker;
+
+use super::bounds::Bounds;
+use super::deliver::Delivery;
+use super::refusal::Refusal;
+
+/// How long a body may still arrive once the server stops.
+const STOP_BODY_MS: u64 = 1_000;
+/// How long a stopping server reads and discards after a last response.
+const STOP_LINGER_MS: u64 = 500;
+
+/// One connection as others see it.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) waker: AtomicWaker,
+    signal: AtomicU8,
+    /// A mutex and not messages: all holders run in the connection's task, except a route that reads its body in a task
+    /// of its own. It is never held across a wait.
+    progress: Mutex<Progress>,
+}
+
+/// What the server wants of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    Open,
+    /// End after the request in progress.
+    Stop,
+    /// The slot is taken.
+    Evicted,
+}
+
+impl Link {
+    pub(super) fn new(now: u64) -> Self {
+        Self {
+            waker: AtomicWaker::new(),
+            signal: AtomicU8::new(0),
+            progress: Mutex::new(Progress::new(now)),
+        }
+    }
+
+    /// Wakes the connection's task to act on it. An eviction stays one.
+    pub(super) fn send(&self, signal: Signal) {
+        let code = match signal {
+            Signal::Open => 0,
+            Signal::Stop => 1,
+            Signal::Evicted => 2,
+        };
+        self.signal.fetch_max(code, Ordering::AcqRel);
+        self.waker.wake();
+    }
+
+    pub(super) fn signal(&self) -> Signal {
+        match self.signal.load(Ordering::Acquire) {
+            0 => Signal::Open,
+            1 => Signal::Stop,
+            _evicted => Signal::Evicted,
+        }
+    }
+
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where the reading side is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Between two requests.
+    Idle,
+    /// Part of a head has arrived.
+    Head,
+    /// The head is with hyper, the body is not whole.
+    Body,
+    /// All of the request has arrived.
+    Received,
+    /// The last response is out; what still arrives is discarded.
+    Linger,
+}
+
+/// Where the response is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// None yet.
+    Open,
+    /// Its head is with hyper.
+    Begun,
+    /// All of it is with hyper.
+    Ended,
+}
+
+/// What must happen when a connection is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Close it without a response.
+    Close,
+    /// Refuse the request in progress.
+    Refuse(Refusal),
+}
+
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) phase: Phase,
+    /// When the phase began.
+    pub(super) since: u64,
+    /// First byte of the request.
+    pub(super) began: u64,
+    /// Bytes of the request so far.
+    pub(super) received: usize,
+    /// Length that the head announced.
+    pub(super) announced: u64,
+    /// When the route asked for the body.
+    pub(super) wanted: Option<u64>,
+    /// Bytes that had arrived by then.
+    wanted_at: usize,
+    pub(super) answer: Answer,
+    pub(super) delivery: Option<Delivery>,
+    /// Since when the peer reads nothing.
+    pub(super) stalled: Option<u64>,
+    refusal: Option<Refusal>,
+    refused: Option<u64>,
+    stopping: Option<u64>,
+}
+
+impl Progress {
+    fn new(now: u64) -> Self {
+        Self {
+            phase: Phase::Idle,
+            since: now,
+            began: now,
+            received: 0,
+            announced: 0,
+            wanted: None,
+            wanted_at: 0,
+            answer: Answer::Open,
+            delivery: None,
+            stalled: None,
+            refusal: None,
+            refused: None,
+            stopping: None,
+        }
+    }
+
+    pub(super) fn enter(&mut self, phase: Phase, now: u64) {
+        (self.phase, self.since) = (phase, now);
+        match phase {
+            Phase::Idle => {
+                (self.received, self.announced, self.wanted) = (0, 0, None);
+                self.answer = Answer::Open;
+            }
+            Phase::Head => self.began = now,
+            Phase::Body | Phase::Received | Phase::Linger => {}
+        }
+    }
+
+    /// Whether a stopping server may close at once.
+    pub(super) fn has_no_request(&self) -> bool {
+        matches!(self.phase, Phase::Idle | Phase::Head)
+    }
+
+    pub(super) fn stop(&mut self, now: u64) {
+        self.stopping.get_or_insert(now);
+    }
+
+    /// The route asks for the body: its pace counts from now.
+    pub(super) fn want_body(&mut self, now: u64, bytes_max: u64) {
+        if self.wanted.is_none() {
+            (self.wanted, self.wanted_at) = (Some(now), self.received);
+            if self.announced > bytes_max {
+                self.refuse(Refusal::BodyTooLarge, now);
+            }
+        }
+    }
+
+    /// The first refusal counts.
+    pub(super) fn refuse(&mut self, refusal: Refusal, now: u64) {
+        if self.refused.is_none() {
+            (self.refusal, self.refused) = (Some(refusal), Some(now));
+        }
+    }
+
+    /// Whether this request was or will be refused.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// A refusal that has no response yet; the caller writes it.
+    pub(super) fn take_refusal(&mut self) -> Option<Refusal> {
+        self.refusal.take()
+    }
+
+    /// When this connection is due, and for what.
+    pub(super) fn due(&self, bounds: &Bounds) -> Option<(u64, Due)> {
+        let reading = match self.phase {
+            Phase::Linger => {
+                let linger = self.since.saturating_add(bounds.linger_ms);
+                let stop = self.stopping.map(|at| at.max(self.since) + STOP_LINGER_MS);
+                return Some((linger.min(stop.unwrap_or(linger)), Due::Close));
+            }
+            // The response has as long as a peer that does not read.
+            _refused if self.refused.is_some() => {
+                let at = self.refused.unwrap_or(self.since).saturating_add(bounds.write_ms);
+                Some((at, Due::Close))
+            }
+            Phase::Idle => Some((self.since.saturating_add(bounds.idle_ms), Due::Close)),
+            Phase::Head => {
+                let at = self.since.saturating_add(bounds.head.ms);
+                Some((at, Due::Refuse(Refusal::Timeout)))
+            }
+            Phase::Body => self.body_due(bounds),
+            Phase::Received => None,
+        };
+        let handler = match (bounds.handler_ms, self.answer, self.phase) {
+            (Some(ms), Answer::Open, Phase::Body | Phase::Received) if self.refused.is_none() => {
+                Some((self.began.saturating_add(ms), Due::Refuse(Refusal::Busy)))
+            }
+            _none => None,
+        };
+        let stalled = self.stalled.map(|at| (at.saturating_add(bounds.write_ms), Due::Close));
+        [reading, handler, stalled].into_iter().flatten().min_by_key(|(at, _due)| *at)
+    }
+
+    fn body_due(&self, bounds: &Bounds) -> Option<(u64, Due)> {
+        let pace = self.wanted.map(|wanted| {
+            let body = &bounds.body;
+            let received = u64::try_from(self.received - self.wanted_at.min(self.received));
+            let received = received.unwrap_or(u64::MAX).saturating_mul(1_000);
+            let earned = received.checked_div(body.bytes_per_s).unwrap_or(u64::MAX);
+            let allowed = body.grace_ms.saturating_add(earned).min(body.ms);
+            (wanted.saturating_add(allowed), Due::Refuse(Refusal::Timeout))
+        });
+        let stop = self.stopping.map(|at| (at.saturating_add(STOP_BODY_MS), Due::Close));
+        pace.into_iter().chain(stop).min_by_key(|(at, _due)| *at)
+    }
+}

@@ -1,0 +1,117 @@
+//! Responses of the edge itself, to requests that no route gets.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::body::to_bytes;
+use axum::response::{IntoResponse, Response};
+use http::{Method, StatusCode, header};
+
+/// The longest body of a refusal.
+const REFUSAL_BYTES: usize = 16 << 10;
+
+/// Why no route gets a request. The connection ends after the response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Not HTTP/1, or two readers could read it in two ways.
+    Malformed,
+    /// `Content-Length` is not one plain number, or stands next to `Transfer-Encoding`.
+    Length,
+    HeadTooLarge,
+    BodyTooLarge,
+    /// The head or the body did not arrive in time.
+    Timeout,
+    /// No slot, no memory for the body, or no answer of the route in time.
+    Busy,
+}
+
+impl Refusal {
+    /// The status of its response.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::Malformed | Self::Length => StatusCode::BAD_REQUEST,
+            Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Timeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// What happened and what to do, for a developer of the caller.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Malformed => {
+                "The request is not valid HTTP/1.1, or it can be read in two ways. Send CRLF line ends, \
+                 no folded lines, no chunk extensions, no trailers and no body with GET."
+            }
+            Self::Length => {
+                "Content-Length is not one plain number, or it stands next to Transfer-Encoding. Send one of them."
+            }
+            Self::HeadTooLarge => "The request line or the headers are too large.",
+            Self::BodyTooLarge => "The body is too large.",
+            Self::Timeout => "The request did not arrive in time. Send it again in one piece.",
+            Self::Busy => {
+                "The server has no room for this request now. Try again in a few seconds."
+            }
+        }
+    }
+}
+
+/// A request that is refused.
+#[derive(Debug)]
+pub struct Refused<'a> {
+    pub why: Refusal,
+    /// Unknown until the head is whole.
+    pub method: Option<&'a Method>,
+    pub peer: IpAddr,
+    /// Since its first byte.
+    pub took_ms: u64,
+}
+
+/// Writes the response of a refusal in the words of its server.
+#[derive(Clone)]
+pub struct Refuse(Arc<dyn Fn(&Refused<'_>) -> Response + Send + Sync>);
+
+impl Refuse {
+    pub fn new(write: impl Fn(&Refused<'_>) -> Response + Send + Sync + 'static) -> Self {
+        Self(Arc::new(write))
+    }
+
+    pub(super) fn response(&self, refused: &Refused<'_>) -> Response {
+        let mut response = (self.0)(refused);
+        let close = http::HeaderValue::from_static("close");
+        response.headers_mut().insert(header::CONNECTION, close);
+        response
+    }
+}
+
+impl fmt::Debug for Refuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Refuse")
+    }
+}
+
+/// A refusal in plain text.
+pub fn plain_refusal() -> Refuse {
+    Refuse::new(|refused| (refused.why.status(), refused.why.text()).into_response())
+}
+
+/// The response as bytes, for a connection that hyper does not serve (any more).
+pub(super) async fn encode(response: Response) -> Vec<u8> {
+    let (parts, body) = response.into_parts();
+    // Refusals are short texts of ours: one that is longer goes out without its text.
+    let body = to_bytes(body, REFUSAL_BYTES).await.unwrap_or_default();
+    let reason = parts.status.canonical_reason().unwrap_or_default();
+    let mut out = format!("HTTP/1.1 {} {reason}\r\n", parts.status.as_u16()).into_bytes();
+    for (name, value) in &parts.headers {
+        if name != header::CONTENT_LENGTH {
+            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                out.extend_from_slice(part);
+            }
+        }
+    }
+    out.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
+    out.extend_from_slice(&body);
+    out
+}

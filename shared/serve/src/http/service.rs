@@ -1,0 +1,98 @@
+//! One request between hyper and the routes.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use axum::extract::ConnectInfo;
+use axum::response::Response;
+use http::{HeaderValue, Method, Request, header};
+use hyper::body::Incoming;
+use tower::Service;
+
+use super::accept::Shared;
+use super::body::{RequestBody, ResponseBody};
+use super::deliver::Delivery;
+use super::progress::{Answer, Link, Phase};
+use super::refusal::{Refusal, Refused};
+
+/// The server's end of a connection, as an extension of each request. The peer's is axum's `ConnectInfo`.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalAddress(pub SocketAddr);
+
+/// The two ends of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+}
+
+/// The response of the routes, or of the edge where the request is refused meanwhile.
+pub(super) async fn answer(
+    request: Request<Incoming>,
+    ends: Ends,
+    link: Arc<Link>,
+    shared: Arc<Shared>,
+) -> Result<Response<ResponseBody>, Infallible> {
+    let method = request.method().clone();
+    let body = |inner| RequestBody::new(inner, Arc::clone(&link), Arc::clone(&shared));
+    let mut request = request.map(body);
+    request.extensions_mut().insert(ConnectInfo(ends.peer));
+    request.extensions_mut().insert(LocalAddress(ends.local));
+    let mut answering = pin!(None);
+    let mut request = Some(request);
+    let answered = poll_fn(|cx| {
+        let refusal = || link.progress().take_refusal();
+        if let Some(refusal) = refusal() {
+            return Poll::Ready(Err(refusal));
+        }
+        // A route whose request is refused never starts.
+        if let Some(request) = request.take() {
+            answering.set(Some(shared.router().call(request)));
+        }
+        let Some(routes) = answering.as_mut().as_pin_mut() else { return Poll::Pending };
+        match (routes.poll(cx), refusal()) {
+            (_any, Some(refusal)) => Poll::Ready(Err(refusal)),
+            (Poll::Ready(Ok(response)), None) => Poll::Ready(Ok(response)),
+            (Poll::Pending, None) => Poll::Pending,
+        }
+    });
+    let response = match answered.await {
+        Ok(response) => response,
+        Err(why) => refuse(&shared, why, Some(&method), ends, &link),
+    };
+    Ok(begin(response, &method, link))
+}
+
+/// The response of a refusal.
+pub(super) fn refuse(
+    shared: &Shared,
+    why: Refusal,
+    method: Option<&Method>,
+    ends: Ends,
+    link: &Link,
+) -> Response {
+    let took_ms = shared.now().saturating_sub(link.progress().began);
+    shared.refuse.response(&Refused { why, method, peer: ends.peer.ip(), took_ms })
+}
+
+/// Notes a response on its way to hyper.
+fn begin(mut response: Response, method: &Method, link: Arc<Link>) -> Response<ResponseBody> {
+    let delivery = response.extensions_mut().remove::<Delivery>();
+    let is_unread = {
+        let mut progress = link.progress();
+        progress.answer = Answer::Begun;
+        progress.delivery = delivery;
+        progress.phase == Phase::Body
+    };
+    // What follows would be taken for the next request.
+    if is_unread {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    let (parts, body) = response.into_parts();
+    let body = ResponseBody::new(body, link, method, parts.status, &parts.headers);
+    Response::from_parts(parts, body)
+}

@@ -1,0 +1,326 @@
+//! Which connections a server has, and which one is evicted for another.
+//!
+//! Where slots or memory run out, the peer that holds most of what is short loses a connection: first the one that has
+//! waited longest for a request, then the one whose body has arrived for longest. A connection with a whole request in
+//! progress is never evicted. So one peer cannot take the slots of another.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::bounds::{Bounds, Loopback};
+use super::progress::{Link, Signal};
+use super::refusal::Refusal;
+use crate::access::fold;
+
+/// The connections of one server. A mutex and not an owner behind a channel: a connection must know at once, before its
+/// request counts, that it has not been evicted.
+#[derive(Debug)]
+pub(super) struct Slots {
+    table: Mutex<Table>,
+}
+
+impl Slots {
+    pub(super) fn new(bounds: Arc<Bounds>) -> Arc<Self> {
+        Arc::new(Self { table: Mutex::new(Table::new(bounds)) })
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A slot for a new connection; `None` where there is none.
+    pub(super) fn admit(self: &Arc<Self>, peer: IpAddr, now: u64) -> Option<ConnectionGuard> {
+        let link = Arc::new(Link::new(now));
+        let id = self.table().admit(peer, Arc::clone(&link))?;
+        Some(ConnectionGuard { slots: Arc::clone(self), id, link })
+    }
+
+    /// Tells all connections that the server stops, and admits no more.
+    pub(super) fn stop(&self) {
+        self.table().stop();
+    }
+}
+
+/// One connection's slot; dropping it frees the slot.
+#[derive(Debug)]
+pub(super) struct ConnectionGuard {
+    slots: Arc<Slots>,
+    id: u64,
+    pub(super) link: Arc<Link>,
+}
+
+impl ConnectionGuard {
+    /// A head is whole. Whether the connection still has its slot.
+    pub(super) fn begin(&self, has_body: bool) -> bool {
+        let kind = if has_body { Kind::Receiving } else { Kind::Working };
+        self.slots.table().set(self.id, kind)
+    }
+
+    /// The request is whole.
+    pub(super) fn received(&self) {
+        self.slots.table().set(self.id, Kind::Working);
+    }
+
+    /// The connection waits for a request. Whether it may.
+    pub(super) fn rest(&self) -> bool {
+        let mut table = self.slots.table();
+        table.free_memory(self.id);
+        table.set(self.id, Kind::Idle) && !table.stopping
+    }
+
+    /// Counts the memory of a request that has `bytes` bytes so far.
+    ///
+    /// # Errors
+    /// [`Refusal::Busy`] where other requests have it.
+    pub(super) fn grow(&self, bytes: usize) -> Result<(), Refusal> {
+        self.slots.table().grow(self.id, bytes)
+    }
+}
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.slots.table().leave(self.id);
+    }
+}
+
+/// What a connection does, as far as eviction depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Waits for a request, or for the rest of a head.
+    Idle,
+    /// Waits for the rest of a body.
+    Receiving,
+    /// Has a request in progress.
+    Working,
+}
+
+#[derive(Debug)]
+struct Slot {
+    peer: IpAddr,
+    is_remote: bool,
+    kind: Kind,
+    /// Its turn within its kind.
+    turn: u64,
+    /// Bytes beyond those that are free.
+    memory: usize,
+    link: Arc<Link>,
+}
+
+/// The connections of one address.
+#[derive(Debug, Default)]
+struct Peer {
+    slots: usize,
+    memory: usize,
+    /// Turn to connection, in the order in which they began to wait.
+    idle: BTreeMap<u64, u64>,
+    receiving: BTreeMap<u64, u64>,
+}
+
+impl Peer {
+    fn evictable(&self) -> usize {
+        self.idle.len() + self.receiving.len()
+    }
+
+    fn queue(&mut self, kind: Kind) -> Option<&mut BTreeMap<u64, u64>> {
+        match kind {
+            Kind::Idle => Some(&mut self.idle),
+            Kind::Receiving => Some(&mut self.receiving),
+            Kind::Working => None,
+        }
+    }
+
+    fn first(&self) -> Option<u64> {
+        self.idle.values().chain(self.receiving.values()).next().copied()
+    }
+}
+
+#[derive(Debug)]
+struct Table {
+    bounds: Arc<Bounds>,
+    next: u64,
+    slots: HashMap<u64, Slot>,
+    peers: HashMap<IpAddr, Peer>,
+    /// Connections of other machines, and their memory.
+    remote: usize,
+    remote_memory: usize,
+    memory: usize,
+    stopping: bool,
+}
+
+impl Table {
+    fn new(bounds: Arc<Bounds>) -> Self {
+        Self {
+            bounds,
+            next: 0,
+            slots: HashMap::new(),
+            peers: HashMap::new(),
+            remote: 0,
+            remote_memory: 0,
+            memory: 0,
+            stopping: false,
+        }
+    }
+
+    fn admit(&mut self, address: IpAddr, link: Arc<Link>) -> Option<u64> {
+        if self.stopping {
+            return None;
+        }
+        let address = address.to_canonical();
+        let (peer, is_remote, has_share, reserved) = match self.bounds.loopback {
+            Loopback::Exempt { .. } if address.is_loopback() => {
+                (IpAddr::V4(Ipv4Addr::LOCALHOST), false, false, 0)
+            }
+            Loopback::Exempt { reserved } => (fold(address), true, true, reserved),
+            Loopback::LikeOthers => {
+                (fold(address), true, !self.bounds.trusted.contains(&address), 0)
+            }
+        };
+        let held = self.peers.get(&peer).map_or(0, |peer| peer.slots);
+        if has_share && held >= self.bounds.slots_per_peer {
+            self.evict_of(peer)?;
+        }
+        if is_remote && self.remote >= self.bounds.slots.saturating_sub(reserved) {
+            self.evict_for(peer, is_remote && reserved > 0)?;
+        }
+        if self.slots.len() >= self.bounds.slots {
+            self.evict_for(peer, false)?;
+        }
+        let id = self.turn();
+        let slot = Slot { peer, is_remote, kind: Kind::Idle, turn: id, memory: 0, link };
+        self.slots.insert(id, slot);
+        let entry = self.peers.entry(peer).or_default();
+        entry.slots += 1;
+        entry.idle.insert(id, id);
+        self.remote += usize::from(is_remote);
+        Some(id)
+    }
+
+    /// Never the same number twice.
+    fn turn(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Whether the connection still has its slot. One that is of that kind already keeps its turn.
+    fn set(&mut self, id: u64, kind: Kind) -> bool {
+        let turn = self.turn();
+        let Some(slot) = self.slots.get_mut(&id) else { return false };
+        if slot.kind == kind {
+            return true;
+        }
+        let (before, old) = (slot.kind, slot.turn);
+        (slot.kind, slot.turn) = (kind, turn);
+        if let Some(peer) = self.peers.get_mut(&slot.peer) {
+            if let Some(queue) = peer.queue(before) {
+                queue.remove(&old);
+            }
+            if let Some(queue) = peer.queue(kind) {
+                queue.insert(turn, id);
+            }
+        }
+        true
+    }
+
+    fn leave(&mut self, id: u64) {
+        self.free_memory(id);
+        let Some(slot) = self.slots.remove(&id) else { return };
+        self.remote = self.remote.saturating_sub(usize::from(slot.is_remote));
+        let Some(peer) = self.peers.get_mut(&slot.peer) else { return };
+        if let Some(queue) = peer.queue(slot.kind) {
+            queue.remove(&slot.turn);
+        }
+        peer.slots = peer.slots.saturating_sub(1);
+        if peer.slots == 0 {
+            self.peers.remove(&slot.peer);
+        }
+    }
+
+    fn evict(&mut self, id: u64) {
+        if let Some(slot) = self.slots.get(&id) {
+            slot.link.send(Signal::Evicted);
+        }
+        self.leave(id);
+    }
+
+    /// Evicts a connection of that peer; `None` if all of them work.
+    fn evict_of(&mut self, peer: IpAddr) -> Option<()> {
+        let id = self.peers.get(&peer)?.first()?;
+        self.evict(id);
+        Some(())
+    }
+
+    /// Evicts a connection of the peer with the most that can be evicted; of `newcomer` where it has as many.
+    fn evict_for(&mut self, newcomer: IpAddr, remote_only: bool) -> Option<()> {
+        let candidates = self.peers.iter().filter(|(address, peer)| {
+            peer.evictable() > 0 && !(remote_only && address.is_loopback())
+        });
+        let rank = |(address, peer): &(&IpAddr, &Peer)| (peer.evictable(), **address == newcomer);
+        let (address, _peer) = candidates.max_by_key(rank)?;
+        self.evict_of(*address)
+    }
+
+    fn grow(&mut self, id: u64, bytes: usize) -> Result<(), Refusal> {
+        let memory = bytes.saturating_sub(self.bounds.body.free_bytes);
+        // An evicted connection ends by its signal, without a response.
+        let Some(slot) = self.slots.get(&id) else { return Ok(()) };
+        let more = memory.saturating_sub(slot.memory);
+        if more == 0 {
+            return Ok(());
+        }
+        let (owner, is_remote) = (slot.peer, slot.is_remote);
+        let (all, remote) = (self.bounds.body.all_bytes, self.bounds.body.remote_bytes);
+        while self.memory.saturating_add(more) > all
+            || (is_remote && self.remote_memory.saturating_add(more) > remote)
+        {
+            self.evict_memory(id, owner)?;
+        }
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.memory += more;
+        }
+        if let Some(peer) = self.peers.get_mut(&owner) {
+            peer.memory += more;
+        }
+        self.memory += more;
+        self.remote_memory += if is_remote { more } else { 0 };
+        Ok(())
+    }
+
+    /// Evicts the largest unfinished request of the peer whose requests take the most memory.
+    fn evict_memory(&mut self, grower: u64, owner: IpAddr) -> Result<(), Refusal> {
+        let unfinished = |slot: &Slot| slot.kind != Kind::Working && slot.memory > 0;
+        let held = |address: &IpAddr| self.peers.get(address).map_or(0, |peer| peer.memory);
+        let candidates = self.slots.iter().filter(|(id, slot)| **id != grower && unfinished(slot));
+        // Never of a peer that holds less than the one that asks.
+        let fair = candidates.filter(|(_id, slot)| held(&slot.peer) >= held(&owner));
+        let largest = fair.max_by_key(|(_id, slot)| (held(&slot.peer), slot.memory));
+        let id = *largest.ok_or(Refusal::Busy)?.0;
+        self.evict(id);
+        Ok(())
+    }
+
+    fn free_memory(&mut self, id: u64) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let freed = std::mem::take(&mut slot.memory);
+        if freed == 0 {
+            return;
+        }
+        if let Some(peer) = self.peers.get_mut(&slot.peer) {
+            peer.memory = peer.memory.saturating_sub(freed);
+        }
+        self.memory = self.memory.saturating_sub(freed);
+        if slot.is_remote {
+            self.remote_memory = self.remote_memory.saturating_sub(freed);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        for slot in self.slots.values() {
+            slot.link.send(Signal::Stop);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

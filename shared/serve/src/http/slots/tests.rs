@@ -1,0 +1,207 @@
+use std::sync::Arc;
+
+use super::*;
+
+const REMOTE: &str = "192.168.1.9";
+const OTHER: &str = "192.168.1.10";
+
+fn table(bounds: Bounds) -> Table {
+    Table::new(Arc::new(bounds))
+}
+
+fn admit(table: &mut Table, peer: &str) -> Option<u64> {
+    let link = Arc::new(Link::new(0));
+    table.admit(peer.parse().unwrap(), link)
+}
+
+fn works(table: &mut Table, peer: &str) -> u64 {
+    let id = admit(table, peer).unwrap();
+    assert!(table.set(id, Kind::Working));
+    id
+}
+
+fn receives(table: &mut Table, peer: &str) -> u64 {
+    let id = admit(table, peer).unwrap();
+    assert!(table.set(id, Kind::Receiving));
+    id
+}
+
+fn has(table: &Table, id: u64) -> bool {
+    table.slots.contains_key(&id)
+}
+
+/// Ten slots, and as many for each peer.
+fn ten() -> Bounds {
+    Bounds { slots: 10, slots_per_peer: 10, ..Bounds::public(10) }
+}
+
+#[test]
+fn the_connection_that_waits_longest_is_evicted_and_none_that_works() {
+    let mut table = table(ten());
+    let ids: Vec<u64> = (0..10).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
+    assert!(table.set(ids[0], Kind::Working));
+    assert!(table.set(ids[1], Kind::Working) && table.set(ids[1], Kind::Idle));
+    // Waiting on does not move a connection to the end of the queue.
+    assert!(table.set(ids[2], Kind::Idle));
+    let link = Arc::clone(&table.slots[&ids[2]].link);
+    let newest = admit(&mut table, REMOTE).unwrap();
+    assert_eq!(link.signal(), Signal::Evicted);
+    assert!(!has(&table, ids[2]) && has(&table, newest) && table.slots.len() == 10);
+    assert!(!table.set(ids[2], Kind::Working), "it reads no request any more");
+    table.leave(ids[2]);
+    assert_eq!(table.slots.len(), 10);
+    for id in table.slots.keys().copied().collect::<Vec<_>>() {
+        table.set(id, Kind::Working);
+    }
+    assert_eq!(admit(&mut table, REMOTE), None);
+    table.leave(newest);
+    assert!(admit(&mut table, REMOTE).is_some());
+}
+
+#[test]
+fn slow_bodies_are_evicted_after_those_without_a_request() {
+    let mut table = table(ten());
+    let body = receives(&mut table, REMOTE);
+    let idle = admit(&mut table, REMOTE).unwrap();
+    for _more in 0..8 {
+        works(&mut table, REMOTE);
+    }
+    let first = works(&mut table, REMOTE);
+    assert!(!has(&table, idle) && has(&table, body) && has(&table, first));
+    works(&mut table, REMOTE);
+    assert!(!has(&table, body));
+    assert_eq!(admit(&mut table, REMOTE), None);
+}
+
+#[test]
+fn a_flood_from_one_address_takes_no_slot_of_another() {
+    let mut table = table(ten());
+    let quiet = admit(&mut table, OTHER).unwrap();
+    for n in 0..100 {
+        if n % 2 == 0 {
+            admit(&mut table, REMOTE).unwrap()
+        } else {
+            receives(&mut table, REMOTE)
+        };
+    }
+    assert!(has(&table, quiet), "it waited longest, and its address holds one slot");
+    let late = admit(&mut table, "192.168.1.11").unwrap();
+    for _more in 0..100 {
+        admit(&mut table, REMOTE).unwrap();
+    }
+    assert!(has(&table, quiet) && has(&table, late));
+    assert_eq!(table.slots.len(), 10);
+}
+
+#[test]
+fn one_peer_has_its_share_however_its_address_is_written() {
+    for (peer, alias) in
+        [(REMOTE, "::ffff:192.168.1.9"), ("2001:db8:0:1::1", "2001:db8:0:1:ffff::2")]
+    {
+        let mut table = table(Bounds { slots_per_peer: 4, ..ten() });
+        let ids: Vec<u64> = (0..4).map(|_| works(&mut table, peer)).collect();
+        assert_eq!(admit(&mut table, alias), None, "{alias}");
+        let neighbour = admit(&mut table, OTHER).unwrap();
+        assert_eq!(admit(&mut table, peer), None, "only its own connections make room");
+        assert!(table.set(ids[0], Kind::Idle));
+        works(&mut table, alias);
+        assert!(has(&table, neighbour) && !has(&table, ids[0]));
+    }
+}
+
+#[test]
+fn a_trusted_proxy_has_no_share_and_can_lose_connections() {
+    let trusted = std::iter::once(REMOTE.parse().unwrap()).collect();
+    let mut table = table(Bounds { slots_per_peer: 2, trusted, ..ten() });
+    let ids: Vec<u64> = (0..10).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
+    assert!(admit(&mut table, OTHER).is_some());
+    assert!(!has(&table, ids[0]) && has(&table, ids[1]));
+}
+
+#[test]
+fn programs_of_this_machine_are_exempt_where_the_bounds_say_so() {
+    let loopback = Loopback::Exempt { reserved: 3 };
+    let mut table = table(Bounds { slots_per_peer: 2, loopback, ..ten() });
+    for n in 0..7 {
+        works(&mut table, &format!("10.0.0.{n}"));
+    }
+    assert_eq!(admit(&mut table, REMOTE), None, "the rest is reserved");
+    for peer in ["127.0.0.1", "::1", "::ffff:127.0.0.2"] {
+        works(&mut table, peer);
+    }
+    assert_eq!(admit(&mut table, "127.0.0.1"), None);
+    // Other loopback addresses are peers of their own where nothing is exempt.
+    let mut table = Table::new(Arc::new(Bounds { slots_per_peer: 2, ..ten() }));
+    works(&mut table, "127.0.0.1");
+    works(&mut table, "127.0.0.1");
+    assert_eq!(admit(&mut table, "127.0.0.1"), None);
+    works(&mut table, "127.0.0.2");
+}
+
+fn with_memory(all_bytes: usize, remote_bytes: usize) -> Bounds {
+    let mut bounds = ten();
+    (bounds.body.free_bytes, bounds.body.all_bytes) = (10, all_bytes);
+    bounds.body.remote_bytes = remote_bytes;
+    bounds
+}
+
+#[test]
+fn memory_of_bodies_is_bounded_in_all_and_given_back() {
+    let mut table = table(with_memory(100, 100));
+    let big = receives(&mut table, REMOTE);
+    assert_eq!(table.grow(big, 10), Ok(()));
+    assert_eq!(table.memory, 0, "small requests are free");
+    assert_eq!(table.grow(big, 90), Ok(()));
+    assert_eq!((table.memory, table.grow(big, 90)), (80, Ok(())));
+    // The peer that holds most loses its largest unfinished request.
+    let other = receives(&mut table, OTHER);
+    assert_eq!(table.grow(other, 50), Ok(()));
+    assert!(!has(&table, big));
+    assert_eq!(table.memory, 40);
+    // A request that is whole is not evicted, so the next one is refused.
+    assert!(table.set(other, Kind::Working));
+    let late = receives(&mut table, REMOTE);
+    assert_eq!(table.grow(late, 80), Err(Refusal::Busy));
+    table.free_memory(other);
+    assert_eq!(table.grow(late, 80), Ok(()));
+    table.leave(late);
+    table.leave(other);
+    assert_eq!((table.memory, table.remote_memory), (0, 0));
+    assert!(table.peers.is_empty() && table.slots.is_empty() && table.remote == 0);
+}
+
+#[test]
+fn a_large_body_does_not_evict_a_peer_that_holds_less() {
+    let mut table = table(with_memory(100, 100));
+    let small = receives(&mut table, OTHER);
+    assert_eq!(table.grow(small, 40), Ok(()));
+    let big = receives(&mut table, REMOTE);
+    assert_eq!(table.grow(big, 60), Ok(()));
+    assert_eq!(table.grow(big, 100), Err(Refusal::Busy));
+    assert!(has(&table, small));
+}
+
+#[test]
+fn other_machines_leave_memory_to_this_one() {
+    let loopback = Loopback::Exempt { reserved: 0 };
+    let mut table = table(Bounds { loopback, ..with_memory(100, 50) });
+    let remote = works(&mut table, REMOTE);
+    assert_eq!(table.grow(remote, 60), Ok(()));
+    let other = works(&mut table, OTHER);
+    assert_eq!(table.grow(other, 20), Err(Refusal::Busy));
+    let local = works(&mut table, "127.0.0.1");
+    assert_eq!(table.grow(local, 60), Ok(()));
+}
+
+#[test]
+fn a_stopping_server_admits_none_and_tells_all() {
+    let slots = Slots::new(Arc::new(ten()));
+    let peer: IpAddr = REMOTE.parse().unwrap();
+    let (idle, busy) = (slots.admit(peer, 0).unwrap(), slots.admit(peer, 0).unwrap());
+    assert!(busy.begin(false) && idle.rest());
+    slots.stop();
+    assert_eq!((idle.link.signal(), busy.link.signal()), (Signal::Stop, Signal::Stop));
+    assert!(!busy.rest() && slots.admit(peer, 0).is_none());
+    drop((idle, busy));
+    assert!(slots.table().slots.is_empty());
+}

@@ -1,0 +1,125 @@
+//! One connection on a clock that jumps to the next wait, and deliveries over real sockets.
+
+mod delivery;
+mod waits;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request};
+use axum::routing::{get, post};
+use bursar_chain::ports::{BoxFuture, Clock};
+use bursar_core::time::Moment;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::time::Instant;
+
+use super::accept::Shared;
+use super::service::Ends;
+use super::*;
+
+pub(super) const POST: &str = "POST /echo HTTP/1.1\r\nHost: localhost\r\n";
+pub(super) const BODY_MAX: usize = 1 << 20;
+
+/// Tokio's clock, which jumps where a test pauses it.
+#[derive(Debug)]
+pub(super) struct Jumping(Instant);
+
+impl Clock for Jumping {
+    fn now(&self) -> Moment {
+        panic!("the edge asks for no date")
+    }
+
+    fn mono_ms(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_millis()).unwrap()
+    }
+
+    fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep_until(self.0 + Duration::from_millis(mono_ms)))
+    }
+}
+
+pub(super) fn bounds() -> Bounds {
+    let mut bounds = Bounds::public(8);
+    bounds.body.bytes = u64::try_from(BODY_MAX).unwrap();
+    bounds
+}
+
+pub(super) fn edge(bounds: Bounds) -> Edge {
+    Edge { bounds, refuse: plain_refusal(), clock: Arc::new(Jumping(Instant::now())) }
+}
+
+pub(super) fn router() -> Router {
+    let echo = |body: Body| async { axum::body::to_bytes(body, BODY_MAX).await.unwrap() };
+    Router::new()
+        .route("/echo", post(echo))
+        .route("/deaf", post(|| async { "unread" }))
+        .route("/stuck", get(std::future::pending::<()>))
+        .route("/ends", get(ends))
+        .route("/long", get(|| async { "x".repeat(10_000) }))
+}
+
+async fn ends(request: Request) -> String {
+    let ConnectInfo(peer) = request.extensions().get::<ConnectInfo<SocketAddr>>().unwrap();
+    let LocalAddress(local) = request.extensions().get().unwrap();
+    format!("{peer} {local}")
+}
+
+/// The peer of one connection, and the server's end of it.
+pub(super) struct Peer {
+    pub(super) stream: DuplexStream,
+    pub(super) shared: Arc<Shared>,
+    pub(super) serving: tokio::task::JoinHandle<()>,
+    pub(super) began: Instant,
+}
+
+impl Peer {
+    pub(super) fn new() -> Self {
+        Self::with(router(), bounds(), 1 << 20)
+    }
+
+    /// `room` is what the server can write before the peer reads.
+    pub(super) fn with(router: Router, bounds: Bounds, room: usize) -> Self {
+        Self::at(Arc::new(Shared::new(router, edge(bounds))), room)
+    }
+
+    pub(super) fn at(shared: Arc<Shared>, room: usize) -> Self {
+        let (stream, server) = tokio::io::duplex(room);
+        let ends = Ends { peer: ([127, 0, 0, 1], 5).into(), local: ([127, 0, 0, 1], 9402).into() };
+        let guard = shared.slots.admit(ends.peer.ip(), shared.now()).unwrap();
+        let serving =
+            tokio::spawn(super::connection::serve(server, ends, guard, Arc::clone(&shared)));
+        Self { stream, shared, serving, began: Instant::now() }
+    }
+
+    pub(super) async fn send(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// Everything until the server ends its side, and when it did.
+    pub(super) async fn rest(&mut self) -> (String, u64) {
+        let mut read = String::new();
+        let _reset = self.stream.read_to_string(&mut read).await;
+        (read, u64::try_from(self.began.elapsed().as_millis()).unwrap())
+    }
+
+    pub(super) async fn refused(&mut self, refusal: Refusal) -> u64 {
+        let (read, after) = self.rest().await;
+        let last = read.rsplit("HTTP/1.1 ").next().unwrap();
+        assert!(last.starts_with(refusal.status().as_str()), "{read}");
+        assert!(last.contains("\r\nconnection: close\r\n"), "{read}");
+        assert!(last.ends_with(refusal.text()), "{read}");
+        after
+    }
+
+    /// The next response, which must have that body.
+    pub(super) async fn answered(&mut self, body: &str) {
+        let mut read = Vec::new();
+        while !read.ends_with(format!("\r\n\r\n{body}").as_bytes()) {
+            assert_ne!(self.stream.read_buf(&mut read).await.unwrap(), 0, "the server closed");
+        }
+        assert!(read.starts_with(b"HTTP/1.1 200 OK\r\n"));
+    }
+}

@@ -1,0 +1,146 @@
+use std::sync::Mutex;
+
+use axum::response::{IntoResponse, Response};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::*;
+
+/// More than all socket buffers between two ends hold.
+const LARGE: usize = 64 << 20;
+
+/// A server whose route reports the delivery of its response.
+struct Reporting {
+    address: SocketAddr,
+    reports: tokio::sync::mpsc::UnboundedReceiver<Delivered>,
+    go: Option<oneshot::Sender<()>>,
+    tracker: TaskTracker,
+    stopping: CancellationToken,
+}
+
+impl Reporting {
+    async fn new(bounds: Bounds) -> Self {
+        let (sender, reports) = tokio::sync::mpsc::unbounded_channel();
+        let (go, wait) = oneshot::channel::<()>();
+        let wait = Arc::new(Mutex::new(Some(wait)));
+        let with = move |mut response: Response| {
+            let (delivery, delivered) = delivery();
+            sender.send(delivered).unwrap();
+            response.extensions_mut().insert(delivery);
+            response
+        };
+        let (small, empty, slow, large, streamed) =
+            (with.clone(), with.clone(), with.clone(), with.clone(), with);
+        let chunks = || {
+            let parts = (0..3).map(|n| Ok::<_, std::io::Error>(n.to_string()));
+            Body::from_stream(futures::stream::iter(parts)).into_response()
+        };
+        let late = move || {
+            let wait = wait.lock().unwrap().take().unwrap();
+            async move {
+                let _gone = wait.await;
+                slow("late".into_response())
+            }
+        };
+        let router = Router::new()
+            .route("/small", get(move || async move { small("small".into_response()) }))
+            .route("/empty", get(move || async move { empty(().into_response()) }))
+            .route("/streamed", get(move || async move { streamed(chunks()) }))
+            .route("/large", get(move || async move { large(vec![b'x'; LARGE].into_response()) }))
+            .route("/late", get(late));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (tracker, stopping) = (TaskTracker::new(), CancellationToken::new());
+        serve([listener], router, edge(bounds), &tracker, &stopping);
+        Self { address, reports, go: Some(go), tracker, stopping }
+    }
+
+    async fn ask(&self, method: &str, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn next(&mut self) -> Delivered {
+        self.reports.recv().await.unwrap()
+    }
+
+    async fn stop(self) {
+        self.stopping.cancel();
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_is_read_was_delivered() {
+    let mut server = Reporting::new(bounds()).await;
+    for (method, path) in
+        [("GET", "/small"), ("GET", "/empty"), ("GET", "/streamed"), ("HEAD", "/small")]
+    {
+        let mut stream = server.ask(method, path).await;
+        assert!(server.next().await.await, "{method} {path}");
+        let mut read = [0; 4096];
+        assert_ne!(stream.read(&mut read).await.unwrap(), 0);
+        // The connection goes on, and reports the next one too.
+        let again = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(again.as_bytes()).await.unwrap();
+        assert!(server.next().await.await, "{method} {path}, the second time");
+    }
+    let mut stream = server.ask("GET", "/large").await;
+    let report = tokio::spawn(server.next().await);
+    let mut read = vec![0; 1 << 20];
+    let mut total = 0;
+    while total < LARGE {
+        let count = stream.read(&mut read).await.unwrap();
+        assert_ne!(count, 0);
+        total += count;
+    }
+    assert!(report.await.unwrap());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_response_to_a_peer_that_hung_up_was_not_delivered() {
+    let mut server = Reporting::new(Bounds { half_close: true, ..bounds() }).await;
+    let stream = server.ask("GET", "/late").await;
+    // A reset, as of a process that was killed: a socket that is closed with unread data sends one at once.
+    stream.set_zero_linger().unwrap();
+    drop(stream);
+    // The reset is ahead of this exchange in the loopback queue.
+    let mut other = server.ask("GET", "/small").await;
+    assert_ne!(other.read(&mut [0; 4096]).await.unwrap(), 0);
+    assert!(server.next().await.await);
+    server.go.take().unwrap().send(()).unwrap();
+    assert!(!server.next().await.await);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_was_cancelled_reports_no_delivery() {
+    let mut server = Reporting::new(bounds()).await;
+    drop(server.ask("GET", "/large").await);
+    // Either the route was cancelled, or its response fails.
+    if let Ok(Some(report)) =
+        tokio::time::timeout(Duration::from_secs(5), server.reports.recv()).await
+    {
+        assert!(!report.await);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_large_response_to_a_peer_that_never_reads_was_not_delivered() {
+    let mut server = Reporting::new(Bounds { write_ms: 200, ..bounds() }).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(server.address).await.unwrap();
+    stream.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    assert!(!server.next().await.await);
+    // The connection is gone although the peer is still there.
+    server.stop().await;
+    drop(stream);
+}

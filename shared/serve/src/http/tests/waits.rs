@@ -1,0 +1,288 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::time::sleep;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn t_40_a_connection_without_a_request_is_closed_without_a_response() {
+    let idle = bounds().idle_ms;
+    let mut peer = Peer::new();
+    assert_eq!(peer.rest().await, (String::new(), idle));
+    let mut peer = Peer::new();
+    sleep(Duration::from_millis(idle - 1)).await;
+    peer.send(&format!("{POST}Content-Length: 2\r\n\r\nok")).await;
+    peer.answered("ok").await;
+    assert_eq!(peer.rest().await, (String::new(), 2 * idle - 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t_40_a_head_has_its_time_from_its_first_byte() {
+    let head = bounds().head.ms;
+    let mut peer = Peer::new();
+    sleep(Duration::from_millis(20_000)).await;
+    peer.send("G").await;
+    assert_eq!(peer.refused(Refusal::Timeout).await, 20_000 + head);
+    // One byte a second gains no time.
+    let mut peer = Peer::new();
+    for byte in ["P", "O", "S", "T", " "] {
+        peer.send(byte).await;
+        sleep(Duration::from_millis(999)).await;
+    }
+    assert_eq!(peer.refused(Refusal::Timeout).await, head);
+    // The second head of a connection is no different.
+    let mut peer = Peer::new();
+    peer.send(&format!("{POST}Content-Length: 2\r\n\r\nokP")).await;
+    peer.answered("ok").await;
+    assert_eq!(peer.refused(Refusal::Timeout).await, head);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t_40_a_body_has_a_pace_and_an_end() {
+    let body = bounds().body;
+    let mut peer = Peer::new();
+    peer.send(&format!("{POST}Content-Length: 9\r\n\r\n")).await;
+    assert_eq!(peer.refused(Refusal::Timeout).await, body.grace_ms);
+    // What has arrived buys the time that its size is worth.
+    let mut peer = Peer::new();
+    peer.send(&format!("{POST}Content-Length: 100000\r\n\r\n")).await;
+    let part = "x".repeat(usize::try_from(body.bytes_per_s * 2).unwrap());
+    peer.send(&part).await;
+    let after = peer.refused(Refusal::Timeout).await;
+    assert!((body.grace_ms..=body.grace_ms + 2_000).contains(&after), "{after}");
+    // The slowest body that is still accepted.
+    let mut peer = Peer::new();
+    let second = "x".repeat(usize::try_from(body.bytes_per_s).unwrap());
+    peer.send(&format!("{POST}Content-Length: {}\r\n\r\n", second.len() * 8)).await;
+    for _part in 0..8 {
+        sleep(Duration::from_millis(990)).await;
+        peer.send(&second).await;
+    }
+    peer.answered(&second.repeat(8)).await;
+    // Far ahead of the pace, and too long in all.
+    let mut peer = Peer::new();
+    peer.send(&format!("{POST}Content-Length: 1000000\r\n\r\n")).await;
+    for _part in 0..body.ms / 1_000 - 1 {
+        peer.send(&"x".repeat(0x3000)).await;
+        sleep(Duration::from_millis(1_000)).await;
+    }
+    assert_eq!(peer.refused(Refusal::Timeout).await, body.ms);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t_40_a_peer_that_does_not_read_is_disconnected() {
+    let mut peer = Peer::with(router(), bounds(), 64);
+    peer.send("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    (&mut peer.serving).await.unwrap();
+    assert_eq!(peer.began.elapsed(), Duration::from_millis(bounds().write_ms));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t_40_what_arrives_after_the_last_response_is_discarded_within_a_bound() {
+    let bounds = || Bounds { linger_bytes: 200_000, ..bounds() };
+    let unread = |length: usize| format!("POST /deaf HTTP/1.1\r\nContent-Length: {length}\r\n\r\n");
+    let mut peer = Peer::with(router(), bounds(), 1024);
+    peer.send(&unread(100_000)).await;
+    peer.send(&"x".repeat(100_000)).await;
+    let (read, _after) = peer.rest().await;
+    assert!(read.contains("\r\nconnection: close\r\n") && read.ends_with("unread"), "{read}");
+    // A peer that never stops is left, by volume or by time.
+    let mut peer = Peer::with(router(), bounds(), 1024);
+    peer.send(&unread(1_000_000)).await;
+    assert!(peer.stream.write_all(&vec![b'x'; 1_000_000]).await.is_err());
+    let mut peer = Peer::with(router(), bounds(), 1024);
+    peer.send(&unread(9)).await;
+    (&mut peer.serving).await.unwrap();
+    assert_eq!(peer.began.elapsed(), Duration::from_millis(bounds().linger_ms));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t_40_an_unread_body_is_not_waited_for() {
+    let mut peer = Peer::new();
+    peer.send("POST /deaf HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n").await;
+    let (read, after) = peer.rest().await;
+    assert!(read.starts_with("HTTP/1.1 200 OK\r\n"), "{read}");
+    assert!(read.contains("\r\nconnection: close\r\n"), "{read}");
+    assert_eq!(after, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t_40_continue_is_sent_only_when_the_body_is_wanted() {
+    let mut peer = Peer::new();
+    peer.send(&format!("{POST}Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")).await;
+    let mut read = [0; 25];
+    peer.stream.read_exact(&mut read).await.unwrap();
+    assert_eq!(&read, b"HTTP/1.1 100 Continue\r\n\r\n");
+    peer.send("ok").await;
+    peer.answered("ok").await;
+    let mut peer = Peer::new();
+    let head = "POST /deaf HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n";
+    peer.send(&format!("{head}Expect: 100-continue\r\n\r\n")).await;
+    assert!(peer.rest().await.0.starts_with("HTTP/1.1 200 OK\r\n"));
+    let mut peer = Peer::new();
+    let size = BODY_MAX + 1;
+    peer.send(&format!("{POST}Content-Length: {size}\r\nExpect: 100-continue\r\n\r\n")).await;
+    assert!(peer.rest().await.0.starts_with("HTTP/1.1 413 "));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t_40_a_body_that_is_wrong_refuses_its_request_before_a_route_sees_it() {
+    let reached = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reached);
+    let count = move || async move { counted.fetch_add(1, Ordering::SeqCst) }.map_string();
+    let router = Router::new().route("/count", post(count));
+    let mut peer = Peer::with(router, bounds(), 1 << 20);
+    let head = "POST /count HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    peer.send(&format!("{head}2;x=y\r\n{{}}\r\n0\r\n\r\nGET /count HTTP/1.1\r\n\r\n")).await;
+    peer.refused(Refusal::Malformed).await;
+    assert_eq!(reached.load(Ordering::SeqCst), 0);
+    // The same once the route waits for it.
+    let mut peer = Peer::new();
+    peer.send(&format!("{POST}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}")).await;
+    sleep(Duration::from_millis(10)).await;
+    peer.send("\n0\r\n\r\n").await;
+    peer.refused(Refusal::Malformed).await;
+    let mut peer = Peer::new();
+    peer.send(&format!("{POST}Content-Length: 9\r\n\r\nhalf")).await;
+    peer.stream.shutdown().await.unwrap();
+    peer.refused(Refusal::Malformed).await;
+}
+
+/// A number as a response.
+trait MapString {
+    fn map_string(self) -> impl Future<Output = String> + Send;
+}
+
+impl<F: Future<Output = usize> + Send> MapString for F {
+    async fn map_string(self) -> String {
+        self.await.to_string()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_route_without_an_answer_is_cut_where_the_bounds_say_so() {
+    let bounds = Bounds { handler_ms: Some(30_000), ..bounds() };
+    let mut peer = Peer::with(router(), bounds.clone(), 1 << 20);
+    peer.send("GET /stuck HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    assert_eq!(peer.refused(Refusal::Busy).await, 30_000);
+    let mut peer = Peer::with(router(), bounds, 1 << 20);
+    peer.send("HEAD /stuck HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let (read, _after) = peer.rest().await;
+    assert!(read.starts_with("HTTP/1.1 503 ") && read.ends_with("\r\n\r\n"), "{read}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t_24_routes_know_both_ends_of_the_connection() {
+    let mut peer = Peer::new();
+    peer.send("GET /ends HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    peer.answered("127.0.0.1:5 127.0.0.1:9402").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_in_one_piece_are_answered_in_order() {
+    let mut peer = Peer::new();
+    let texts: Vec<String> = (0..50).map(|n| n.to_string()).collect();
+    let length = |text: &String| format!("{POST}Content-Length: {}\r\n\r\n{text}", text.len());
+    let sent: String = texts.iter().map(length).collect();
+    peer.send(&sent).await;
+    let mut read = String::new();
+    while read.matches("HTTP/1.1 200 OK").count() < 50 || !read.ends_with("\r\n\r\n49") {
+        let mut part = [0; 4096];
+        let count = peer.stream.read(&mut part).await.unwrap();
+        assert_ne!(count, 0, "the server closed: {read}");
+        read.push_str(std::str::from_utf8(&part[..count]).unwrap());
+    }
+    let bodies: Vec<&str> =
+        read.split("HTTP/1.1 ").skip(1).map(|one| one.rsplit("\r\n\r\n").next().unwrap()).collect();
+    assert_eq!(bodies, texts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopping_server_closes_what_has_no_request_at_once() {
+    for sent in ["", "GET /health HTTP", "GET /ends HTTP/1.1\r\n\r\n"] {
+        let mut peer = Peer::new();
+        peer.send(sent).await;
+        sleep(Duration::from_millis(10)).await;
+        peer.shared.slots.stop();
+        let (read, after) = peer.rest().await;
+        assert_eq!((after, read.is_empty()), (10, !sent.ends_with('\n')), "{sent}");
+    }
+    // A body has a second.
+    let mut peer = Peer::new();
+    peer.send(&format!("{POST}Content-Length: 100000\r\n\r\n")).await;
+    sleep(Duration::from_millis(10)).await;
+    peer.shared.slots.stop();
+    let mut paced = 0;
+    while paced < 20 && peer.stream.write_all(&[b'x'; 100]).await.is_ok() {
+        sleep(Duration::from_millis(200)).await;
+        paced += 1;
+    }
+    assert_eq!(peer.rest().await.0, "");
+    assert!((5..=7).contains(&paced), "{paced}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopping_server_answers_what_is_in_progress_and_closes() {
+    let (go, wait) = tokio::sync::watch::channel(false);
+    let reached = Arc::new(tokio::sync::Notify::new());
+    let told = Arc::clone(&reached);
+    let slow = move || async move {
+        told.notify_one();
+        wait.clone().wait_for(|go| *go).await.unwrap();
+        "done"
+    };
+    let mut peer = Peer::with(Router::new().route("/slow", get(slow)), bounds(), 1 << 20);
+    peer.send("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    reached.notified().await;
+    peer.shared.slots.stop();
+    sleep(Duration::from_millis(5_000)).await;
+    go.send(true).unwrap();
+    let (read, _after) = peer.rest().await;
+    assert!(read.contains("\r\nconnection: close\r\n") && read.ends_with("done"), "{read}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_evicted_connection_ends_and_reads_no_request() {
+    let shared = Arc::new(Shared::new(router(), edge(Bounds { slots: 2, ..bounds() })));
+    let mut first = Peer::at(Arc::clone(&shared), 1024);
+    first.send("GET /ends HT").await;
+    sleep(Duration::from_millis(10)).await;
+    let mut others = [Peer::at(Arc::clone(&shared), 1024), Peer::at(Arc::clone(&shared), 1024)];
+    assert_eq!(first.rest().await, (String::new(), 10));
+    for other in &mut others {
+        other.send("GET /ends HTTP/1.1\r\n\r\n").await;
+        other.answered("127.0.0.1:5 127.0.0.1:9402").await;
+    }
+    // A slow body makes room too.
+    let shared = Arc::new(Shared::new(router(), edge(Bounds { slots: 1, ..bounds() })));
+    let mut body = Peer::at(Arc::clone(&shared), 1024);
+    body.send(&format!("{POST}Content-Length: 9\r\n\r\nx")).await;
+    sleep(Duration::from_millis(10)).await;
+    let _next = Peer::at(shared, 1024);
+    assert_eq!(body.rest().await, (String::new(), 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_goes_away_cancels_its_request_unless_half_open_ones_are_served() {
+    let (sender, mut dropped) = tokio::sync::mpsc::channel::<()>(1);
+    let hang = move || {
+        let held = sender.clone();
+        async move {
+            std::future::pending::<()>().await;
+            drop(held);
+        }
+    };
+    let router = || Router::new().route("/hang", get(hang.clone()));
+    let mut peer = Peer::with(router(), bounds(), 1024);
+    peer.send("GET /hang HTTP/1.1\r\n\r\n").await;
+    sleep(Duration::from_millis(10)).await;
+    drop(peer.stream);
+    peer.serving.await.unwrap();
+    drop((hang, peer.shared));
+    assert_eq!(dropped.recv().await, None);
+    let half = Bounds { half_close: true, ..bounds() };
+    let mut peer = Peer::with(super::router(), half, 1024);
+    peer.send("GET /ends HTTP/1.1\r\n\r\n").await;
+    peer.stream.shutdown().await.unwrap();
+    assert!(peer.rest().await.0.ends_with("127.0.0.1:9402"));
+}

@@ -1,0 +1,332 @@
+//! hyper's view of one socket: hyper gets a head when it is whole and judged, and never a byte that follows its request.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use hyper::rt::ReadBufCursor;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::io::poll_read_buf;
+
+use super::accept::Shared;
+use super::chunks::Framing;
+use super::head::{self, Head, Scan};
+use super::progress::{Answer, Link, Phase};
+use super::refusal::Refusal;
+use super::slots::ConnectionGuard;
+
+/// Room for one read of a head: most heads fit.
+const HEAD_READ_BYTES: usize = 2 << 10;
+/// Room for one read of a body.
+const BODY_READ_BYTES: usize = 16 << 10;
+/// Largest buffer that a connection keeps between two requests.
+const KEPT_BYTES: usize = 4 << 10;
+
+/// A socket with the bytes that hyper has not got yet.
+#[derive(Debug)]
+pub(super) struct Wire<S> {
+    stream: S,
+    guard: ConnectionGuard,
+    shared: Arc<Shared>,
+    buffer: BytesMut,
+    /// Bytes at the front of the buffer that hyper may read.
+    judged: usize,
+    scan: Scan,
+    framing: Framing,
+    /// The peer has ended its side.
+    ended: bool,
+    /// hyper waits for the next request, which is not read before the response is out.
+    parked: bool,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    pub(super) fn new(stream: S, guard: ConnectionGuard, shared: Arc<Shared>) -> Self {
+        Self {
+            stream,
+            guard,
+            shared,
+            buffer: BytesMut::new(),
+            judged: 0,
+            scan: Scan::default(),
+            framing: Framing::Complete,
+            ended: false,
+            parked: false,
+        }
+    }
+
+    pub(super) fn link(&self) -> &Arc<Link> {
+        &self.guard.link
+    }
+
+    /// Whether the peer waits for nothing any more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Waits for the next head. `false`: there will be none; a refusal is in the progress if the peer gets one.
+    pub(super) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        loop {
+            if self.link().progress().is_refused() {
+                return Poll::Ready(false);
+            }
+            match self.take_head() {
+                Ok(Some(has_slot)) => return Poll::Ready(has_slot),
+                Ok(None) => {}
+                Err(refusal) => {
+                    self.refuse(refusal);
+                    return Poll::Ready(false);
+                }
+            }
+            match ready!(self.poll_more(cx, HEAD_READ_BYTES)) {
+                Ok(0) if self.buffer.is_empty() => return Poll::Ready(false),
+                // A peer that ends its side in the middle may still read.
+                Ok(0) => self.refuse(Refusal::Malformed),
+                Ok(_some) => {}
+                Err(_reset) => {
+                    self.ended = true;
+                    return Poll::Ready(false);
+                }
+            }
+        }
+    }
+
+    /// Judges what has arrived of a head; whether the connection still has its slot, once the head is whole.
+    fn take_head(&mut self) -> Result<Option<bool>, Refusal> {
+        if self.buffer.is_empty() {
+            return Ok(None);
+        }
+        let now = self.shared.now();
+        {
+            let mut progress = self.guard.link.progress();
+            if progress.phase == Phase::Idle {
+                progress.enter(Phase::Head, now);
+            }
+        }
+        let Some(end) = self.scan.advance(&self.buffer, &self.shared.bounds.head)? else {
+            self.guard.grow(self.buffer.len())?;
+            return Ok(None);
+        };
+        let head = self.buffer.get(..end).unwrap_or_default();
+        let Head { framing } = head::judge(head, &self.shared.bounds)?;
+        (self.scan, self.framing, self.judged) = (Scan::default(), framing, end);
+        let announced = if let Framing::Length(length) = framing { length } else { 0 };
+        // A body that is wrong already refuses the request after hyper has read its head: then its method is known.
+        let judged = self.judge_body();
+        let whole = self.framing == Framing::Complete;
+        let has_slot = self.guard.begin(!whole);
+        let mut progress = self.guard.link.progress();
+        (progress.announced, progress.received) = (announced, self.judged);
+        progress.enter(if whole { Phase::Received } else { Phase::Body }, now);
+        if let Err(refusal) = judged {
+            progress.refuse(refusal, now);
+        }
+        Ok(Some(has_slot))
+    }
+
+    /// Lets hyper read what has arrived of the body.
+    fn judge_body(&mut self) -> Result<(), Refusal> {
+        let arrived = self.buffer.get(self.judged..).unwrap_or_default();
+        let taken = self.framing.advance(arrived, self.shared.bounds.body.bytes)?;
+        self.judged += taken;
+        Ok(())
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        let now = self.shared.now();
+        self.guard.link.progress().refuse(refusal, now);
+    }
+
+    /// Reads more into the buffer; 0 at the end of the stream. A wait that is dropped has read nothing.
+    fn poll_more(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
+        self.buffer.reserve(room);
+        let read = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.buffer));
+        self.ended |= matches!(read, Ok(0));
+        Poll::Ready(read)
+    }
+
+    /// More of a body that the route wants.
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.link().progress().is_refused() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let count = ready!(self.poll_more(cx, BODY_READ_BYTES))?;
+        let judged = match count {
+            // A peer that ends its side in the middle may still read.
+            0 => Err(Refusal::Malformed),
+            _some => self.judge_body(),
+        };
+        let total = {
+            let mut progress = self.guard.link.progress();
+            progress.received = progress.received.saturating_add(count);
+            progress.received
+        };
+        if let Err(refusal) = judged.and_then(|()| self.guard.grow(total)) {
+            self.refuse(refusal);
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
+        if self.framing == Framing::Complete {
+            self.guard.received();
+            let now = self.shared.now();
+            self.guard.link.progress().enter(Phase::Received, now);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Watches for a peer that goes away while its request is in progress.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.parked = true;
+        if self.shared.bounds.half_close || !self.buffer.is_empty() {
+            return Poll::Pending;
+        }
+        match ready!(self.poll_more(cx, HEAD_READ_BYTES))? {
+            0 => Poll::Ready(Ok(())),
+            _next_request => Poll::Pending,
+        }
+    }
+
+    /// Hands out judged bytes.
+    fn give(&mut self, out: &mut ReadBufCursor<'_>) {
+        let count = self.judged.min(out.remaining());
+        out.put_slice(self.buffer.get(..count).unwrap_or_default());
+        self.buffer.advance(count);
+        self.judged -= count;
+    }
+
+    /// The response is out: the connection waits for the next request.
+    fn rest(&mut self, cx: &mut Context<'_>) {
+        if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BYTES {
+            self.buffer = BytesMut::new();
+        }
+        if !self.guard.rest() {
+            // hyper closes where the next head would begin.
+            self.guard.link.progress().enter(Phase::Linger, self.shared.now());
+        }
+        if std::mem::take(&mut self.parked) {
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Sends `bytes`, ends our side, and discards what still arrives within the bounds.
+    pub(super) async fn linger(mut self, bytes: &[u8]) {
+        use tokio::io::AsyncWriteExt;
+        let _idle_or_stopping = self.guard.rest();
+        if !bytes.is_empty() && self.stream.write_all(bytes).await.is_err() {
+            return;
+        }
+        if self.ended || self.stream.shutdown().await.is_err() {
+            return;
+        }
+        let mut discarded = 0;
+        while discarded < self.shared.bounds.linger_bytes {
+            self.buffer.clear();
+            match std::future::poll_fn(|cx| self.poll_more(cx, BODY_READ_BYTES)).await {
+                Ok(count @ 1..) => discarded += count,
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Read for Wire<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut out: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.judged == 0 {
+            let phase = self.link().progress().phase;
+            match phase {
+                Phase::Idle | Phase::Head => {
+                    if !ready!(self.poll_head(cx)) {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                Phase::Body => ready!(self.poll_body(cx))?,
+                Phase::Received => return self.poll_gone(cx),
+                Phase::Linger => return Poll::Ready(Ok(())),
+            }
+        }
+        self.give(&mut out);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
+    /// Notes whether the peer reads.
+    fn note<T>(&self, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        let mut progress = self.guard.link.progress();
+        match &wrote {
+            Poll::Ready(_some) => progress.stalled = None,
+            Poll::Pending if progress.stalled.is_none() => {
+                progress.stalled = Some(self.shared.now())
+            }
+            Poll::Pending => {}
+        }
+        drop(progress);
+        wrote
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> hyper::rt::Write for Wire<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.note(wrote)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.note(wrote)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// hyper flushes when its own buffer is empty, so a response that has ended is out after this.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        ready!(self.note(flushed))?;
+        let rests = {
+            let mut progress = self.guard.link.progress();
+            let is_out = progress.answer == Answer::Ended;
+            if is_out {
+                progress.answer = Answer::Open;
+                if let Some(delivery) = progress.delivery.take() {
+                    delivery.succeed();
+                }
+            }
+            let rests = is_out && progress.phase == Phase::Received && !progress.is_refused();
+            if rests {
+                progress.enter(Phase::Idle, self.shared.now());
+            }
+            rests
+        };
+        if rests {
+            self.rest(cx);
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The connection's task ends the socket, after it has discarded what still arrives.
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S> Drop for Wire<S> {
+    fn drop(&mut self) {
+        if let Some(delivery) = self.guard.link.progress().delivery.take() {
+            delivery.fail();
+        }
+    }
+}
