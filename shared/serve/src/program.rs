@@ -12,6 +12,7 @@ pub fn main<E: Display>(name: &str, run: impl FnOnce() -> Result<ExitCode, E>) -
     // What is kept holds what callers sent, and is nobody else's.
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    raise_file_limit();
     run().unwrap_or_else(|fault| {
         let _unwritable = writeln!(io::stderr(), "{name}: {fault}");
         ExitCode::FAILURE
@@ -33,6 +34,28 @@ pub const BLOCKING_THREADS: usize = 512;
 #[derive(Debug, thiserror::Error)]
 #[error("the process cannot have threads")]
 pub struct NoThreads(#[source] io::Error);
+
+/// Raises the soft limit of open files to the hard limit: each connection is a file.
+///
+/// A limit that cannot be raised still holds, and [`file_limit`] returns it.
+fn raise_file_limit() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        let _kept = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
+/// How many files this process may open.
+pub fn file_limit() -> u64 {
+    #[cfg(unix)]
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    // Elsewhere sockets are not counted among files.
+    #[cfg(not(unix))]
+    let limit = None;
+    limit.unwrap_or(u64::MAX)
+}
 
 /// Tells whoever started it where it listens.
 ///

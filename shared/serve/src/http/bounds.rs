@@ -8,6 +8,9 @@ const SLOTS_MAX: usize = 1_100;
 /// Files that a server needs for itself: its store, listeners, runtime, and connections that are being refused.
 const OWN_FILES: usize = 160;
 
+/// A sixteenth of the slots is out of reach of any single peer.
+const SPARED_PART: usize = 16;
+
 /// Connections for a server that may open `files` files and makes `outbound` connections itself.
 ///
 /// Outbound connections reserve at most a third of the files.
@@ -99,13 +102,14 @@ impl Bounds {
     pub fn public(slots: usize) -> Self {
         Self {
             slots,
-            slots_per_peer: (slots / 2).max(1),
+            // Enough for a load generator or a large customer, and never all.
+            slots_per_peer: (slots - slots / SPARED_PART).max(1),
             trusted: BTreeSet::new(),
             loopback: Loopback::LikeOthers,
             // A payment header takes some kilobytes, and reverse proxies add lines.
             head: HeadBounds { bytes: 64 << 10, line_bytes: 8 << 10, lines: 100, ms: 10_000 },
             body: BodyBounds {
-                bytes: u64::MAX,
+                bytes: 16 << 20,
                 ms: 60_000,
                 grace_ms: 5_000,
                 bytes_per_s: 2 << 10,

@@ -11,7 +11,7 @@ use super::deliver::Delivery;
 use super::refusal::Refusal;
 
 /// How long a body may still arrive once the server stops.
-const STOP_BODY_MS: u64 = 1_000;
+const STOP_BODY_MS: u64 = 500;
 /// How long a stopping server reads and discards after a last response.
 const STOP_LINGER_MS: u64 = 500;
 

@@ -207,14 +207,14 @@ async fn a_stopping_server_closes_what_has_no_request_at_once() {
         let (read, after) = peer.rest().await;
         assert_eq!((after, read.is_empty()), (10, !sent.ends_with('\n')), "{sent}");
     }
-    // A body has a second.
+    // A body has half a second.
     let mut peer = Peer::new();
     peer.send(&format!("{POST}Content-Length: 100000\r\n\r\n")).await;
     sleep(Duration::from_millis(10)).await;
     peer.shared.slots.stop();
     let mut paced = 0;
     while paced < 20 && peer.stream.write_all(&[b'x'; 100]).await.is_ok() {
-        sleep(Duration::from_millis(200)).await;
+        sleep(Duration::from_millis(100)).await;
         paced += 1;
     }
     assert_eq!(peer.rest().await.0, "");
