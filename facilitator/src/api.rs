@@ -18,6 +18,7 @@ use axum::routing::{get, post};
 use bursar_chain::ports::Clock;
 use bursar_core::{json, text};
 use bursar_serve::access::Access;
+use bursar_serve::http::{Refusal, Refuse};
 use bursar_x402::error::X402Error;
 use bursar_x402::settlement::{SettlementFault, SettlementRequest};
 use serde::Deserialize;
@@ -68,6 +69,14 @@ pub fn router(api: Arc<Api>) -> Router {
             answers::error(StatusCode::METHOD_NOT_ALLOWED, "Not by this method: see /openapi.json.")
         })
         .with_state(api)
+}
+
+/// Responses to requests that no route gets.
+pub fn refuse() -> Refuse {
+    Refuse::new(|refused| {
+        let response = answers::error(refused.why.status(), refused.why.text());
+        if refused.why == Refusal::Busy { later(response) } else { response }
+    })
 }
 
 /// What Prometheus reads, on a listener of its own.

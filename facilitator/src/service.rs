@@ -16,7 +16,9 @@ use bursar_desks::redb_store::RedbStore;
 use bursar_desks::service::{Means, ServiceDesk};
 use bursar_desks::store::Store;
 use bursar_serve::access::Access;
+use bursar_serve::http::{self, Bounds, Edge};
 use bursar_serve::listen::{ListenFault, listen};
+use bursar_serve::program::file_limit;
 use bursar_submit::DeskKey;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -37,6 +39,9 @@ use crate::upkeep;
 
 /// How many transactions of a desk hold a nonce: those that are mined and not final yet among them.
 const WINDOW: usize = 256;
+
+/// Connections to nodes, at most: `node` sends several questions in one exchange.
+const OUTBOUND: usize = 64;
 
 /// Why the facilitator does not start.
 #[derive(Debug, thiserror::Error)]
@@ -170,16 +175,16 @@ impl Running {
             stopping: draining.clone(),
         });
         let servers = TaskTracker::new();
-        let app = api::router(api).into_make_service_with_connect_info::<SocketAddr>();
-        let done = draining.clone().cancelled_owned();
-        let server = axum::serve(listener, app).with_graceful_shutdown(done);
-        servers.spawn(async move { server.await });
+        let bounds = Bounds {
+            trusted: config.trusted_proxies.clone(),
+            ..Bounds::public(http::slots(file_limit(), OUTBOUND))
+        };
+        let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
+        http::serve([listener], api::router(api), edge(bounds), &servers, &draining);
         let metrics_address = match metrics_listener {
             Some((listener, address)) => {
-                let app = api::metrics_router(Arc::clone(&metrics)).into_make_service();
-                let done = draining.clone().cancelled_owned();
-                let server = axum::serve(listener, app).with_graceful_shutdown(done);
-                servers.spawn(async move { server.await });
+                let app = api::metrics_router(Arc::clone(&metrics));
+                http::serve([listener], app, edge(Bounds::metrics()), &servers, &draining);
                 Some(address)
             }
             None => None,

@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bursar_chain::ports::Clock;
 use bursar_serve::access::Access;
+use bursar_serve::http::Refuse;
 use bursar_x402::Version;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -101,6 +102,11 @@ pub fn router(api: Arc<Api>) -> Router {
             answers::fault(&Fault::of(Code::MethodNotAllowed))
         })
         .with_state(api)
+}
+
+/// Responses to requests that no route gets.
+pub fn refuse() -> Refuse {
+    Refuse::new(|refused| answers::edge(refused.why))
 }
 
 /// What Prometheus reads, on a listener of its own: it tells what is earned.

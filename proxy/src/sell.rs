@@ -27,6 +27,7 @@ use crate::upstream::{Begun, Said, Side, Upstream};
 use crate::usage;
 use crate::wait::within;
 pub use stream::Budget;
+pub(crate) use stream::READ_MS;
 
 /// Longest answer that is not a stream.
 const ANSWER_BYTES_MAX: usize = 8 << 20;

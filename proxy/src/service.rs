@@ -8,8 +8,9 @@ use bursar_chain::points::Points;
 use bursar_chain::ports::Clock;
 use bursar_outbound::Client;
 use bursar_serve::access::Access;
+use bursar_serve::http::{self, Bounds, Edge};
 use bursar_serve::listen::{ListenFault, listen};
-use tokio::net::TcpListener;
+use bursar_serve::program::file_limit;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,7 +22,7 @@ use crate::book::store::StoreFault;
 use crate::config::{Config, Unusable};
 use crate::facilitator::Facilitator;
 use crate::metrics::Metrics;
-use crate::sell::{Budget, Parts, Seller};
+use crate::sell::{Budget, Parts, READ_MS, Seller};
 use crate::shop::Shop;
 use crate::strikes::Strikes;
 use crate::upkeep;
@@ -131,9 +132,17 @@ impl Running {
             None => None,
         };
         let stopping = CancellationToken::new();
+        let bounds = Bounds {
+            trusted: config.trusted_proxies.clone(),
+            write_ms: READ_MS,
+            // An answer in progress has a connection to the upstream.
+            ..Bounds::public(http::slots(file_limit(), config.in_flight))
+        };
+        let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
         let metrics_address = match metrics_listener {
             Some((listener, address)) => {
-                serve(&servers, &stopping, listener, api::metrics_router(metrics));
+                let app = api::metrics_router(metrics);
+                http::serve([listener], app, edge(Bounds::metrics()), &servers, &stopping);
                 Some(address)
             }
             None => None,
@@ -147,7 +156,7 @@ impl Running {
         let (terms, drain_ms) = (config.terms()?, config.drain_ms);
         let shop = Shop::new(config, terms);
         let api = Api::new(shop, seller.clone(), access, stopping.clone());
-        serve(&servers, &stopping, listener, api::router(Arc::new(api)));
+        http::serve([listener], api::router(Arc::new(api)), edge(bounds), &servers, &stopping);
         looks.spawn(upkeep::look(seller.clone(), stopping.clone()));
         looks.spawn(upkeep::forget(seller.clone(), stopping.clone()));
         Ok(Self {
@@ -189,16 +198,4 @@ impl Running {
             }
         }
     }
-}
-
-fn serve(
-    servers: &TaskTracker,
-    stopping: &CancellationToken,
-    listener: TcpListener,
-    app: axum::Router,
-) {
-    let app = app.into_make_service_with_connect_info::<SocketAddr>();
-    let done = stopping.clone().cancelled_owned();
-    let server = axum::serve(listener, app).with_graceful_shutdown(done);
-    servers.spawn(async move { server.await });
 }

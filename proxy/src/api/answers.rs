@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bursar_serve::http::Refusal;
 use bursar_x402::{Version, header as x402};
 use futures::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
@@ -41,6 +42,24 @@ pub(super) fn challenge(status: StatusCode, challenge: Challenge, usd: &str) -> 
 /// A refusal before any payment was looked at.
 pub(super) fn fault(fault: &Fault) -> Response {
     envelope(fault, None)
+}
+
+/// A refusal of a request that no route gets: the code of its kind, the edge's own status and text.
+pub(super) fn edge(why: Refusal) -> Response {
+    let code = match why {
+        Refusal::Busy => return fault(&Fault::of(Code::Busy)),
+        Refusal::BodyTooLarge => Code::TooLarge,
+        Refusal::Malformed | Refusal::Length | Refusal::HeadTooLarge | Refusal::Timeout => {
+            Code::InvalidRequest
+        }
+    };
+    let error = json!({
+        "message": why.text(), "type": code.kind(), "param": null, "code": code.text(),
+    });
+    let mut response = json(why.status(), json!({ "error": error }).to_string());
+    let no_store = HeaderValue::from_static("no-store");
+    response.headers_mut().insert(header::CACHE_CONTROL, no_store);
+    response
 }
 
 /// A refusal of a payment.

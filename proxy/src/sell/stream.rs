@@ -18,7 +18,7 @@ use crate::wait::within;
 /// Pieces on their way to a customer who reads slowly; beyond them the upstream waits.
 const CHUNKS: usize = 8;
 /// How long a customer may read nothing.
-const READ_MS: u64 = 120_000;
+pub(crate) const READ_MS: u64 = 120_000;
 /// The end of a stream that is too long to be kept: the usage is in it.
 const TAIL_BYTES: usize = 8 << 10;
 
