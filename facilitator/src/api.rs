@@ -4,14 +4,15 @@
 mod access;
 mod answers;
 mod catalogue;
+mod once;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, Query, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::extract::{DefaultBodyLimit, Extension, Query, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -24,11 +25,14 @@ use bursar_x402::settlement::{SettlementFault, SettlementRequest};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use crate::book::AskedBy;
 use crate::metrics::{Metrics, Route};
 use crate::reason::{Reason, Refused};
-use crate::settle::door::{Door, Trouble};
+use crate::settle::door::{Door, End, Trouble};
 use crate::verify::Fault;
+use access::Caller;
 pub use catalogue::Catalogue;
 
 /// Longest body: a payment of a wallet with many owners takes some kilobytes.
@@ -47,6 +51,8 @@ pub struct Api {
     pub access: Access,
     pub clock: Arc<dyn Clock>,
     pub stopping: CancellationToken,
+    /// What watches whether successes are written.
+    pub answers: TaskTracker,
 }
 
 /// Everything that callers reach.
@@ -91,15 +97,20 @@ pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
 /// A body, unless it was too long or broke off.
 type Got = Result<Bytes, BytesRejection>;
 
-async fn verify(State(api): State<Arc<Api>>, body: Got) -> Response {
+async fn verify(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Got,
+) -> Response {
     let begun = api.clock.mono_ms();
-    let (result, answer) = match read(body) {
+    let (result, answer) = match read(body, &caller, &headers) {
         Err(unread) => unread.answer(Route::verify),
-        Ok(request) => match api.door.verify(&request).await {
-            Ok(payment) => ("good", answers::good(payment.terms.payer)),
+        Ok((request, by)) => match api.door.verify(&request, by).await {
+            Ok(payer) => ("good", answers::good(payer)),
             Err(Fault::Refused(refused)) => (refused.reason.text(), answers::bad(&refused)),
             Err(Fault::Malformed(fault)) => Unread::Malformed(fault).answer(Route::verify),
-            Err(Fault::Chain(fault)) => {
+            Err(fault @ (Fault::Chain(_) | Fault::Store(_))) => {
                 tracing::warn!(%fault, "a payment could not be verified");
                 let reason = Reason::UnexpectedVerify;
                 let refused = Refused::from(reason);
@@ -117,17 +128,27 @@ async fn verify(State(api): State<Arc<Api>>, body: Got) -> Response {
     answer
 }
 
-async fn settle(State(api): State<Arc<Api>>, body: Got) -> Response {
+async fn settle(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Got,
+) -> Response {
     if api.stopping.is_cancelled() {
         let text = "This facilitator is stopping: try again, here or elsewhere.";
         return later(answers::error(StatusCode::SERVICE_UNAVAILABLE, text));
     }
     let begun = api.clock.mono_ms();
-    let (result, answer) = match read(body) {
+    let (result, answer) = match read(body, &caller, &headers) {
         Err(unread) => unread.answer(Route::settle),
-        Ok(request) => match api.door.settle(&request).await {
-            Ok(end) => {
-                let told = answers::end(&request, &end);
+        Ok((request, by)) => match api.door.settle(&request, by).await {
+            Ok(mut end) => {
+                let mut told = answers::end(&request, &end);
+                if let End::Settled { right, .. } = &mut end
+                    && let Some(right) = right.take()
+                {
+                    once::watch(&api, right, &mut told.1);
+                }
                 let took_ms = api.clock.mono_ms().saturating_sub(begun);
                 let asked = &request.asked;
                 tracing::info!(
@@ -155,6 +176,8 @@ enum Unread {
     Body(BytesRejection),
     Json(json::JsonError),
     Malformed(X402Error),
+    /// An `Idempotency-Key` that is none.
+    Key(&'static str),
     /// With the network that was asked for, where one was: an answer repeats it. And whether the request is of
     /// those whose senders judge by the status alone.
     Version {
@@ -183,6 +206,7 @@ impl Unread {
                 };
                 return (Reason::Version.text(), answer);
             }
+            Self::Key(why) => why.to_owned(),
             Self::Json(fault) => format!("The body is not the JSON of a request: {fault}."),
             Self::Malformed(fault) => format!("The body is no request: {}.", fault.reason()),
         };
@@ -190,17 +214,23 @@ impl Unread {
     }
 }
 
-fn read(body: Got) -> Result<SettlementRequest, Unread> {
+fn read(
+    body: Got,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<(SettlementRequest, AskedBy), Unread> {
+    let by = caller.asks(headers).map_err(Unread::Key)?;
     let body = body.map_err(Unread::Body)?;
     let body = json::parse_few(&body, DEPTH_MAX, VALUES_MAX).map_err(Unread::Json)?;
-    SettlementRequest::parse(&body).map_err(|fault| match fault {
+    let request = SettlementRequest::parse(&body).map_err(|fault| match fault {
         SettlementFault::Malformed(fault) => Unread::Malformed(fault),
         SettlementFault::Version => {
             let asked = |key| body.get("paymentRequirements")?.get(key);
             let network = asked("network").and_then(json::Value::as_str).map(str::to_owned);
             Unread::Version { network, short: asked("extra").is_none() }
         }
-    })
+    })?;
+    Ok((request, by))
 }
 
 #[derive(Debug, Deserialize)]

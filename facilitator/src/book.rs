@@ -1,5 +1,6 @@
 //! What this facilitator has taken on, and what became of it: the values that are kept.
 
+pub mod gas;
 pub mod ledger;
 pub mod redb_store;
 pub mod store;
@@ -26,6 +27,28 @@ pub struct Record {
     /// How often it was sent without success and found good again.
     pub attempts: u8,
     pub state: State,
+    /// Gas that is set aside for it.
+    pub gas: u64,
+    pub asked: AskedBy,
+    /// When its success was written to the connection of a caller. It is returned once.
+    pub answered: Option<Utc>,
+}
+
+/// Which request asked for a payment: the one that may receive its success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AskedBy {
+    /// A digest of the caller's name: its API key, or else its address. Gas is budgeted by it.
+    pub caller: B256,
+    /// A digest of the caller and its `Idempotency-Key`, where it sent one.
+    pub idempotency: Option<B256>,
+}
+
+impl AskedBy {
+    /// Whether this request repeats that one, by its `Idempotency-Key`. Without a key no request repeats another:
+    /// a payment is shared by all its copies.
+    pub fn repeats(&self, other: &Self) -> bool {
+        self.idempotency.is_some() && self.idempotency == other.idempotency
+    }
 }
 
 /// How far a payment is. Kept by the place in this list: what is new comes last.
@@ -64,4 +87,6 @@ pub struct Batch {
     pub signer: Address,
     pub payments: Vec<PaymentKey>,
     pub gas_limit: u64,
+    /// A transaction of another sender, in which a payment was found. It is only watched until it is final.
+    pub found: Option<B256>,
 }

@@ -20,6 +20,7 @@ use bursar_serve::access::{ApiKey, add_file};
 use bursar_serve::logs::LogFormat;
 use bursar_serve::settings::{ConfigFault, Environment, filled_in, set_from_environment};
 
+use crate::settle::once::Repeats;
 pub use endpoint::Endpoint;
 pub use network::{DEFAULT_FACTORIES, NetworkConfig, SERVED};
 pub use table::reference;
@@ -54,6 +55,8 @@ pub struct Config {
     pub pay_to: BTreeSet<Address>,
     /// Requests a minute of one API key, or of one address where there are no keys; 0: no limit.
     pub rate_per_minute: u32,
+    /// What the repeat of a settled payment receives.
+    pub repeats: Repeats,
     /// Whose `X-Forwarded-For` is believed.
     pub trusted_proxies: BTreeSet<IpAddr>,
     /// Every network of [`SERVED`], configured or not.
@@ -79,6 +82,7 @@ impl Default for Config {
             api_keys_file: None,
             pay_to: BTreeSet::new(),
             rate_per_minute: 0,
+            repeats: Repeats::default(),
             trusted_proxies: BTreeSet::new(),
             networks: rows.map(|row| (row.chain, NetworkConfig::of(row))).collect(),
         }
@@ -101,6 +105,7 @@ impl Config {
             config.place_paths(folder);
         }
         config.read_api_keys_file()?;
+        config.check()?;
         Ok(config)
     }
 
@@ -127,6 +132,20 @@ impl Config {
             network.signers.iter_mut().for_each(place);
             network.password_file.iter_mut().for_each(place);
         }
+    }
+
+    /// Keys that mean something only together.
+    fn check(&self) -> Result<(), ConfigFault> {
+        for (chain, network) in &self.networks {
+            let lacks_price =
+                network.max_gas_share_percent.is_some() && network.native_micro_usd.is_none();
+            if network.is_configured() && lacks_price {
+                let variable = format!("NATIVE_USD{}", table::suffix(*chain));
+                let why = "max_gas_share_percent needs native_usd, so set what the coin is worth".to_owned();
+                return Err(ConfigFault::Variable { variable, why });
+            }
+        }
+        Ok(())
     }
 
     fn read_api_keys_file(&mut self) -> Result<(), ConfigFault> {

@@ -4,10 +4,14 @@
 pub mod eip3009;
 pub mod permit2;
 pub mod prism;
+#[cfg(test)]
+mod proofs;
 
 use std::fmt::Debug;
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_sol_types::SolCall;
+use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_chain::ports::Log;
 use bursar_core::json::Object;
 use bursar_core::networks::ChainId;
@@ -73,14 +77,47 @@ impl Evidence<'_> {
     }
 }
 
+/// A mined transaction in which a payment may have been carried out.
+#[derive(Debug, Clone, Copy)]
+pub struct Carrier<'a> {
+    /// One of our signers sent it: it does what [`transaction`](crate::transaction) puts together, and nothing
+    /// else. A stranger's transaction may contain any code.
+    pub ours: bool,
+    /// The contract that was called.
+    pub to: Option<Address>,
+    pub input: &'a [u8],
+    /// Its events, in order.
+    pub logs: &'a [Log],
+}
+
+impl Carrier<'_> {
+    /// Whether these words stand somewhere in the call data, one after the other.
+    pub(crate) fn names(&self, words: &[B256]) -> bool {
+        let wanted: Vec<u8> = words.iter().flatten().copied().collect();
+        self.input.windows(wanted.len().max(1)).any(|window| window == wanted)
+    }
+
+    /// The calls of the transaction: itself, or those that Multicall3 makes for it.
+    pub(crate) fn calls(&self, place: &Place) -> Vec<ContractCall> {
+        let Some(to) = self.to else { return Vec::new() };
+        if to != place.multicall3 {
+            return vec![ContractCall { to, data: Bytes::copy_from_slice(self.input) }];
+        }
+        let Ok(all) = IMulticall3::aggregate3Call::abi_decode_validate(self.input) else {
+            return Vec::new();
+        };
+        let each = all.calls.into_iter();
+        each.map(|call| ContractCall { to: call.target, data: call.callData }).collect()
+    }
+}
+
 /// An event to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     pub contract: Address,
     pub event: B256,
     pub indexed: Vec<B256>,
-    /// It is this payment's and can be no other's. Otherwise it says something only once it is known that the
-    /// nonce was used.
+    /// The event names the nonce: it is rare, and looking for it is cheap.
     pub names_nonce: bool,
 }
 
@@ -124,8 +161,9 @@ pub trait Method: Send + Sync + Debug {
     /// Why the transfer would fail.
     fn diagnose(&self, terms: &Terms, evidence: &Evidence<'_>) -> Reason;
 
-    /// Whether these events, of one transaction, prove that the money moved by this very payment.
-    fn is_proven(&self, place: &Place, terms: &Terms, logs: &[Log]) -> bool;
+    /// Whether a mined transaction proves that the money moved by this very payment: its events say so, and this
+    /// authorization stands in its call data.
+    fn is_proven(&self, place: &Place, terms: &Terms, carrier: &Carrier<'_>) -> bool;
 
     /// Whether the events of one transaction tell two such payments apart.
     fn tells_apart(&self, one: &Terms, other: &Terms) -> bool;

@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
+use alloy_primitives::U256;
+use bursar_core::networks::Network;
+
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -67,6 +70,9 @@ pub struct Metrics {
     pub oldest_unmined: Family<OfSigner, Gauge<f64, AtomicU64>>,
     /// 1 where nodes of a network answered when they were last looked at.
     pub node_up: Family<OfNetwork, Gauge<i64, AtomicI64>>,
+    gas_spent: Family<OfNetwork, Counter<f64, AtomicU64>>,
+    reorganised: Family<OfNetwork, Counter>,
+    charged_after_refusal: Family<OfNetwork, Counter>,
 }
 
 impl Default for Metrics {
@@ -100,6 +106,20 @@ impl Default for Metrics {
         );
         let node_up = Family::default();
         registry.register("node_up", "1 where nodes of a network answer", node_up.clone());
+        let gas_spent = Family::default();
+        registry.register("gas_spent_coins", "Gas that was paid, in whole coins", gas_spent.clone());
+        let reorganised = Family::default();
+        registry.register(
+            "reorganised_payments",
+            "Settled payments that a reorganisation undid",
+            reorganised.clone(),
+        );
+        let charged_after_refusal = Family::default();
+        registry.register(
+            "charged_after_refusal",
+            "Refused payments that a node settled after all",
+            charged_after_refusal.clone(),
+        );
         Self {
             registry,
             answers,
@@ -110,6 +130,9 @@ impl Default for Metrics {
             balance_low,
             oldest_unmined,
             node_up,
+            gas_spent,
+            reorganised,
+            charged_after_refusal,
         }
     }
 }
@@ -123,6 +146,26 @@ impl Metrics {
         self.seconds.get_or_create(&Asked { route }).observe(seconds);
     }
 
+    /// Counts gas that was paid, in wei.
+    pub fn gas_spent(&self, network: &Network, wei: U256) {
+        self.gas_spent.get_or_create(&of(network)).inc_by(coins(wei));
+    }
+
+    /// Counts a settled payment that a reorganisation undid.
+    pub fn reorganised(&self, network: &Network) {
+        self.reorganised.get_or_create(&of(network)).inc();
+    }
+
+    /// How many settled payments reorganisations undid since the start.
+    pub fn reorganised_count(&self, network: &Network) -> u64 {
+        self.reorganised.get_or_create(&of(network)).get()
+    }
+
+    /// Counts a payment that was settled although it had been refused.
+    pub fn charged_after_refusal(&self, network: &Network) {
+        self.charged_after_refusal.get_or_create(&of(network)).inc();
+    }
+
     /// The text that Prometheus reads.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -130,4 +173,18 @@ impl Metrics {
         let _written = encode(&mut text, &self.registry);
         text
     }
+}
+
+fn of(network: &Network) -> OfNetwork {
+    OfNetwork { network: network.caip2() }
+}
+
+/// Whole coins, for looking at: nothing is decided by it.
+#[expect(clippy::float_arithmetic, reason = "for looking at, no money")]
+pub fn coins(wei: U256) -> f64 {
+    let micro = wei / U256::from(1_000_000_000_000_u64);
+    let micro = u64::try_from(micro).unwrap_or(u64::MAX);
+    let (high, low) = (u32::try_from(micro >> 32), u32::try_from(micro & 0xffff_ffff));
+    let whole = f64::from(high.unwrap_or(u32::MAX)) * 4_294_967_296.0 + f64::from(low.unwrap_or(0));
+    whole / 1_000_000.0
 }

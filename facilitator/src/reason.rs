@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! reasons {
@@ -68,10 +68,14 @@ reasons! {
     Permit2Proxy "permit2_proxy_not_deployed" "The exact Permit2 proxy is not on this network: pay by eip3009.";
     Permit2Nonce "permit2_invalid_nonce" "This permit's nonce was used: sign a new one.";
     Permit2Simulation "permit2_simulation_failed" "The permit would fail on the chain now.";
-    Duplicate "duplicate_settlement" "Another payment with this nonce is being settled, or was: sign a new one.";
+    Duplicate "duplicate_settlement" "This payment, or another one with its nonce, was settled already or is being settled: sign a new one.";
     UnexpectedVerify "unexpected_verify_error" "The network's nodes do not answer: try again.";
     UnexpectedSettle "unexpected_settle_error" "Nodes or the disk do not answer, so it is not known whether it was taken on: send the same request again.";
     // Our own.
+    OutOfGas "facilitator_out_of_gas" "No signer of this facilitator can pay for the gas now: nothing was taken on, so try again later or elsewhere.";
+    GasBudget "gas_budget_spent" "The gas that this facilitator pays a day, for this caller or for all, is used up: try again tomorrow.";
+    Withdrawn "settlement_withdrawn" "No node took the transaction in time, so the payment was withdrawn and does not happen: send the request again.";
+    BelowMinimum "amount_below_minimum" "This facilitator settles no payment of less than min_amount of that token.";
     PrismAllowance "prism_allowance_required" "The payer must approve the Prism contract for this token once.";
     PrismNonce "prism_invalid_nonce" "The nonce is not the payer's next for this token: see getNonce of the Prism contract.";
     PrismUnavailable "prism_unavailable" "The Prism contract does not take payments from this facilitator now.";
@@ -110,11 +114,13 @@ pub struct Refused {
     pub message: String,
     /// Who would pay, where that was read.
     pub payer: Option<Address>,
+    /// The transaction that settled the payment before.
+    pub settled_in: Option<B256>,
 }
 
 impl Refused {
     pub fn because(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), payer: None }
+        Self { reason, message: message.into(), payer: None, settled_in: None }
     }
 
     #[must_use]
@@ -122,11 +128,19 @@ impl Refused {
         self.payer = Some(payer);
         self
     }
+
+    /// Names the transaction that settled the payment before.
+    #[must_use]
+    pub fn settled_in(mut self, hash: B256) -> Self {
+        self.message = format!("{} Its transaction is {hash}.", self.message);
+        self.settled_in = Some(hash);
+        self
+    }
 }
 
 impl From<Reason> for Refused {
     fn from(reason: Reason) -> Self {
-        Self { reason, message: reason.sentence().to_owned(), payer: None }
+        Self::because(reason, reason.sentence())
     }
 }
 

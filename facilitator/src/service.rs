@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use alloy_primitives::Address;
 use bursar_chain::clock::SystemClock;
@@ -11,7 +10,7 @@ use bursar_chain::follower::Follower;
 use bursar_chain::points::Points;
 use bursar_chain::ports::{Chain, Clock};
 use bursar_chain::rpc::{RpcChain, RpcConfig};
-use bursar_core::networks::ChainId;
+use bursar_core::networks::{ChainId, Gas};
 use bursar_desks::redb_store::RedbStore;
 use bursar_desks::service::{Means, ServiceDesk};
 use bursar_desks::store::Store;
@@ -34,11 +33,15 @@ use crate::metrics::Metrics;
 use crate::network::Served;
 use crate::settle::dispatch::{Settler, Teller};
 use crate::settle::door::Door;
+use crate::settle::once::Successes;
 use crate::settle::queue::Limits;
 use crate::upkeep;
 
 /// How many transactions of a desk hold a nonce: those that are mined and not final yet among them.
 const WINDOW: usize = 256;
+
+/// How many times `max_gas_price_gwei` is offered, at most, for using up the nonce of a withdrawn transaction.
+const NOTHING_CEILING: u128 = 4;
 
 /// Connections to nodes, at most: `node` sends several questions in one exchange.
 const OUTBOUND: usize = 64;
@@ -69,6 +72,7 @@ pub struct Running {
     pub metrics_address: Option<SocketAddr>,
     settlers: Vec<Arc<Settler>>,
     servers: TaskTracker,
+    answers: TaskTracker,
     /// No new payments are taken on.
     draining: CancellationToken,
     /// Nothing is gone on with.
@@ -123,7 +127,7 @@ impl Running {
         let (payments, desks_store) =
             RedbPayments::open_file(&config.store).map_err(|fault| unusable(fault.to_string()))?;
         let payments: Arc<dyn Payments> = Arc::new(payments);
-        let (ledger, open) = Ledger::load(Arc::clone(&payments))
+        let (ledger, open) = Ledger::load(Arc::clone(&payments), clock.now().utc)
             .await
             .map_err(|fault| unusable(fault.to_string()))?;
         let (listener, address) = listen(config.listen).await?;
@@ -149,6 +153,7 @@ impl Running {
                 desks: &desks,
                 stopping: &stopping,
                 points: &points,
+                metrics: &metrics,
             };
             let settler = build.settler(ring, of_chain(&open, chain)).await?;
             settlers.insert(chain, settler);
@@ -159,6 +164,8 @@ impl Running {
             ledger: ledger.clone(),
             payees: config.pay_to.clone(),
             wait_ms: config.wait_ms,
+            successes: Successes::new(config.repeats),
+            points: Arc::clone(&points),
         };
         let access = Access::new(
             config.api_keys.clone(),
@@ -166,6 +173,7 @@ impl Running {
             config.rate_per_minute,
             Arc::clone(&clock),
         );
+        let answers = TaskTracker::new();
         let api = Arc::new(Api {
             door,
             catalogue,
@@ -173,6 +181,7 @@ impl Running {
             access,
             clock: Arc::clone(&clock),
             stopping: draining.clone(),
+            answers: answers.clone(),
         });
         let servers = TaskTracker::new();
         let bounds = Bounds {
@@ -203,6 +212,7 @@ impl Running {
             metrics_address,
             settlers: all,
             servers,
+            answers,
             draining,
             stopping,
             desks,
@@ -217,9 +227,14 @@ impl Running {
         self.draining.cancel();
         self.servers.close();
         let end = self.clock.mono_ms().saturating_add(self.drain_ms);
+        self.answers.close();
+        let all = async {
+            self.servers.wait().await;
+            self.answers.wait().await;
+        };
         // cancel-safe: both only wait.
         tokio::select! {
-            () = self.servers.wait() => {}
+            () = all => {}
             () = self.clock.sleep_until(end) => {
                 tracing::warn!("some callers were not answered in time; their payments go on at the next start");
             }
@@ -250,6 +265,7 @@ struct Build<'a> {
     desks: &'a TaskTracker,
     stopping: &'a CancellationToken,
     points: &'a Arc<dyn Points>,
+    metrics: &'a Arc<Metrics>,
 }
 
 impl Build<'_> {
@@ -275,7 +291,11 @@ impl Build<'_> {
                 chain: Arc::clone(&chain),
                 signer: Arc::clone(&ring) as _,
                 clock: Arc::clone(self.clock),
-                gas: self.network.gas(),
+                // A transaction that does nothing may outbid the call that it withdraws.
+                gas: Gas {
+                    ceiling: self.network.max_gas_price.saturating_mul(NOTHING_CEILING),
+                    ..self.network.gas()
+                },
                 window: WINDOW,
                 follower: Arc::clone(&follower),
                 points: Arc::clone(self.points),
@@ -288,7 +308,7 @@ impl Build<'_> {
                 why: fault.to_string(),
             })?;
             desk.go_on();
-            tellers.insert(signer, Teller { desk, funded: AtomicBool::new(true) });
+            tellers.insert(signer, Teller { desk });
         }
         let limits = Limits {
             together: self.config.batch_calls,
@@ -302,6 +322,7 @@ impl Build<'_> {
             ledger: self.ledger.clone(),
             tellers,
             limits,
+            metrics: Arc::clone(self.metrics),
             points: Arc::clone(self.points),
             stopping: self.stopping.clone(),
         };

@@ -5,9 +5,12 @@
 //! bytes before they are broadcast, and the verdict over each payment is read from the events of what was
 //! mined. [`door`] is where requests come in and answers go out.
 
+mod budget;
 pub mod dispatch;
 pub mod door;
-mod price;
+pub mod once;
+pub mod price;
 pub mod queue;
 mod trace;
 mod watch;
+mod withdraw;

@@ -7,7 +7,7 @@ use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_submit::Call;
 use bursar_submit::fees::batch_gas;
 
-use crate::exact::{self, ContractCall, Place};
+use crate::exact::{self, ContractCall, Method, Place};
 use crate::payment::Payment;
 
 /// What a transaction takes before its call begins, its data included, with room.
@@ -60,6 +60,11 @@ pub fn gas(place: &Place, payments: &[&Payment], cap_contract: u64) -> Option<u6
     let bytes = u64::try_from(call(place, payments, 0).data.len()).ok()?;
     let all = work.checked_add(bytes.checked_mul(BYTE_GAS)?)?;
     (all <= GAS_MAX).then_some(all)
+}
+
+/// Gas for the cheapest payment of a method: what a signer must be able to pay before a payment is looked at.
+pub fn least_gas(method: &dyn Method) -> u64 {
+    BASE_GAS.saturating_add(method.gas())
 }
 
 /// What a payment adds to the gas of a transaction that it shares.

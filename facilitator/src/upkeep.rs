@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::book::ledger::Ledger;
 use crate::book::store::Payments;
-use crate::metrics::{Metrics, OfNetwork, OfSigner};
+use crate::metrics::{Metrics, OfNetwork, OfSigner, coins};
 use crate::settle::dispatch::Settler;
 
 /// How often it looks.
@@ -75,23 +75,21 @@ impl Upkeep {
 
     async fn balances(&self) {
         for settler in &self.settlers {
-            let mut up = true;
-            for signer in settler.tellers.keys() {
-                match settler.look_at_balance(*signer).await {
-                    Ok(wei) => {
+            let looked = settler.look_up_price().await;
+            let up = looked.is_ok();
+            match looked {
+                Ok(price) => {
+                    for (signer, wei) in &price.balances {
                         let label = of(settler, *signer);
-                        let low = wei < settler.served.config.min_signer_balance;
-                        self.metrics.balance.get_or_create(&label).set(coins(wei));
+                        let low = *wei < settler.served.config.min_signer_balance;
+                        self.metrics.balance.get_or_create(&label).set(coins(*wei));
                         self.metrics.balance_low.get_or_create(&label).set(i64::from(low));
                         if low {
                             tracing::warn!(%signer, network = %label.network, "a signer is short of coin");
                         }
                     }
-                    Err(fault) => {
-                        up = false;
-                        tracing::warn!(%fault, "a signer's balance is not known");
-                    }
                 }
+                Err(fault) => tracing::warn!(%fault, "what signers have is not known"),
             }
             let network = settler.served.row().caip2();
             self.metrics.node_up.get_or_create(&OfNetwork { network }).set(i64::from(up));
@@ -125,14 +123,4 @@ fn of(settler: &Settler, signer: alloy_primitives::Address) -> OfSigner {
 fn seconds(now: Utc, then: Utc) -> f64 {
     let ms = u32::try_from(now.since_ms(then).max(0)).unwrap_or(u32::MAX);
     f64::from(ms) / 1_000.0
-}
-
-/// Whole coins, for looking at: nothing is decided by it.
-#[expect(clippy::float_arithmetic, reason = "for looking at, no money")]
-fn coins(wei: alloy_primitives::U256) -> f64 {
-    let micro = wei / alloy_primitives::U256::from(1_000_000_000_000_u64);
-    let micro = u64::try_from(micro).unwrap_or(u64::MAX);
-    let (high, low) = (u32::try_from(micro >> 32), u32::try_from(micro & 0xffff_ffff));
-    let whole = f64::from(high.unwrap_or(u32::MAX)) * 4_294_967_296.0 + f64::from(low.unwrap_or(0));
-    whole / 1_000_000.0
 }

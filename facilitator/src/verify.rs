@@ -32,6 +32,9 @@ pub enum Fault {
     /// Nobody could be asked.
     #[error(transparent)]
     Chain(#[from] ChainFault),
+    /// The store could not be read.
+    #[error("{0}")]
+    Store(String),
 }
 
 impl From<Unread> for Fault {
@@ -98,6 +101,10 @@ pub fn admit(served: &Served, read: &Read) -> Result<(), Refused> {
     if read.terms.amount.is_zero() {
         // It would cost the signer gas and move nothing.
         return Err(of(Reason::TooLittle));
+    }
+    let least = served.config.min_amount.get(&read.terms.token).copied().unwrap_or_default();
+    if read.terms.amount < least {
+        return Err(of(Reason::BelowMinimum));
     }
     exact::check_time(&read.terms, served.now_seconds()).map_err(of)?;
     if let Some(deployment) = &read.signature.deployment {

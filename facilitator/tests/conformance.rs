@@ -5,8 +5,8 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_facilitator::book::redb_store::RedbPayments;
-use bursar_facilitator::book::store::{Change, Payments};
-use bursar_facilitator::book::{Batch, Record, State};
+use bursar_facilitator::book::store::{Change, Payments, Spent};
+use bursar_facilitator::book::{AskedBy, Batch, Record, State};
 use bursar_facilitator::payment::{MethodId, Payment, PaymentKey, Terms};
 use bursar_facilitator::reason::Reason;
 use bursar_submit::SubmissionId;
@@ -30,7 +30,16 @@ fn record(n: u8) -> Record {
         deployment: None,
         contract_payer: false,
     };
-    Record { payment, accepted_at: Utc(1), since_block: 0, attempts: 0, state: State::Queued }
+    Record {
+        payment,
+        accepted_at: Utc(1),
+        since_block: 0,
+        attempts: 0,
+        state: State::Queued,
+        gas: 7,
+        asked: AskedBy { caller: B256::repeat_byte(4), idempotency: None },
+        answered: None,
+    }
 }
 
 fn key(n: u8) -> PaymentKey {
@@ -60,7 +69,74 @@ fn batch(id: u8, payments: &[u8]) -> Batch {
         signer: Address::repeat_byte(5),
         payments: payments.iter().map(|n| key(*n)).collect(),
         gas_limit: 1,
+        found: None,
     }
+}
+
+fn closed(batch: SubmissionId, wei: u64) -> Change {
+    let caller = B256::repeat_byte(4);
+    let spent = Spent { chain: ChainId(8453), day: 3, caller, wei: U256::from(wei) };
+    Change::Closed { batch, spent: vec![spent] }
+}
+
+/// Changes that depend on the state of a payment, and what is remembered next to it.
+async fn conforms_too(store: &dyn Payments) {
+    store.commit(vec![accepted(1), accepted(2), accepted(3)]).await.unwrap();
+    let queued = State::Queued;
+    let moved = |n, from: &State, state| Change::Moved {
+        key: key(n),
+        from: from.clone(),
+        state,
+        attempts: 2,
+    };
+    // A payment that was withdrawn is in no transaction: nothing of the transaction is kept.
+    let answers = store.commit(vec![moved(1, &queued, failed(5))]).await.unwrap();
+    assert_eq!(answers, [None]);
+    let withdrawn = store.get(key(1)).await.unwrap().unwrap();
+    assert_eq!((withdrawn.state.clone(), withdrawn.attempts), (failed(5), 2));
+    let both = batch(7, &[2, 1]);
+    let answers = store.commit(vec![Change::Batched(both)]).await.unwrap();
+    assert_eq!(answers, [Some(withdrawn)]);
+    assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, State::Queued);
+    assert!(store.open().await.unwrap().batches.is_empty());
+    // Within one commit, too: a payment goes into one transaction.
+    let (one, other) = (batch(8, &[2]), batch(9, &[2, 3]));
+    let changes = vec![Change::Batched(one.clone()), Change::Batched(other)];
+    let answers = store.commit(changes).await.unwrap();
+    let sent = State::Sent { batch: one.id };
+    assert_eq!(answers.len(), 2);
+    assert_eq!(answers[0], None);
+    assert_eq!(answers[1].as_ref().map(|record| &record.state), Some(&sent));
+    // What is no longer in the expected state stays as it is.
+    let answers = store.commit(vec![moved(2, &queued, failed(6))]).await.unwrap();
+    assert_eq!(answers[0].as_ref().map(|record| &record.state), Some(&sent));
+    assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, sent);
+    // That a success was returned, and to which request, is kept; the state stays.
+    let by = AskedBy { caller: B256::repeat_byte(5), idempotency: Some(B256::repeat_byte(6)) };
+    store.commit(vec![judged(2, settled(10))]).await.unwrap();
+    store.commit(vec![Change::Answered { key: key(2), by, at: Utc(11) }]).await.unwrap();
+    let answered = store.get(key(2)).await.unwrap().unwrap();
+    assert_eq!((answered.asked, answered.answered), (by, Some(Utc(11))));
+    assert_eq!(answered.state, settled(10));
+    // A transaction is paid for once, however often it is closed; days are apart.
+    store.commit(vec![closed(one.id, 5)]).await.unwrap();
+    store.commit(vec![closed(one.id, 5)]).await.unwrap();
+    let watched = Batch { found: Some(B256::repeat_byte(1)), ..batch(10, &[3]) };
+    store.commit(vec![Change::Watched(watched.clone())]).await.unwrap();
+    assert_eq!(store.open().await.unwrap().batches, std::slice::from_ref(&watched));
+    store.commit(vec![closed(watched.id, 4)]).await.unwrap();
+    let spent: Vec<_> = store.spent_on(3).await.unwrap();
+    let wei: Vec<_> = spent.iter().map(|one| (one.caller, one.wei)).collect();
+    assert_eq!(wei, [(B256::repeat_byte(4), U256::from(9))]);
+    assert!(store.spent_on(2).await.unwrap().is_empty());
+    assert!(store.spent_on(4).await.unwrap().is_empty());
+    store.probe().await.unwrap();
+    store.probe().await.unwrap();
+    let four_days = 4 * 24 * 60 * 60 * 1_000;
+    store.prune(Utc(four_days - 1), 0).await.unwrap();
+    assert_eq!(store.spent_on(3).await.unwrap().len(), 1, "its day is not over");
+    store.prune(Utc(four_days), 0).await.unwrap();
+    assert!(store.spent_on(3).await.unwrap().is_empty());
 }
 
 async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
@@ -75,7 +151,8 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
 
     // What is put together is read back together, in its order.
     let first = batch(1, &[2, 1]);
-    store.commit(vec![Change::Batched(first.clone())]).await.unwrap();
+    let kept = store.commit(vec![Change::Batched(first.clone())]).await.unwrap();
+    assert_eq!(kept, [None]);
     let sent = State::Sent { batch: first.id };
     let of_batch = store.of_batch(first.clone()).await.unwrap();
     let digests: Vec<_> = of_batch.iter().map(|record| record.payment.digest).collect();
@@ -86,9 +163,6 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     store.commit(vec![judged(1, settled(10)), judged(2, failed(20))]).await.unwrap();
     let known = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!(known.state, settled(10));
-    let hash = B256::repeat_byte(9);
-    assert_eq!(store.settled_by(hash).await.unwrap(), std::slice::from_ref(&known));
-    assert!(store.settled_by(B256::repeat_byte(8)).await.unwrap().is_empty());
     assert_eq!(store.commit(vec![accepted(1), accepted(2)]).await.unwrap(), [Some(known), None]);
     drop(store);
 
@@ -97,14 +171,13 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     let all = store.open().await.unwrap();
     assert_eq!(all.batches, std::slice::from_ref(&first));
     assert_eq!(all.records, [record(2)]);
-    store.commit(vec![Change::Closed { batch: first.id }]).await.unwrap();
+    store.commit(vec![closed(first.id, 5)]).await.unwrap();
     assert!(store.open().await.unwrap().batches.is_empty());
 
     // What the chain took back is open again.
     let again = Record { attempts: 1, ..record(1) };
     store.commit(vec![Change::Reopened(Box::new(again.clone()))]).await.unwrap();
     assert_eq!(store.get(key(1)).await.unwrap(), Some(again));
-    assert!(store.settled_by(hash).await.unwrap().is_empty());
     assert_eq!(store.open().await.unwrap().records.len(), 2);
 
     // The oldest ends are forgotten first, so many at a time, and never what is open.
@@ -122,4 +195,6 @@ async fn the_redb_file_keeps_payments_as_it_must() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("facilitator.redb");
     conforms(|| Box::new(RedbPayments::open_file(&file).unwrap().0)).await;
+    let file = folder.path().join("other.redb");
+    conforms_too(&RedbPayments::open_file(&file).unwrap().0).await;
 }

@@ -81,9 +81,16 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().expect("a client")
 }
 
-/// Asks a facilitator wherever it is; `None` if it is not there, or goes while it is asked.
+/// The `Idempotency-Key` of a merchant that repeats its requests: the same for the same body.
+pub fn key_of(body: &Value) -> String {
+    alloy_primitives::keccak256(body.to_string()).to_string()
+}
+
+/// Asks a facilitator wherever it is, as a merchant that repeats itself; `None` if it is not there, or goes while it
+/// is asked.
 pub async fn ask(url: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
-    let answer = client().post(format!("{url}{path}")).json(body).send().await.ok()?;
+    let asked = client().post(format!("{url}{path}")).header("idempotency-key", key_of(body));
+    let answer = asked.json(body).send().await.ok()?;
     let status = answer.status().as_u16();
     Some((status, answer.json().await.ok()?))
 }
@@ -99,6 +106,12 @@ pub struct Facilitator {
 impl Facilitator {
     pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         told(self.client.post(format!("{}{path}", self.url)).json(body)).await
+    }
+
+    /// The same as a merchant that repeats its requests by this key.
+    pub async fn post_by(&self, path: &str, body: &Value, key: &str) -> (u16, Value) {
+        let asked = self.client.post(format!("{}{path}", self.url));
+        told(asked.header("idempotency-key", key).json(body)).await
     }
 
     pub async fn post_text(&self, path: &str, body: &str) -> (u16, Value) {
@@ -119,12 +132,6 @@ impl Facilitator {
     pub async fn stop(self) {
         self.running.stop().await;
     }
-}
-
-/// Whether an answer says that another request asked before.
-pub async fn is_repeated(url: &str, body: &Value) -> bool {
-    let answer = client().post(format!("{url}/settle")).json(body).send().await;
-    answer.expect("answered").headers().contains_key("x-settlement-repeated")
 }
 
 async fn told(asked: reqwest::RequestBuilder) -> (u16, Value) {

@@ -14,6 +14,12 @@ mod catalogue;
 #[path = "facilitator/checks.rs"]
 mod checks;
 #[cfg(test)]
+#[path = "facilitator/copies.rs"]
+mod copies;
+#[cfg(test)]
+#[path = "facilitator/gas.rs"]
+mod gas;
+#[cfg(test)]
 #[path = "facilitator/hostile_wallets.rs"]
 mod hostile_wallets;
 #[cfg(test)]

@@ -1,22 +1,57 @@
-//! Answers who is not let in.
+//! Answers callers that are not let in, and names those that are.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use alloy_primitives::{B256, keccak256};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use bursar_serve::access::Refusal;
 
 use super::{Api, answers, later};
+use crate::book::AskedBy;
+
+/// The longest `Idempotency-Key`, in bytes.
+const KEY_BYTES_MAX: usize = 255;
+
+/// A digest of a caller's name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caller(B256);
+
+impl Caller {
+    /// Who asks, and by which `Idempotency-Key`.
+    ///
+    /// # Errors
+    /// What is wrong with the key.
+    pub(super) fn asks(&self, headers: &HeaderMap) -> Result<AskedBy, &'static str> {
+        let mut keys = headers.get_all("idempotency-key").iter();
+        let idempotency = match (keys.next(), keys.next()) {
+            (None, _none) => None,
+            (Some(key), None) if (1..=KEY_BYTES_MAX).contains(&key.len()) => {
+                Some(keccak256([self.0.as_slice(), key.as_bytes()].concat()))
+            }
+            _odd => return Err("Send one Idempotency-Key of 1 to 255 bytes, or none."),
+        };
+        Ok(AskedBy { caller: self.0, idempotency })
+    }
+}
 
 /// Lets a request in, or answers it.
-pub(super) async fn guard(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(
+    State(api): State<Arc<Api>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
     let peer = peer.map(|ConnectInfo(peer)| peer.ip());
     match api.access.admit(request.headers(), peer) {
-        Ok(_caller) => next.run(request).await,
+        Ok(caller) => {
+            let caller = Caller(keccak256(caller.account()));
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
         Err(Refusal::NoKey) => {
             let text =
                 "Send an API key of this facilitator, as Authorization: Bearer or as X-API-Key.";
@@ -25,6 +60,33 @@ pub(super) async fn guard(State(api): State<Arc<Api>>, request: Request, next: N
         Err(Refusal::TooMany) => {
             let text = "Too many requests: wait for Retry-After seconds.";
             later(answers::error(StatusCode::TOO_MANY_REQUESTS, text))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(keys: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for key in keys {
+            headers.append("idempotency-key", key.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_request_repeats_another_by_the_key_and_the_caller_together() {
+        let (one, other) = (Caller(B256::repeat_byte(1)), Caller(B256::repeat_byte(2)));
+        let by = |caller: &Caller, keys: &[&str]| caller.asks(&headers(keys)).unwrap();
+        assert!(by(&one, &["a"]).repeats(&by(&one, &["a"])));
+        assert!(!by(&one, &["a"]).repeats(&by(&one, &["b"])));
+        assert!(!by(&one, &["a"]).repeats(&by(&other, &["a"])));
+        assert!(!by(&one, &[]).repeats(&by(&one, &[])), "without a key nothing is repeated");
+        let long = "k".repeat(256);
+        for odd in [&[""][..], &[long.as_str()], &["a", "a"]] {
+            assert!(one.asks(&headers(odd)).is_err());
         }
     }
 }

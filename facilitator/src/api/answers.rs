@@ -46,7 +46,7 @@ pub(super) fn bad_body(refused: &Refused) -> Body {
 /// How a settlement ended.
 pub(super) fn end(request: &SettlementRequest, end: &End) -> (&'static str, Response) {
     match end {
-        End::Settled { hash, payer, repeated } => {
+        End::Settled { hash, payer, repeated, right: _ } => {
             let body = json!({
                 "success": true, "transaction": hash, "network": request.asked.network,
                 "payer": payer,
@@ -60,9 +60,7 @@ pub(super) fn end(request: &SettlementRequest, end: &End) -> (&'static str, Resp
         End::Pending { hash, payer } => {
             let refused = Refused::from(Reason::Pending).of(*payer);
             let mut body = failed_body(request, &refused);
-            if let Some(hash) = hash {
-                body["transaction"] = json!(hash);
-            }
+            body["transaction"] = json!(hash);
             (Reason::Pending.text(), failure(request.short, body))
         }
         End::Refused(refused) => {
@@ -94,6 +92,9 @@ pub(super) fn failed_body_of(network: Option<&str>, refused: &Refused) -> Body {
     body.insert("errorMessage".to_owned(), json!(refused.message));
     if let Some(payer) = refused.payer {
         body.insert("payer".to_owned(), json!(payer));
+    }
+    if let Some(hash) = refused.settled_in {
+        body.insert("extra".to_owned(), json!({ "transaction": hash }));
     }
     Value::Object(body)
 }

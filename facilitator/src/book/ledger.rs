@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::{Address, B256, U256};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
 use bursar_desks::store::StoreFault;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::book::store::{Change, Open, Payments};
-use crate::book::{Batch, Record, State};
+use crate::book::gas::{GasBook, GasOwed};
+use crate::book::store::{Change, Open, Payments, Spent};
+use crate::book::{AskedBy, Batch, Record, State};
 use crate::payment::{Payment, PaymentKey};
 
 /// Changes that share a commit.
@@ -20,10 +23,8 @@ const WAITING_MAX: usize = 8192;
 /// How far a payment is, for those who wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Taken on; nothing was broadcast yet, as far as is known.
-    Accepted,
-    /// The newest transaction that was broadcast for it.
-    Sent(B256),
+    /// It has not ended.
+    Open,
     /// As it is on disk.
     Ended(State),
 }
@@ -60,7 +61,7 @@ struct Entry {
 
 impl Entry {
     fn of(record: &Record) -> Self {
-        Self { record: Arc::new(record.clone()), progress: watch::Sender::new(Progress::Accepted) }
+        Self { record: Arc::new(record.clone()), progress: watch::Sender::new(Progress::Open) }
     }
 }
 
@@ -89,6 +90,17 @@ struct OpenPayments {
     by_payer: HashMap<Address, BTreeSet<PaymentKey>>,
     /// What is about to be taken on, by payer.
     claimed: HashMap<Address, BTreeMap<PaymentKey, Claimed>>,
+    gas: GasBook,
+}
+
+/// What counts against a new payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owed {
+    /// Payments of the same payer that have not ended.
+    pub count: usize,
+    /// What they come to in the token of the new one.
+    pub amount: U256,
+    pub gas: GasOwed,
 }
 
 #[derive(Clone, Copy)]
@@ -116,8 +128,12 @@ impl Drop for Claim {
             one.askers = one.askers.saturating_sub(1);
         }
         claimed.retain(|_key, one| one.askers > 0);
+        let is_claimed = claimed.contains_key(&self.key);
         if claimed.is_empty() {
             open.claimed.remove(&self.payer);
+        }
+        if !is_claimed && !open.by_key.contains_key(&self.key) {
+            open.gas.release(&self.key);
         }
     }
 }
@@ -143,12 +159,34 @@ impl OpenPayments {
 
     fn insert(&mut self, record: &Record) {
         let key = record.payment.key();
+        self.gas.hold(key, record.payment.chain, record.asked.caller, record.gas);
+        if let State::Sent { batch } = record.state {
+            self.gas.batched(key, Some(batch));
+        }
         self.by_payer.entry(record.payment.terms.payer).or_default().insert(key);
         self.by_key.insert(key, Entry::of(record));
     }
 
+    fn judged(&mut self, key: &PaymentKey, state: &State, attempts: u8) {
+        if !state.is_open() {
+            if let Some(entry) = self.remove(key) {
+                entry.progress.send_replace(Progress::Ended(state.clone()));
+            }
+            return;
+        }
+        if *state == State::Queued {
+            self.gas.batched(*key, None);
+        }
+        if let Some(entry) = self.by_key.get_mut(key) {
+            let record = Arc::make_mut(&mut entry.record);
+            record.state = state.clone();
+            record.attempts = attempts;
+        }
+    }
+
     fn remove(&mut self, key: &PaymentKey) -> Option<Entry> {
         let entry = self.by_key.remove(key)?;
+        self.gas.ended(key);
         let payer = entry.record.payment.terms.payer;
         if let Some(keys) = self.by_payer.get_mut(&payer) {
             keys.remove(key);
@@ -183,9 +221,12 @@ impl Ledger {
     ///
     /// # Errors
     /// The store's.
-    pub async fn load(store: Arc<dyn Payments>) -> Result<(Self, Open), StoreFault> {
+    pub async fn load(store: Arc<dyn Payments>, now: Utc) -> Result<(Self, Open), StoreFault> {
         let all = store.open().await?;
         let mut open = OpenPayments::default();
+        for one in store.spent_on(day_of(now)).await? {
+            open.gas.paid(&one);
+        }
         all.records.iter().for_each(|record| open.insert(record));
         let shared = Arc::new(Shared { store, open: Mutex::new(open) });
         let (commands, waiting) = mpsc::channel(WAITING_MAX);
@@ -233,12 +274,59 @@ impl Ledger {
         }
     }
 
-    /// Keeps that payments go into a transaction.
+    /// Keeps that payments go into a transaction. `false`: one of them no longer waits for one, and nothing of it
+    /// was kept.
     ///
     /// # Errors
     /// The store's.
-    pub async fn batched(&self, batch: Batch) -> Result<(), StoreFault> {
-        self.commit(vec![Change::Batched(batch)]).await.map(|_none| ())
+    pub async fn batched(&self, batch: Batch) -> Result<bool, StoreFault> {
+        let answers = self.commit(vec![Change::Batched(batch)]).await?;
+        Ok(answers.iter().all(Option::is_none))
+    }
+
+    /// Keeps a payment that was found settled in a transaction of another sender, and that this is watched.
+    ///
+    /// # Errors
+    /// The store's; then nothing was taken on.
+    pub async fn found(&self, record: Record, batch: Batch) -> Result<Option<Record>, StoreFault> {
+        let changes = vec![Change::Accepted(Box::new(record)), Change::Watched(batch)];
+        Ok(self.commit(changes).await?.into_iter().next().flatten())
+    }
+
+    /// Moves a payment to another state, if it is still in the state `from`; whether it was.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn moved(
+        &self,
+        key: PaymentKey,
+        from: State,
+        state: State,
+        attempts: u8,
+    ) -> Result<bool, StoreFault> {
+        let answers = self.commit(vec![Change::Moved { key, from, state, attempts }]).await?;
+        Ok(answers.iter().all(Option::is_none))
+    }
+
+    /// Keeps that a transaction of another sender is watched.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn watched(&self, batch: Batch) -> Result<(), StoreFault> {
+        self.commit(vec![Change::Watched(batch)]).await.map(|_none| ())
+    }
+
+    /// Keeps that the success of a payment was written to the connection of a request.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn answered(
+        &self,
+        key: PaymentKey,
+        by: AskedBy,
+        at: Utc,
+    ) -> Result<(), StoreFault> {
+        self.commit(vec![Change::Answered { key, by, at }]).await.map(|_none| ())
     }
 
     /// Keeps what became of payments.
@@ -258,20 +346,12 @@ impl Ledger {
         self.commit(vec![Change::Reopened(Box::new(record))]).await.map(|_none| ())
     }
 
-    /// Keeps that nothing of a transaction is left to be found out.
+    /// Keeps that nothing of a transaction is left to be found out, and what it cost whom.
     ///
     /// # Errors
     /// The store's.
-    pub async fn closed(&self, batch: &Batch) -> Result<(), StoreFault> {
-        self.commit(vec![Change::Closed { batch: batch.id }]).await.map(|_none| ())
-    }
-
-    /// Tells those who wait which transaction is on its way. Kept by the desk.
-    pub fn sent(&self, keys: &[PaymentKey], hash: B256) {
-        let open = self.shared.open();
-        for entry in keys.iter().filter_map(|key| open.by_key.get(key)) {
-            entry.progress.send_replace(Progress::Sent(hash));
-        }
+    pub async fn closed(&self, batch: &Batch, spent: Vec<Spent>) -> Result<(), StoreFault> {
+        self.commit(vec![Change::Closed { batch: batch.id, spent }]).await.map(|_none| ())
     }
 
     /// The payments of a batch as they are kept.
@@ -282,41 +362,42 @@ impl Ledger {
         self.shared.store.of_batch(batch.clone()).await
     }
 
-    /// The payments that were settled by a transaction.
-    ///
-    /// # Errors
-    /// The store's.
-    pub async fn settled_by(&self, hash: B256) -> Result<Vec<Record>, StoreFault> {
-        self.shared.store.settled_by(hash).await
-    }
-
     /// How many payments have not ended.
     pub fn open_count(&self) -> usize {
         self.shared.open().by_key.len()
     }
 
-    /// Makes room for a payment, if it fits beside the others of its payer: how many those are that have not
-    /// ended, and what they come to in its token.
-    pub fn claim(
+    /// Makes room for a payment and its gas, if it fits next to what is owed already.
+    ///
+    /// # Errors
+    /// Why it does not fit.
+    pub fn claim<E>(
         &self,
         payment: &Payment,
-        fits: impl FnOnce(usize, U256) -> bool,
-    ) -> Option<Claim> {
+        (caller, gas): (B256, u64),
+        now: Utc,
+        fits: impl FnOnce(&Owed) -> Result<(), E>,
+    ) -> Result<Claim, E> {
         let (key, terms) = (payment.key(), &payment.terms);
         let mut open = self.shared.open();
-        let (count, owed) = open.owed(&key, terms.payer, terms.token);
-        if !fits(count, owed) {
-            return None;
-        }
+        let (count, amount) = open.owed(&key, terms.payer, terms.token);
+        let gas_owed = open.gas.owed(payment.chain, caller, day_of(now));
+        fits(&Owed { count, amount, gas: gas_owed })?;
+        open.gas.hold(key, payment.chain, caller, gas);
         let claimed = open.claimed.entry(terms.payer).or_default().entry(key);
         let claimed =
             claimed.or_insert(Claimed { token: terms.token, amount: terms.amount, askers: 0 });
         claimed.askers = claimed.askers.saturating_add(1);
-        Some(Claim { shared: Arc::clone(&self.shared), payer: terms.payer, key })
+        Ok(Claim { shared: Arc::clone(&self.shared), payer: terms.payer, key })
+    }
+
+    /// What counts against the gas of a caller's next payment, and of all callers'.
+    pub fn gas_owed(&self, chain: ChainId, caller: B256, now: Utc) -> GasOwed {
+        self.shared.open().gas.owed(chain, caller, day_of(now))
     }
 
     /// How many payments have not ended, and when the oldest of those that wait for a transaction came.
-    pub fn waiting(&self) -> (usize, Option<bursar_core::time::Utc>) {
+    pub fn waiting(&self) -> (usize, Option<Utc>) {
         let open = self.shared.open();
         let queued = open.by_key.values().filter(|entry| entry.record.state == State::Queued);
         (open.by_key.len(), queued.map(|entry| entry.record.accepted_at).min())
@@ -327,6 +408,11 @@ impl Ledger {
         self.commands.send(Command { changes, done }).await.map_err(|_gone| lost())?;
         answer.await.map_err(|_gone| lost())?
     }
+}
+
+/// The day that gas is counted on: days since 1970, UTC.
+pub fn day_of(now: Utc) -> i64 {
+    now.seconds().div_euclid(86_400)
 }
 
 fn lost() -> StoreFault {
@@ -347,8 +433,8 @@ async fn write(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Command>) {
             Ok(answers) => {
                 let mut answers = answers.into_iter();
                 for command in together {
-                    let accepts = |change: &&Change| matches!(change, Change::Accepted(_));
-                    let count = command.changes.iter().filter(accepts).count();
+                    let conditional = |change: &&Change| change.is_conditional();
+                    let count = command.changes.iter().filter(conditional).count();
                     let own: Vec<_> = answers.by_ref().take(count).collect();
                     shared.apply(&command.changes, &own);
                     // Who does not wait any more finds it later.
@@ -382,26 +468,25 @@ impl Shared {
                     open.insert(record);
                 }
                 Change::Batched(batch) => {
+                    if in_the_way.next().is_some_and(Option::is_some) {
+                        continue;
+                    }
                     for key in &batch.payments {
+                        open.gas.batched(*key, Some(batch.id));
                         if let Some(entry) = open.by_key.get_mut(key) {
                             let sent = State::Sent { batch: batch.id };
                             Arc::make_mut(&mut entry.record).state = sent;
                         }
                     }
                 }
-                Change::Judged { key, state, .. } if !state.is_open() => {
-                    if let Some(entry) = open.remove(key) {
-                        entry.progress.send_replace(Progress::Ended(state.clone()));
+                Change::Moved { key, state, attempts, .. } => {
+                    if in_the_way.next().is_some_and(Option::is_none) {
+                        open.judged(key, state, *attempts);
                     }
                 }
-                Change::Judged { key, state, attempts } => {
-                    if let Some(entry) = open.by_key.get_mut(key) {
-                        let record = Arc::make_mut(&mut entry.record);
-                        record.state = state.clone();
-                        record.attempts = *attempts;
-                    }
-                }
-                Change::Closed { .. } => {}
+                Change::Judged { key, state, attempts } => open.judged(key, state, *attempts),
+                Change::Closed { batch, spent } => open.gas.closed(*batch, spent),
+                Change::Watched(_) | Change::Answered { .. } => {}
             }
         }
     }

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, U256};
+use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_desks::redb_store::RedbStore;
 use bursar_desks::rows::{decode, encode, existing, failed};
@@ -13,7 +14,7 @@ use redb::{
     Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition, WriteTransaction,
 };
 
-use crate::book::store::{Change, Open, Payments};
+use crate::book::store::{Change, Open, Payments, Spent};
 use crate::book::{Batch, Record, State};
 use crate::payment::PaymentKey;
 
@@ -26,8 +27,10 @@ const BATCHES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("batches
 /// By time of the end, and key.
 const ENDED: TableDefinition<'_, &[u8], ()> = TableDefinition::new("ended payments");
 
-/// By hash and key: which transaction settled which payment.
-const SETTLED: TableDefinition<'_, &[u8], ()> = TableDefinition::new("settled payments");
+/// By day, network and caller: the gas that was paid, in wei.
+const GAS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("gas");
+/// One row, which says when the disk was tried last.
+const PROBE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("probe");
 
 /// Pages kept in memory.
 const CACHE_BYTES: usize = 8 << 20;
@@ -119,22 +122,30 @@ impl Payments for RedbPayments {
         })
     }
 
-    fn settled_by(&self, hash: B256) -> StoreReply<'_, Vec<Record>> {
+    fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<Spent>> {
         self.work(move |db| {
             let read = db.begin_read().map_err(failed)?;
-            let (Some(payments), Some(settled)) =
-                (existing(read.open_table(PAYMENTS))?, existing(read.open_table(SETTLED))?)
-            else {
-                return Ok(Vec::new());
-            };
-            let (first, last) =
-                ([hash, B256::ZERO].concat(), [hash, B256::repeat_byte(0xff)].concat());
-            let mut records = Vec::new();
-            for row in settled.range::<&[u8]>(&first[..]..=&last[..]).map_err(failed)? {
-                let (row, _nothing) = row.map_err(failed)?;
-                records.extend(record(&payments, row.value().get(32..).unwrap_or_default())?);
+            let Some(table) = existing(read.open_table(GAS))? else { return Ok(Vec::new()) };
+            let (from, to) = (ordered(day), ordered(day.saturating_add(1)));
+            let mut all = Vec::new();
+            for row in table.range::<&[u8]>(&from[..]..&to[..]).map_err(failed)? {
+                let (row, wei) = row.map_err(failed)?;
+                all.push(spent_row(day, row.value(), wei.value())?);
             }
-            Ok(records)
+            Ok(all)
+        })
+    }
+
+    fn probe(&self) -> StoreReply<'_, ()> {
+        self.work(|db| {
+            let mut write = db.begin_write().map_err(failed)?;
+            write.set_durability(Durability::Immediate).map_err(failed)?;
+            {
+                let mut table = write.open_table(PROBE).map_err(failed)?;
+                let flag = table.get(PROBE_ROW).map_err(failed)?.is_some_and(|last| last.value() == [1]);
+                table.insert(PROBE_ROW, [u8::from(!flag)].as_slice()).map_err(failed)?;
+            }
+            write.commit().map_err(failed)
         })
     }
 
@@ -155,8 +166,10 @@ struct Tables<'a> {
     payments: Table<'a, &'static [u8], &'static [u8]>,
     open: Keys<'a>,
     ended: Keys<'a>,
-    settled: Keys<'a>,
 }
+
+/// The one row of the table that is only written to see that it can be.
+const PROBE_ROW: &[u8] = b"last";
 
 fn written(
     write: &WriteTransaction,
@@ -164,6 +177,7 @@ fn written(
 ) -> Result<Vec<Option<Record>>, StoreFault> {
     let mut tables = Tables::of(write)?;
     let mut batches = write.open_table(BATCHES).map_err(failed)?;
+    let mut gas = write.open_table(GAS).map_err(failed)?;
     let mut in_the_way = Vec::new();
     for change in changes {
         match change {
@@ -178,13 +192,30 @@ fn written(
             }
             Change::Reopened(again) => tables.put(again)?,
             Change::Batched(batch) => {
-                for key in &batch.payments {
-                    if let Some(known) = tables.record(*key)? {
+                let records = tables.all(&batch.payments)?;
+                let left = records.iter().find(|known| known.state != State::Queued).cloned();
+                if left.is_none() {
+                    for known in records {
                         tables.put(&Record { state: State::Sent { batch: batch.id }, ..known })?;
                     }
+                    put_batch(&mut batches, batch)?;
                 }
-                let value = encode(batch)?;
-                batches.insert(batch.id.0.as_slice(), value.as_slice()).map_err(failed)?;
+                in_the_way.push(left);
+            }
+            Change::Watched(batch) => put_batch(&mut batches, batch)?,
+            Change::Moved { key, from, state, attempts } => {
+                let known = tables.record(*key)?;
+                let other = known.clone().filter(|known| known.state != *from);
+                if let Some(known) = known.filter(|_known| other.is_none()) {
+                    let (state, attempts) = (state.clone(), *attempts);
+                    tables.put(&Record { state, attempts, ..known })?;
+                }
+                in_the_way.push(other);
+            }
+            Change::Answered { key, by, at } => {
+                if let Some(known) = tables.record(*key)? {
+                    tables.put(&Record { asked: *by, answered: Some(*at), ..known })?;
+                }
             }
             Change::Judged { key, state, attempts } => {
                 if let Some(known) = tables.record(*key)? {
@@ -192,8 +223,13 @@ fn written(
                     tables.put(&Record { state, attempts, ..known })?;
                 }
             }
-            Change::Closed { batch } => {
-                batches.remove(batch.0.as_slice()).map_err(failed)?;
+            Change::Closed { batch, spent } => {
+                // Once only: a transaction is paid for once.
+                if batches.remove(batch.0.as_slice()).map_err(failed)?.is_some() {
+                    for one in spent {
+                        add_gas(&mut gas, one)?;
+                    }
+                }
             }
         }
     }
@@ -206,12 +242,19 @@ impl<'a> Tables<'a> {
             payments: write.open_table(PAYMENTS).map_err(failed)?,
             open: write.open_table(OPEN).map_err(failed)?,
             ended: write.open_table(ENDED).map_err(failed)?,
-            settled: write.open_table(SETTLED).map_err(failed)?,
         })
     }
 
     fn record(&self, key: PaymentKey) -> Result<Option<Record>, StoreFault> {
         record(&self.payments, key.0.as_slice())
+    }
+
+    fn all(&self, keys: &[PaymentKey]) -> Result<Vec<Record>, StoreFault> {
+        let mut all = Vec::with_capacity(keys.len());
+        for key in keys {
+            all.extend(self.record(*key)?);
+        }
+        Ok(all)
     }
 
     /// Keeps a record, and the lists in which it stands.
@@ -223,9 +266,6 @@ impl<'a> Tables<'a> {
             Some(at) => self.ended.insert(by_end(at, key).as_slice(), ()).map_err(failed)?,
             None => self.open.insert(row, ()).map_err(failed)?,
         };
-        if let State::Settled { hash, .. } = &new.state {
-            self.settled.insert([*hash, key.0].concat().as_slice(), ()).map_err(failed)?;
-        }
         self.payments.insert(row, encode(new)?.as_slice()).map_err(failed)?;
         Ok(())
     }
@@ -236,9 +276,6 @@ impl<'a> Tables<'a> {
         self.open.remove(key.0.as_slice()).map_err(failed)?;
         if let Some(at) = known.state.ended_at() {
             self.ended.remove(by_end(at, key).as_slice()).map_err(failed)?;
-        }
-        if let State::Settled { hash, .. } = known.state {
-            self.settled.remove([hash, key.0].concat().as_slice()).map_err(failed)?;
         }
         Ok(())
     }
@@ -257,13 +294,54 @@ fn pruned(write: &WriteTransaction, before: Utc, most: usize) -> Result<usize, S
         tables.unlist(*key)?;
         tables.payments.remove(key.0.as_slice()).map_err(failed)?;
     }
+    let mut gas = write.open_table(GAS).map_err(failed)?;
+    let old = ordered(before.seconds().div_euclid(86_400));
+    gas.retain_in::<&[u8], _>(..&old[..], |_row, _wei| false).map_err(failed)?;
     Ok(due.len())
+}
+
+fn put_batch(
+    batches: &mut Table<'_, &'static [u8], &'static [u8]>,
+    batch: &Batch,
+) -> Result<(), StoreFault> {
+    let value = encode(batch)?;
+    batches.insert(batch.id.0.as_slice(), value.as_slice()).map_err(failed)?;
+    Ok(())
+}
+
+fn add_gas(
+    gas: &mut Table<'_, &'static [u8], &'static [u8]>,
+    one: &Spent,
+) -> Result<(), StoreFault> {
+    let chain = one.chain.0.to_be_bytes();
+    let row = [&ordered(one.day)[..], &chain[..], one.caller.as_slice()].concat();
+    let before = gas.get(row.as_slice()).map_err(failed)?;
+    let before = before.map(|wei| U256::try_from_be_slice(wei.value()).unwrap_or_default());
+    let sum = before.unwrap_or_default().saturating_add(one.wei);
+    gas.insert(row.as_slice(), sum.to_be_bytes::<32>().as_slice()).map_err(failed)?;
+    Ok(())
+}
+
+fn spent_row(day: i64, row: &[u8], wei: &[u8]) -> Result<Spent, StoreFault> {
+    let unusable = || failed("a row of the gas table cannot be read");
+    let chain = row.get(8..16).and_then(|bytes| bytes.try_into().ok()).ok_or_else(unusable)?;
+    let caller = row.get(16..).and_then(|bytes| B256::try_from(bytes).ok());
+    Ok(Spent {
+        chain: ChainId(u64::from_be_bytes(chain)),
+        day,
+        caller: caller.ok_or_else(unusable)?,
+        wei: U256::try_from_be_slice(wei).ok_or_else(unusable)?,
+    })
+}
+
+/// A number in the order of its bytes: those below zero come first.
+fn ordered(number: i64) -> [u8; 8] {
+    (number.cast_unsigned() ^ (1 << 63)).to_be_bytes()
 }
 
 /// Times before 1970 come first, as they should.
 fn by_end(at: Utc, key: PaymentKey) -> Vec<u8> {
-    let ordered = at.0.cast_unsigned() ^ (1 << 63);
-    [&ordered.to_be_bytes()[..], key.0.as_slice()].concat()
+    [&ordered(at.0)[..], key.0.as_slice()].concat()
 }
 
 fn record(

@@ -1,11 +1,12 @@
 //! Where payments are kept. One suite (`tests/conformance.rs`) holds every implementation to this.
 
-use alloy_primitives::B256;
+use alloy_primitives::{B256, U256};
+use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_desks::store::StoreReply;
 use bursar_submit::SubmissionId;
 
-use crate::book::{Batch, Record, State};
+use crate::book::{AskedBy, Batch, Record, State};
 use crate::payment::PaymentKey;
 
 /// Something to keep.
@@ -13,14 +14,44 @@ use crate::payment::PaymentKey;
 pub enum Change {
     /// A payment is taken on, unless one of its key is already, or was settled.
     Accepted(Box<Record>),
-    /// Payments go into a transaction.
+    /// Payments go into a transaction, unless one of them no longer waits for one. Then nothing of it is kept.
     Batched(Batch),
+    /// A transaction is watched that another sender brought. Its payments are settled already.
+    Watched(Batch),
+    /// A payment goes from one state to another, unless it is no longer in the state `from`.
+    Moved { key: PaymentKey, from: State, state: State, attempts: u8 },
+    /// The success of a payment was written to the connection of this request.
+    Answered { key: PaymentKey, by: AskedBy, at: Utc },
     /// What became of a payment.
     Judged { key: PaymentKey, state: State, attempts: u8 },
     /// A payment that had ended waits again: the chain took back what it had said.
     Reopened(Box<Record>),
-    /// Nothing of this transaction is left to be found out.
-    Closed { batch: SubmissionId },
+    /// Nothing of this transaction is left to be found out. It cost its callers these sums.
+    Closed { batch: SubmissionId, spent: Vec<Spent> },
+}
+
+impl Change {
+    /// Whether something may stand in its way: then it has an answer of its own.
+    pub fn is_conditional(&self) -> bool {
+        match self {
+            Self::Accepted(_) | Self::Batched(_) | Self::Moved { .. } => true,
+            Self::Watched(_)
+            | Self::Answered { .. }
+            | Self::Judged { .. }
+            | Self::Reopened(_)
+            | Self::Closed { .. } => false,
+        }
+    }
+}
+
+/// Gas that was paid for a caller on a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spent {
+    pub chain: ChainId,
+    /// Days since 1970, UTC.
+    pub day: i64,
+    pub caller: B256,
+    pub wei: U256,
 }
 
 /// Everything that is not over.
@@ -32,8 +63,8 @@ pub struct Open {
 
 /// Durable payments. An answer is given once it is on disk.
 pub trait Payments: Send + Sync + std::fmt::Debug {
-    /// Keeps all of it or nothing. For each payment that was to be taken on, in their order, the record that
-    /// stands in its way, if one does: then nothing is kept of that one alone.
+    /// Keeps all of it or nothing. For each conditional change, in their order, the record that stands in its
+    /// way, if one does: then nothing is kept of that change alone.
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<Option<Record>>>;
 
     /// A payment, however long ago it ended.
@@ -45,9 +76,12 @@ pub trait Payments: Send + Sync + std::fmt::Debug {
     /// The payments of a batch, also those that have ended.
     fn of_batch(&self, batch: Batch) -> StoreReply<'_, Vec<Record>>;
 
-    /// The payments that were settled by a transaction.
-    fn settled_by(&self, hash: B256) -> StoreReply<'_, Vec<Record>>;
+    /// The gas that was paid on a day, a row for each network and caller.
+    fn spent_on(&self, day: i64) -> StoreReply<'_, Vec<Spent>>;
 
-    /// Forgets at most so many payments that ended before then; how many it were.
+    /// Writes something that means nothing: whether the disk takes it.
+    fn probe(&self) -> StoreReply<'_, ()>;
+
+    /// Forgets at most so many payments that ended before then, and the gas of days before; how many payments.
     fn prune(&self, before: Utc, most: usize) -> StoreReply<'_, usize>;
 }

@@ -1,10 +1,10 @@
 //! What can be set for one network.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use alloy_primitives::{Address, U256, address};
-use bursar_core::networks::{ChainId, Gas, Network};
+use bursar_core::networks::{ChainId, FeeModel, Gas, Network};
 
 use super::Endpoint;
 
@@ -69,6 +69,28 @@ pub struct NetworkConfig {
     pub gas_cap_contract: u64,
     /// How much of a block's gas one transaction may take.
     pub block_gas_share_percent: u8,
+    /// How much of a payment's value its gas may cost; `None`: any.
+    pub max_gas_share_percent: Option<u16>,
+    /// What a coin is worth, in millionths of a dollar.
+    pub native_micro_usd: Option<u64>,
+    /// How much of the signers' coin may be spent for one caller a day.
+    pub gas_budget_caller_percent: u8,
+    /// How much of the signers' coin may be spent a day.
+    pub gas_budget_percent: u8,
+    /// The least payment of a token, in its smallest unit.
+    pub min_amount: BTreeMap<Address, U256>,
+}
+
+/// What a unit of gas may cost on a layer 2, in wei: a thousand times what it usually does, and enough for a local
+/// chain, which starts at 1 gwei.
+const CEILING_OF_LAYER_2: u128 = 5_000_000_000;
+
+fn default_ceiling(network: &Network) -> u128 {
+    match network.gas.model {
+        FeeModel::OpStack | FeeModel::Arbitrum => network.gas.ceiling.min(CEILING_OF_LAYER_2),
+        // SKALE's coin is a prepaid credit without a price.
+        FeeModel::Eip1559 | FeeModel::Legacy | FeeModel::Free => network.gas.ceiling,
+    }
 }
 
 impl NetworkConfig {
@@ -79,7 +101,7 @@ impl NetworkConfig {
             rpc: Vec::new(),
             signers: Vec::new(),
             password_file: None,
-            max_gas_price: network.gas.ceiling,
+            max_gas_price: default_ceiling(network),
             min_signer_balance: U256::from(5_000_000_000_000_000_u64),
             poll_ms: 200,
             confirmations: network.gas.confirmations,
@@ -90,6 +112,11 @@ impl NetworkConfig {
             tokens: BTreeSet::new(),
             gas_cap_contract: 600_000,
             block_gas_share_percent: 25,
+            max_gas_share_percent: None,
+            native_micro_usd: None,
+            gas_budget_caller_percent: 10,
+            gas_budget_percent: 50,
+            min_amount: BTreeMap::new(),
         }
     }
 

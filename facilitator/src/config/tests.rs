@@ -78,7 +78,10 @@ fn the_example_is_a_file_that_works_and_names_every_key() {
 fn what_the_example_shows_as_a_default_is_one() {
     let text = include_str!("../../facilitator.example.toml");
     // An example of what has no default, or no shown one.
-    let shown = ["api_keys", "api_keys_file", "trusted_proxies", "max_gas", "eip6492", "  {", "]"];
+    let shown = [
+        "api_keys", "api_keys_file", "trusted_proxies", "max_gas", "native_usd", "min_amount", "eip6492", "  {",
+        "]",
+    ];
     let setting = |line: &str| {
         let key = line.split(" = ").next().unwrap_or_default();
         line.contains(" = ") && key.bytes().all(|b| b.is_ascii_lowercase() || b"_0246".contains(&b))
@@ -109,6 +112,7 @@ fn what_the_example_shows_as_a_default_is_one() {
     let names: Vec<_> = full.api_keys.iter().map(|key| key.name.as_str()).collect();
     assert_eq!(names, ["shop", "till"]);
     assert_eq!(full.networks[&BASE].max_gas_price, 500_000_000);
+    assert_eq!(full.networks[&BASE].native_micro_usd, Some(3_500_000_000));
 }
 
 #[test]
@@ -149,8 +153,9 @@ fn the_six_networks_are_there_before_anything_is_set() {
     for (chain, network) in &config.networks {
         assert_eq!(*chain, network.chain());
         assert!(!network.is_configured());
-        assert_eq!(network.max_gas_price, network.network.gas.ceiling);
-        let gas = Gas { poll_ms: 200, ..network.network.gas };
+        let ceiling = if network.network.native == "CREDIT" { 1_000 } else { 5 };
+        assert_eq!(network.max_gas_price, ceiling * 1_000_000_000);
+        let gas = Gas { poll_ms: 200, ceiling: network.max_gas_price, ..network.network.gas };
         assert_eq!(network.gas(), gas);
     }
 }

@@ -10,7 +10,7 @@ use bursar_x402::typed_data::TransferWithAuthorization;
 
 use crate::exact::erc20::IErc20;
 use crate::exact::{
-    ContractCall, Domain, Evidence, Method, Place, Trace, Unread, moves, read_authorization,
+    Carrier, ContractCall, Domain, Evidence, Method, Place, Trace, Unread, moves, read_authorization,
 };
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;
@@ -146,7 +146,19 @@ impl Method for Eip3009 {
         }
     }
 
-    fn is_proven(&self, _place: &Place, terms: &Terms, logs: &[Log]) -> bool {
+    fn is_proven(&self, _place: &Place, terms: &Terms, carrier: &Carrier<'_>) -> bool {
+        let signed = [
+            terms.payer.into_word(),
+            terms.payee.into_word(),
+            B256::from(terms.amount),
+            B256::from(terms.valid_after),
+            B256::from(terms.valid_before),
+            terms.nonce,
+        ];
+        if !carrier.names(&signed) {
+            return false;
+        }
+        let logs = carrier.logs;
         let event = IEip3009::AuthorizationUsed::SIGNATURE_HASH;
         let used = [event, terms.payer.into_word(), terms.nonce];
         let is_a_use = |log: &Log| log.address == terms.token && log.topics.first() == Some(&event);

@@ -2,14 +2,14 @@
 //! names the payee, and x402's exact proxy carries it out, for whoever brings it.
 
 use alloy_primitives::{B256, U256, b256, keccak256};
-use alloy_sol_types::{SolCall, SolValue};
+use alloy_sol_types::{SolCall, SolEvent, SolValue};
 use bursar_chain::ports::Log;
 use bursar_core::json::Object;
 use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
 
 use crate::exact::{
-    ContractCall, Domain, Evidence, Method, Place, Trace, Unread, compare, erc20, moves,
+    Carrier, ContractCall, Domain, Evidence, Method, Place, Trace, Unread, compare, erc20, moves,
 };
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::{Reason, Refused};
@@ -36,6 +36,8 @@ alloy_sol_types::sol! {
 
     #[derive(Debug)]
     interface IExactProxy {
+        event Settled();
+        event SettledWithPermit();
         function PERMIT2() external view returns (address);
         function settle(Permit permit, address owner, Witness witness, bytes signature) external;
     }
@@ -180,8 +182,23 @@ impl Method for Permit2 {
         }
     }
 
-    fn is_proven(&self, _place: &Place, terms: &Terms, logs: &[Log]) -> bool {
-        logs.iter().any(|log| moves(terms, log))
+    /// The proxy's event names nothing, and the token's names no nonce. So the call data decides which permits
+    /// were tried, and the events decide whether this one went through. In a transaction of ours each success is
+    /// a movement with the proxy's event behind it, and no two payments of it look alike. A stranger may mix in
+    /// calls that fail and transfers of the same amount. So his transaction counts only where it calls nothing
+    /// but the proxy, and each of its calls went through.
+    fn is_proven(&self, place: &Place, terms: &Terms, carrier: &Carrier<'_>) -> bool {
+        let calls = carrier.calls(place);
+        let tried: Vec<_> = calls.iter().filter_map(|call| permit_of(place, call)).collect();
+        if !tried.iter().any(|permit| permit == terms) {
+            return false;
+        }
+        let ends = carrier.logs.iter().filter(|log| is_end(place, log)).count();
+        if carrier.ours {
+            return settles(place, terms, carrier.logs);
+        }
+        let moved = carrier.logs.iter().any(|log| moves(terms, log));
+        moved && tried.len() == calls.len() && ends == calls.len()
     }
 
     fn tells_apart(&self, one: &Terms, other: &Terms) -> bool {
@@ -191,7 +208,6 @@ impl Method for Permit2 {
     }
 
     fn trace(&self, _place: &Place, terms: &Terms) -> Trace {
-        use alloy_sol_types::SolEvent;
         Trace {
             contract: terms.token,
             event: erc20::IErc20::Transfer::SIGNATURE_HASH,
@@ -203,6 +219,46 @@ impl Method for Permit2 {
     fn gas(&self) -> u64 {
         180_000
     }
+}
+
+/// The terms of a call of the proxy.
+fn permit_of(place: &Place, call: &ContractCall) -> Option<Terms> {
+    if call.to != place.exact_permit2_proxy {
+        return None;
+    }
+    let IExactProxy::settleCall { permit, owner, witness, .. } =
+        IExactProxy::settleCall::abi_decode(&call.data).ok()?;
+    Some(Terms {
+        token: permit.permitted.token,
+        payer: owner,
+        payee: witness.to,
+        amount: permit.permitted.amount,
+        nonce: B256::from(permit.nonce),
+        valid_after: witness.validAfter,
+        valid_before: permit.deadline,
+    })
+}
+
+/// Whether an event is the proxy's word that a permit was settled.
+fn is_end(place: &Place, log: &Log) -> bool {
+    let ends = [IExactProxy::Settled::SIGNATURE_HASH, IExactProxy::SettledWithPermit::SIGNATURE_HASH];
+    log.address == place.exact_permit2_proxy
+        && log.topics.first().is_some_and(|event| ends.contains(event))
+}
+
+/// Whether a movement of these terms is the last one before an event of the proxy.
+fn settles(place: &Place, terms: &Terms, logs: &[Log]) -> bool {
+    let mut last = None;
+    for log in logs {
+        if is_end(place, log) {
+            if last.take().is_some_and(|moved| moves(terms, moved)) {
+                return true;
+            }
+        } else if log.topics.first() == Some(&erc20::IErc20::Transfer::SIGNATURE_HASH) {
+            last = Some(log);
+        }
+    }
+    false
 }
 
 /// Permit2 wants 27 or 28 in the last of 65 bytes of a key; what a contract wallet makes of its signature is

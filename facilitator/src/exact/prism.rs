@@ -3,13 +3,12 @@
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{Eip712Domain, SolCall, SolEvent, SolStruct};
-use bursar_chain::ports::Log;
 use bursar_core::json::Object;
 use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
 
 use crate::exact::{
-    ContractCall, Domain, Evidence, Method, Place, Trace, Unread, erc20, moves_amount,
+    Carrier, ContractCall, Domain, Evidence, Method, Place, Trace, Unread, erc20, moves_amount,
     read_authorization,
 };
 use crate::payment::{MethodId, Payment, Terms};
@@ -166,7 +165,20 @@ impl Method for Prism {
         }
     }
 
-    fn is_proven(&self, place: &Place, terms: &Terms, logs: &[Log]) -> bool {
+    fn is_proven(&self, place: &Place, terms: &Terms, carrier: &Carrier<'_>) -> bool {
+        let signed = [
+            terms.token.into_word(),
+            terms.payer.into_word(),
+            terms.payee.into_word(),
+            B256::from(terms.amount),
+            terms.nonce,
+            B256::from(terms.valid_after),
+            B256::from(terms.valid_before),
+        ];
+        if !carrier.names(&signed) {
+            return false;
+        }
+        let logs = carrier.logs;
         let topics = [
             IPrism::ERC20Settlement::SIGNATURE_HASH,
             terms.token.into_word(),

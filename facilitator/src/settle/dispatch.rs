@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::Address;
 use alloy_sol_types::{SolCall, sol};
 use bursar_chain::points::Points;
 use bursar_chain::ports::{BlockTag, ChainFault};
@@ -21,10 +20,12 @@ use crate::book::redb_store::fresh_id;
 use crate::book::{Batch, Record, State};
 use crate::exact;
 use crate::memory::Memory;
+use crate::metrics::Metrics;
 use crate::network::Served;
 use crate::settle::price::Prices;
 use crate::settle::queue::{Limits, Queue};
 use crate::settle::watch;
+use crate::settle::withdraw::Gates;
 use crate::transaction;
 
 sol! {
@@ -39,9 +40,18 @@ sol! {
 #[derive(Debug)]
 pub struct Teller {
     pub desk: Arc<ServiceDesk>,
-    /// Whether it has coin enough to be given more.
-    pub funded: AtomicBool,
 }
+
+/// What a signer has in flight.
+#[derive(Debug, Clone, Copy, Default)]
+struct Load {
+    /// Transactions that are in no block.
+    unmined: usize,
+    /// The gas that they may use.
+    gas: u64,
+}
+
+type Loads = BTreeMap<Address, Load>;
 
 /// Everything that settling on one network takes.
 #[derive(Debug)]
@@ -50,6 +60,7 @@ pub struct Means {
     pub ledger: Ledger,
     pub tellers: BTreeMap<Address, Teller>,
     pub limits: Limits,
+    pub metrics: Arc<Metrics>,
     /// Where tests end the process.
     pub points: Arc<dyn Points>,
     pub stopping: CancellationToken,
@@ -63,6 +74,7 @@ pub struct Settler {
     pub(super) prices: Prices,
     /// Payers whose code has had a signer pay for nothing.
     pub(super) wasteful: Memory<Address, ()>,
+    pub(super) gates: Gates,
     queue: mpsc::UnboundedSender<News>,
 }
 
@@ -81,8 +93,8 @@ const WASTEFUL_MS: u64 = 60_000;
 #[derive(Debug)]
 pub(super) enum News {
     Waits(Arc<Record>),
-    /// A transaction of this signer is mined, or will not be.
-    Free(Address),
+    /// A transaction of this signer, of so much gas, is mined, or will not be.
+    Free(Address, u64),
 }
 
 impl Settler {
@@ -94,13 +106,15 @@ impl Settler {
             tasks: TaskTracker::new(),
             prices: Prices::default(),
             wasteful: Memory::new(WASTEFUL_MS),
+            gates: Gates::default(),
             queue,
         });
         let (records, batches) = open;
-        let mut unmined = BTreeMap::new();
+        let mut loads = Loads::new();
         for batch in batches {
-            let count: &mut usize = unmined.entry(batch.signer).or_default();
-            *count = count.saturating_add(1);
+            let load = loads.entry(batch.signer).or_default();
+            load.unmined = load.unmined.saturating_add(1);
+            load.gas = load.gas.saturating_add(batch.gas_limit);
             settler.tasks.spawn(watch::see_through(Arc::clone(&settler), batch));
         }
         for record in records {
@@ -108,7 +122,7 @@ impl Settler {
                 settler.enqueue(Arc::new(record));
             }
         }
-        settler.tasks.spawn(dispatch(Arc::clone(&settler), news, unmined));
+        settler.tasks.spawn(dispatch(Arc::clone(&settler), news, loads));
         settler
     }
 
@@ -118,8 +132,13 @@ impl Settler {
         let _stopped = self.queue.send(News::Waits(record));
     }
 
-    pub(super) fn freed(&self, signer: Address) {
-        let _stopped = self.queue.send(News::Free(signer));
+    /// Watches a settlement of another sender.
+    pub(super) fn watch(self: &Arc<Self>, batch: Batch) {
+        self.tasks.spawn(watch::see_through(Arc::clone(self), batch));
+    }
+
+    pub(super) fn freed(&self, signer: Address, gas: u64) {
+        let _stopped = self.queue.send(News::Free(signer, gas));
     }
 
     /// Puts a transaction together and keeps it; the desk hears of it from its watch.
@@ -127,24 +146,42 @@ impl Settler {
         &self,
         signer: Address,
         records: &[Arc<Record>],
-    ) -> Result<Batch, Unopened> {
+    ) -> Result<Option<Batch>, Unopened> {
         let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
         let cap = self.served.config.gas_cap_contract;
         let place = &self.served.place;
         let gas = transaction::gas(place, &payments, cap).ok_or(Unopened::Gas)?;
-        let call = transaction::call(&self.served.place, &payments, gas);
+        let call = transaction::call(place, &payments, gas);
         let data_gas = self.data_gas(&call).await?;
         let batch = Batch {
             id: fresh_id()?,
-            chain: self.served.place.chain,
+            chain: place.chain,
             signer,
             payments: payments.iter().map(|payment| payment.key()).collect(),
             gas_limit: gas.saturating_add(data_gas),
+            found: None,
         };
+        // Before it is kept: a payment of it can be withdrawn from then on.
+        self.gates.open(batch.id, signer);
         self.points.reach("settle.before batch");
-        self.ledger.batched(batch.clone()).await?;
+        let kept = self.ledger.batched(batch.clone()).await;
+        if !matches!(kept, Ok(true)) {
+            self.gates.close(batch.id);
+        }
         self.points.reach("settle.after batch");
-        Ok(batch)
+        Ok(kept?.then_some(batch))
+    }
+
+    /// Those of the payments that still wait for a transaction: others were withdrawn meanwhile.
+    async fn still_queued(&self, records: Vec<Arc<Record>>) -> Result<Vec<Arc<Record>>, StoreFault> {
+        let mut left = Vec::with_capacity(records.len());
+        for record in records {
+            let known = self.ledger.find(record.payment.key()).await?;
+            if known.is_some_and(|known| known.record().state == State::Queued) {
+                left.push(record);
+            }
+        }
+        Ok(left)
     }
 
     /// Those of the payments that have not expired while they waited. The others end here: nothing was sent
@@ -164,11 +201,11 @@ impl Settler {
                 }
             }
         }
-        if !late.is_empty()
-            && let Err(fault) = self.ledger.judged(late).await
-        {
-            // They are as open as before, and the next start finds them expired again.
-            tracing::error!(%fault, "payments that expired could not be kept as such");
+        for (key, state, attempts) in late {
+            if let Err(fault) = self.ledger.moved(key, State::Queued, state, attempts).await {
+                // It is as open as before, and the next start finds it expired again.
+                tracing::error!(%fault, "a payment that expired could not be kept as such");
+            }
         }
         good
     }
@@ -186,20 +223,33 @@ impl Settler {
         let node_interface = Address::with_last_byte(0xc8);
         let answer =
             self.served.chain.call(node_interface, ask.abi_encode().into(), BlockTag::Latest);
-        match answer.await {
-            // Only the nodes of such networks answer; a local chain does not.
+        let told = match answer.await {
             Ok(bytes) => {
-                let told =
-                    INodeInterface::gasEstimateL1ComponentCall::abi_decode_returns_validate(&bytes);
-                // The price of data moves: half as much again.
-                Ok(told.map_or(0, |told| {
-                    let gas = told.gasEstimateForL1;
-                    gas.saturating_add(gas / 2)
-                }))
+                INodeInterface::gasEstimateL1ComponentCall::abi_decode_returns_validate(&bytes).ok()
             }
-            Err(ChainFault::Reverted { .. } | ChainFault::Rejected { .. }) => Ok(0),
-            Err(fault) => Err(fault),
+            Err(ChainFault::Reverted { .. } | ChainFault::Rejected { .. }) => None,
+            Err(fault) => return Err(fault),
+        };
+        match told {
+            // The price of data moves: half as much again.
+            Some(told) => {
+                let gas = told.gasEstimateForL1;
+                Ok(gas.saturating_add(gas / 2))
+            }
+            None if self.has_arbitrum_system().await? => Err(ChainFault::Rejected {
+                code: 0,
+                message: "the node does not say how much gas the data of a transaction takes"
+                    .to_owned(),
+            }),
+            // A local chain that stands for the network: its data costs no more than any.
+            None => Ok(0),
         }
+    }
+
+    /// Whether the chain has the precompile that every Arbitrum chain has (ArbSys).
+    async fn has_arbitrum_system(&self) -> Result<bool, ChainFault> {
+        let arb_sys = Address::with_last_byte(0x64);
+        Ok(!self.served.chain.code_at(arb_sys, BlockTag::Latest).await?.is_empty())
     }
 
     /// When payments are sent, by what is known of blocks now.
@@ -212,16 +262,29 @@ impl Settler {
         Limits { gas: gas.min(transaction::GAS_MAX / 2), together, ..self.limits }
     }
 
-    /// The signer that is given the next transaction. One that is short of coin is passed over while there is
-    /// another, even a busy one.
-    fn least_busy(&self, unmined: &BTreeMap<Address, usize>) -> Option<Address> {
-        let busy = |signer: &Address| unmined.get(signer).copied().unwrap_or(0);
-        let has_coin = |teller: &Teller| teller.funded.load(Ordering::Relaxed);
-        let any_has_coin = self.tellers.values().any(has_coin);
-        let free = self.tellers.iter().filter(|(signer, teller)| {
-            busy(signer) < self.limits.in_flight && (has_coin(teller) || !any_has_coin)
+    /// The signer that is given the next transaction of so much gas: the least busy one that can pay for it next to
+    /// what it has in flight.
+    fn least_busy(&self, loads: &Loads, gas: u64) -> Option<Address> {
+        let price = self.prices.last();
+        let load = |signer: &Address| loads.get(signer).copied().unwrap_or_default();
+        let can_pay = |signer: &Address| {
+            let Some(price) = &price else { return true };
+            let all = price.cost(load(signer).gas.saturating_add(gas), 1);
+            all.is_some_and(|wei| {
+                wei.is_zero() || price.balances.get(signer).is_some_and(|has| *has >= wei)
+            })
+        };
+        let free = self.tellers.keys().filter(|signer| {
+            load(signer).unmined < self.limits.in_flight && can_pay(signer)
         });
-        free.min_by_key(|(signer, _teller)| busy(signer)).map(|(signer, _teller)| *signer)
+        free.min_by_key(|signer| load(signer).unmined).copied()
+    }
+
+    /// The gas that the transaction of these payments may use, data gas of Arbitrum apart.
+    fn gas_of(&self, records: &[Arc<Record>]) -> u64 {
+        let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
+        let cap = self.served.config.gas_cap_contract;
+        transaction::gas(&self.served.place, &payments, cap).unwrap_or(0)
     }
 
     /// Who sends what only known senders may send: the one that was simulated.
@@ -229,19 +292,6 @@ impl Settler {
         let bound = |record: &Arc<Record>| !exact::method(record.payment.method).takes_any_caller();
         let first = self.served.signers.first().copied();
         if records.iter().any(bound) { first.unwrap_or(signer) } else { signer }
-    }
-
-    /// What a signer has, in wei; remembers whether it is enough.
-    ///
-    /// # Errors
-    /// Nobody answers.
-    pub async fn look_at_balance(&self, signer: Address) -> Result<U256, ChainFault> {
-        let balance = self.served.chain.balance(signer, BlockTag::Latest).await?;
-        if let Some(teller) = self.tellers.get(&signer) {
-            let enough = balance >= self.served.config.min_signer_balance;
-            teller.funded.store(enough, Ordering::Relaxed);
-        }
-        Ok(balance)
     }
 }
 
@@ -262,7 +312,7 @@ const PAUSE_MS: u64 = 500;
 async fn dispatch(
     settler: Arc<Settler>,
     mut news: mpsc::UnboundedReceiver<News>,
-    mut unmined: BTreeMap<Address, usize>,
+    mut loads: Loads,
 ) {
     let clock = Arc::clone(&settler.served.clock);
     let coin = settler.served.row().stablecoin.address;
@@ -270,59 +320,76 @@ async fn dispatch(
     let mut queue = Queue::new(known.collect());
     loop {
         while let Ok(told) = news.try_recv() {
-            hear(&mut queue, &mut unmined, told, clock.mono_ms());
+            hear(&mut queue, &mut loads, told, clock.mono_ms());
         }
-        while let Some(signer) = settler.least_busy(&unmined) {
-            let idle = unmined.values().all(|count| *count == 0);
+        while let Some(signer) = settler.least_busy(&loads, queue.next_gas()) {
+            let idle = loads.values().all(|load| load.unmined == 0);
             let Some(records) = queue.next(&settler.limits_now(), idle, clock.mono_ms()) else {
                 break;
             };
             let signer = settler.sender_of(&records, signer);
-            let count = unmined.entry(signer).or_default();
-            *count = count.saturating_add(1);
-            settler.tasks.spawn(begin(Arc::clone(&settler), signer, records));
+            let gas = settler.gas_of(&records);
+            let load = loads.entry(signer).or_default();
+            load.unmined = load.unmined.saturating_add(1);
+            load.gas = load.gas.saturating_add(gas);
+            settler.tasks.spawn(begin(Arc::clone(&settler), signer, gas, records));
         }
-        let wake = queue.due_ms(&settler.limits).unwrap_or(u64::MAX);
-        let may_send = settler.least_busy(&unmined).is_some();
+        let may_send = settler.least_busy(&loads, queue.next_gas()).is_some();
+        let wake = match queue.due_ms(&settler.limits) {
+            None => u64::MAX,
+            Some(due) if may_send => due,
+            // A signer may get coin, or gas may become cheaper.
+            Some(_due) => clock.mono_ms().saturating_add(PAUSE_MS),
+        };
         // cancel-safe: news stays in its channel, the rest only waits.
         tokio::select! {
             () = settler.stopping.cancelled() => return,
             told = news.recv() => match told {
-                Some(told) => hear(&mut queue, &mut unmined, told, clock.mono_ms()),
+                Some(told) => hear(&mut queue, &mut loads, told, clock.mono_ms()),
                 None => return,
             },
-            () = clock.sleep_until(wake), if may_send && wake != u64::MAX => {}
+            () = clock.sleep_until(wake), if wake != u64::MAX => {}
         }
     }
 }
 
-fn hear(queue: &mut Queue, unmined: &mut BTreeMap<Address, usize>, told: News, now_ms: u64) {
+fn hear(queue: &mut Queue, loads: &mut Loads, told: News, now_ms: u64) {
     match told {
         News::Waits(record) => queue.push(record, now_ms),
-        News::Free(signer) => {
-            let count = unmined.entry(signer).or_default();
-            *count = count.saturating_sub(1);
+        News::Free(signer, gas) => {
+            let load = loads.entry(signer).or_default();
+            load.unmined = load.unmined.saturating_sub(1);
+            load.gas = load.gas.saturating_sub(gas);
         }
     }
 }
 
-/// Puts a transaction together and sees it through.
-async fn begin(settler: Arc<Settler>, signer: Address, records: Vec<Arc<Record>>) {
-    let records = settler.in_time(records).await;
-    if records.is_empty() {
-        settler.freed(signer);
-        return;
-    }
-    match settler.open_batch(signer, &records).await {
-        Ok(batch) => watch::see_through(settler, batch).await,
-        Err(fault) => {
-            tracing::warn!(chain = %settler.served.place.chain, %fault, "no transaction was made");
-            let clock = &settler.served.clock;
-            clock.sleep_until(clock.mono_ms().saturating_add(PAUSE_MS)).await;
-            settler.freed(signer);
-            for record in records {
-                settler.enqueue(record);
-            }
+/// Puts a transaction together and sees it through. `gas` is what was set aside for it.
+async fn begin(settler: Arc<Settler>, signer: Address, gas: u64, records: Vec<Arc<Record>>) {
+    let mut records = settler.in_time(records).await;
+    let unopened = loop {
+        if records.is_empty() {
+            settler.freed(signer, gas);
+            return;
         }
+        match settler.open_batch(signer, &records).await {
+            Ok(Some(batch)) => {
+                // From here on it counts with the gas of the batch.
+                watch::see_through_sized(settler, batch, gas).await;
+                return;
+            }
+            // One of them was withdrawn meanwhile.
+            Ok(None) => match settler.still_queued(records.clone()).await {
+                Ok(left) => records = left,
+                Err(fault) => break Unopened::from(fault),
+            },
+            Err(fault) => break fault,
+        }
+    };
+    tracing::warn!(chain = %settler.served.place.chain, fault = %unopened, "no transaction was made");
+    settler.pause(PAUSE_MS).await;
+    settler.freed(signer, gas);
+    for record in records {
+        settler.enqueue(record);
     }
 }

@@ -4,58 +4,64 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
+use bursar_chain::points::Points;
 use bursar_core::networks::ChainId;
-use bursar_core::time::Utc;
 use bursar_desks::store::StoreFault;
 use bursar_x402::settlement::SettlementRequest;
 use tokio::sync::watch;
 
-use crate::book::ledger::{Claim, Known, Ledger, Progress, Taken};
-use crate::book::{ATTEMPTS_MAX, Record, State};
+use crate::book::ledger::{Claim, Known, Ledger, Owed, Progress, Taken};
+use crate::book::redb_store::fresh_id;
+use crate::book::{ATTEMPTS_MAX, AskedBy, Batch, Record, State};
 use crate::network::Served;
 use crate::node::Hurry;
 use crate::payment::{Payment, PaymentKey};
 use crate::reason::{Reason, Refused};
 use crate::settle::dispatch::Settler;
-use crate::settle::trace;
+use crate::settle::once::{Right, Share, Successes};
+use crate::settle::price::Price;
+use crate::settle::withdraw::Due;
+use crate::settle::{budget, trace};
+use crate::transaction;
 use crate::verify::{self, Fault, Good, Read};
 
-/// More payments under way than this are not taken on: they would wait too long.
+/// The bound of payments in flight: one more would wait too long.
 const OPEN_MAX: usize = 20_000;
-/// The same of one payer.
+/// The same for one payer.
 const OPEN_OF_PAYER_MAX: usize = 256;
 
 /// How long a payment rests whose transactions came to nothing.
 const REST_MS: i64 = 10 * 60_000;
 
+/// How long an answer that is due waits for nodes to say whether one of them has the transaction.
+const DUE_MS: u64 = 1_500;
+
 /// What became of a request to settle.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum End {
-    /// `repeated`: another request asked for it before this one, and may have been told so too.
     Settled {
         hash: B256,
         payer: Address,
+        /// Another request had the success before this one.
         repeated: bool,
+        /// Kept until the answer was written, or the connection has failed.
+        right: Option<Right>,
     },
-    /// On its way; the hash, once something was broadcast.
+    /// On its way: a node has the transaction.
     Pending {
-        hash: Option<B256>,
+        hash: B256,
         payer: Address,
     },
     Refused(Refused),
 }
 
-impl End {
-    /// The same for who was not the first to ask.
-    fn repeated(self) -> Self {
-        match self {
-            Self::Settled { hash, payer, .. } => Self::Settled { hash, payer, repeated: true },
-            other => other,
-        }
+impl From<Refused> for End {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
     }
 }
 
-/// Why there is no end to tell.
+/// Why there is no end to report.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
     #[error(transparent)]
@@ -63,8 +69,8 @@ pub enum Trouble {
     /// Nodes or disk: nothing was taken on, or it is not known whether.
     #[error("{0}")]
     Unavailable(String),
-    /// As much is under way as there may be.
-    #[error("too many payments are under way")]
+    /// As much is in flight as there may be.
+    #[error("too many payments are in flight")]
     Busy,
 }
 
@@ -79,14 +85,26 @@ impl From<StoreFault> for Trouble {
 pub struct Door {
     pub settlers: BTreeMap<ChainId, Arc<Settler>>,
     pub ledger: Ledger,
-    /// Who may be paid; empty: anybody.
+    /// Who may be paid; empty: any address.
     pub payees: BTreeSet<Address>,
     /// How long an answer waits for a block.
     pub wait_ms: u64,
+    pub successes: Successes,
+    /// Where tests end the process.
+    pub points: Arc<dyn Points>,
+}
+
+/// A request for a payment, and what it may receive.
+struct Asked<'a> {
+    read: &'a Read,
+    by: AskedBy,
+    /// It had the payment taken on.
+    right: Option<Right>,
+    may_try_again: bool,
 }
 
 impl Door {
-    /// Who settles what a request asks for.
+    /// The settler of the network that a request names.
     fn settler(&self, request: &SettlementRequest) -> Result<&Arc<Settler>, Refused> {
         let chain = verify::chain_of(request)?;
         self.settlers.get(&chain).ok_or_else(|| Reason::UnsupportedNetwork.into())
@@ -99,27 +117,40 @@ impl Door {
         verify::admit(served, read)
     }
 
-    /// Whether a payment is good. Changes nothing.
+    /// Whether a payment is good, and would be settled for this caller. Changes nothing. Returns the payer.
     ///
     /// # Errors
     /// [`Fault`].
-    pub async fn verify(&self, request: &SettlementRequest) -> Result<Payment, Fault> {
+    pub async fn verify(&self, request: &SettlementRequest, by: AskedBy) -> Result<Address, Fault> {
         let settler = self.settler(request)?;
         let served = &settler.served;
         let read = verify::read(served, request)?;
-        self.admit(served, &read)?;
-        let good = verify::check(served, &read, Hurry::Now).await?;
-        if !settler.price().await?.affordable {
-            return Err(Refused::from(Reason::GasTooHigh).of(read.terms.payer).into());
+        let payer = read.terms.payer;
+        let known = self.ledger.find(read.key(served.place.chain)).await;
+        let known = known.map_err(|fault| Fault::Store(fault.to_string()))?;
+        if let Some(known) = known {
+            let record = known.record();
+            if !matches!(record.state, State::Failed { .. }) {
+                let shares = verify::is_same(&read, &record.payment)
+                    && self.successes.would_share(record, by);
+                return if shares { Ok(payer) } else { Err(duplicate(&read, record).into()) };
+            }
         }
-        Ok(good.payment)
+        self.admit(served, &read)?;
+        let price = settler.price().await?;
+        afford_any(&read, &price)?;
+        let good = verify::check(served, &read, Hurry::Now).await?;
+        let gas = gas_of(settler, &good.payment)?;
+        let owed = self.ledger.gas_owed(served.place.chain, by.caller, served.clock.now().utc);
+        budget::afford(&served.config, &price, &good.payment, gas, &owed)?;
+        Ok(payer)
     }
 
-    /// Carries a payment out, once; whoever asks again hears the same.
+    /// Carries a payment out, once.
     ///
     /// # Errors
     /// [`Trouble`].
-    pub async fn settle(&self, request: &SettlementRequest) -> Result<End, Trouble> {
+    pub async fn settle(&self, request: &SettlementRequest, by: AskedBy) -> Result<End, Trouble> {
         let settler = match self.settler(request) {
             Ok(settler) => settler,
             Err(refused) => return Ok(End::Refused(refused)),
@@ -128,7 +159,7 @@ impl Door {
         let deadline = clock.mono_ms().saturating_add(self.wait_ms);
         // A payment that has expired meanwhile, or that would not be taken on any more, may have been settled.
         let end = match verify::read(&settler.served, request) {
-            Ok(read) => self.settle_until(settler, &read, deadline).await,
+            Ok(read) => self.settle_until(settler, &read, by, deadline).await,
             Err(fault) => Err(fault.into()),
         };
         match end {
@@ -136,6 +167,7 @@ impl Door {
             Err(Stop::Fault(Fault::Refused(refused))) => Ok(End::Refused(refused)),
             Err(Stop::Fault(Fault::Malformed(fault))) => Err(fault.into()),
             Err(Stop::Fault(Fault::Chain(fault))) => Err(Trouble::Unavailable(fault.to_string())),
+            Err(Stop::Fault(Fault::Store(fault))) => Err(Trouble::Unavailable(fault)),
             Err(Stop::Trouble(trouble)) => Err(trouble),
         }
     }
@@ -144,18 +176,22 @@ impl Door {
         &self,
         settler: &Arc<Settler>,
         read: &Read,
+        by: AskedBy,
         deadline: u64,
     ) -> Result<End, Stop> {
         let served = &settler.served;
         let key = read.key(served.place.chain);
+        let repeat = || Asked { read, by, right: None, may_try_again: true };
         let mut attempts = 0;
         if let Some(known) = self.ledger.find(key).await.map_err(Trouble::from)? {
-            if let Some(end) = known_end(settler, read, &known, deadline, true).await {
-                return Ok(end.repeated());
+            if let Some(end) = self.known_end(settler, repeat(), &known, deadline).await? {
+                return Ok(end);
             }
             attempts = known.record().attempts;
         }
         self.admit(served, read).map_err(Fault::from)?;
+        let price = settler.price().await.map_err(Fault::Chain)?;
+        afford_any(read, &price).map_err(Fault::from)?;
         // cancel-safe: nothing is taken on before it was found good.
         let good = tokio::select! {
             good = self.good(settler, read, deadline) => good,
@@ -168,68 +204,76 @@ impl Door {
             Err(Stop::Fault(Fault::Refused(refused))) => {
                 // Another request for it may have been quicker, and settled it meanwhile.
                 if let Some(known) = self.ledger.find(key).await.map_err(Trouble::from)?
-                    && let Some(end) = known_end(settler, read, &known, deadline, true).await
+                    && let Some(end) = self.known_end(settler, repeat(), &known, deadline).await?
                 {
-                    return Ok(end.repeated());
+                    return Ok(end);
                 }
-                return self.settled_by_another(settler, read, refused).await;
+                return self.settled_by_another(settler, read, by, refused).await;
             }
             Err(stop) => return Err(stop),
         };
-        let price = settler.price().await.map_err(Fault::Chain)?;
         let payer = payment.terms.payer;
-        if !price.affordable {
-            return Ok(End::Refused(Refused::from(Reason::GasTooHigh).of(payer)));
-        }
         if settler.wasteful.get(&payer, served.clock.mono_ms()).is_some() {
             let why = "The payer's last payment cost gas and moved nothing: wait a minute.";
-            return Ok(End::Refused(Refused::because(Reason::TransactionFailed, why).of(payer)));
+            return Ok(Refused::because(Reason::TransactionFailed, why).of(payer).into());
         }
-        let claim = self.claim_room(&payment, balance)?;
-        let accepted_at = served.clock.now().utc;
+        let gas = gas_of(settler, &payment).map_err(Fault::from)?;
+        let claim = self.claim_room(settler, &payment, balance, (by.caller, gas), &price)?;
         let record = Record {
             payment,
-            accepted_at,
+            accepted_at: served.clock.now().utc,
             since_block: price.block,
             attempts,
             state: State::Queued,
+            gas,
+            asked: by,
+            answered: None,
         };
-        let taken = self.take_on(settler, record, claim).await?;
-        let end = known_end(settler, read, &taken.known, deadline, false).await;
-        let end = end.unwrap_or(End::Pending { hash: None, payer });
-        Ok(if taken.new { end } else { end.repeated() })
+        let (taken, right) = self.take_on(settler, record, claim).await?;
+        let asked = Asked { read, by, right, may_try_again: false };
+        let end = self.known_end(settler, asked, &taken.known, deadline).await?;
+        let lost = || Trouble::Unavailable("a payment waits again".to_owned());
+        Ok(end.ok_or_else(lost)?)
     }
 
-    /// That a payer does not fill the house, and does not owe more than there is: of payments that are each
-    /// good and together are not, all but some would cost gas and move nothing.
-    fn claim_room(&self, payment: &Payment, balance: U256) -> Result<Claim, Stop> {
+    /// Caps a payer's open payments by count and by balance, and the gas of all by what there is: payments that
+    /// are each good may not be good together.
+    fn claim_room(
+        &self,
+        settler: &Settler,
+        payment: &Payment,
+        balance: U256,
+        (caller, gas): (B256, u64),
+        price: &Price,
+    ) -> Result<Claim, Stop> {
         if self.ledger.open_count() >= OPEN_MAX {
             return Err(Trouble::Busy.into());
         }
         let terms = &payment.terms;
-        let mut crowded = false;
-        let claim = self.ledger.claim(payment, |count, owed| {
-            crowded = count >= OPEN_OF_PAYER_MAX;
-            !crowded && owed.saturating_add(terms.amount) <= balance
-        });
-        match claim {
-            Some(claim) => Ok(claim),
-            None if crowded => Err(Trouble::Busy.into()),
-            None => {
-                let refused = Refused::from(Reason::InsufficientBalance).of(terms.payer);
-                Err(Fault::Refused(refused).into())
+        let now = settler.served.clock.now().utc;
+        self.ledger.claim(payment, (caller, gas), now, |owed: &Owed| {
+            if owed.count >= OPEN_OF_PAYER_MAX {
+                return Err(Stop::from(Trouble::Busy));
             }
-        }
+            if owed.amount.saturating_add(terms.amount) > balance {
+                let refused = Refused::from(Reason::InsufficientBalance).of(terms.payer);
+                return Err(Fault::Refused(refused).into());
+            }
+            budget::afford(&settler.served.config, price, payment, gas, &owed.gas)
+                .map_err(|refused| Fault::Refused(refused).into())
+        })
     }
 
-    /// Keeps a payment and has it wait for its transaction: also if the caller hangs up meanwhile.
+    /// Keeps a payment and has it wait for its transaction, also if the caller hangs up meanwhile. Returns the
+    /// right to its success where it was not known before.
     async fn take_on(
         &self,
         settler: &Arc<Settler>,
         record: Record,
         claim: Claim,
-    ) -> Result<Taken, Stop> {
+    ) -> Result<(Taken, Option<Right>), Stop> {
         let (ledger, settler) = (self.ledger.clone(), Arc::clone(settler));
+        let (successes, by, key) = (self.successes.clone(), record.asked, record.payment.key());
         let tasks = settler.tasks.clone();
         let taking = tasks.spawn(async move {
             settler.points.reach("settle.before accept");
@@ -237,20 +281,96 @@ impl Door {
             // From here on it counts as what has not ended.
             drop(claim);
             settler.points.reach("settle.after accept");
+            let right = if taken.new { successes.take(key, by) } else { None };
             if taken.new
                 && let Known::Open(record, _progress) = &taken.known
             {
                 settler.enqueue(Arc::clone(record));
             }
-            Ok::<_, StoreFault>(taken)
+            Ok::<_, StoreFault>((taken, right))
         });
         let taken =
             taking.await.map_err(|_ended| Trouble::Unavailable("it is ending".to_owned()))?;
         Ok(taken.map_err(Trouble::from)?)
     }
 
-    /// Finds a payment good. One whose nonce is not the next yet waits for those before it, if they are under
-    /// way.
+    /// What a request receives for a payment that is known: once it has ended, or when time is up. `None` where it
+    /// has failed and may be tried again.
+    async fn known_end(
+        &self,
+        settler: &Settler,
+        asked: Asked<'_>,
+        known: &Known,
+        deadline: u64,
+    ) -> Result<Option<End>, Stop> {
+        let record = known.record();
+        let (key, payer) = (record.payment.key(), record.payment.terms.payer);
+        // Only a request with the very payment receives what became of it.
+        if !verify::is_same(asked.read, &record.payment) {
+            let failed = matches!(record.state, State::Failed { .. });
+            return Ok((!failed).then(|| duplicate(asked.read, record).into()));
+        }
+        let Known::Open(_record, progress) = known else {
+            return Ok(self.ended(settler, asked, record));
+        };
+        if wait(settler, progress.clone(), deadline).await == Waited::TimeUp {
+            let due_by = deadline.saturating_add(DUE_MS);
+            // cancel-safe: the next request repeats a withdrawal that is dropped here.
+            let due = tokio::select! {
+                due = settler.answer_due(key) => due.map_err(Trouble::from)?,
+                () = settler.served.clock.sleep_until(due_by) => Due::Uncertain,
+            };
+            match due {
+                Due::Known(hash) => return Ok(Some(End::Pending { hash, payer })),
+                Due::Withdrawn(reason) => {
+                    return Ok(Some(Refused::from(reason).of(payer).into()));
+                }
+                Due::Uncertain => {
+                    let why = "no node says whether it has the transaction of a payment";
+                    return Err(Trouble::Unavailable(why.to_owned()).into());
+                }
+                Due::Ended => {}
+            }
+        }
+        match self.ledger.find(key).await.map_err(Trouble::from)? {
+            Some(Known::Ended(record)) => {
+                Ok(self.ended(settler, Asked { may_try_again: false, ..asked }, &record))
+            }
+            Some(Known::Open(..)) | None => {
+                let why = "the block of a payment was taken back";
+                Err(Trouble::Unavailable(why.to_owned()).into())
+            }
+        }
+    }
+
+    /// The end of a payment, for a request.
+    fn ended(&self, settler: &Settler, asked: Asked<'_>, record: &Record) -> Option<End> {
+        let payer = record.payment.terms.payer;
+        match &record.state {
+            State::Settled { hash, .. } => {
+                let settled =
+                    |repeated, right| End::Settled { hash: *hash, payer, repeated, right };
+                Some(match asked.right {
+                    Some(right) => settled(false, Some(right)),
+                    None => match self.successes.share(record, asked.by) {
+                        Share::Own(right) => settled(false, Some(right)),
+                        Share::Again => settled(true, None),
+                        Share::None => duplicate(asked.read, record).into(),
+                    },
+                })
+            }
+            // What has failed may be tried again, but not what has cost several transactions just now.
+            State::Failed { reason, message, at } => {
+                let now = settler.served.clock.now().utc;
+                let rests = record.attempts >= ATTEMPTS_MAX && now.since_ms(*at) < REST_MS;
+                let told = Refused::because(*reason, message.clone()).of(payer);
+                (!asked.may_try_again || rests).then(|| told.into())
+            }
+            State::Queued | State::Sent { .. } => None,
+        }
+    }
+
+    /// Finds a payment good. One whose nonce is not the next yet waits for those before it, if they are in flight.
     async fn good(&self, settler: &Settler, read: &Read, deadline: u64) -> Result<Good, Stop> {
         loop {
             let fault = match verify::check(&settler.served, read, Hurry::Patient).await {
@@ -264,9 +384,8 @@ impl Door {
             let Some(before) = before(settler, read) else { return Err(fault.into()) };
             let known = self.ledger.find(before).await.map_err(Trouble::from)?;
             let Some(Known::Open(_record, progress)) = known else { return Err(fault.into()) };
-            match wait(settler, progress, deadline).await {
-                Progress::Ended(_state) => {}
-                Progress::Accepted | Progress::Sent(_) => return Err(fault.into()),
+            if wait(settler, progress, deadline).await == Waited::TimeUp {
+                return Err(fault.into());
             }
         }
     }
@@ -275,8 +394,9 @@ impl Door {
     /// refused.
     async fn settled_by_another(
         &self,
-        settler: &Settler,
+        settler: &Arc<Settler>,
         read: &Read,
+        by: AskedBy,
         refused: Refused,
     ) -> Result<End, Stop> {
         let used = [Reason::NonceUsed, Reason::Permit2Nonce];
@@ -285,7 +405,7 @@ impl Door {
         }
         let served = &settler.served;
         let payment = verify::signed_payment(served, read).await?;
-        // Whether a contract has signed cannot be told here, and who has not signed learns nothing.
+        // Whether a contract has signed cannot be told here, and a caller without a signature learns nothing.
         if !verify::is_signed_by_key(&payment) {
             return Ok(End::Refused(refused));
         }
@@ -295,46 +415,63 @@ impl Door {
         };
         let Some((hash, block)) = found else { return Ok(End::Refused(refused)) };
         let at = served.clock.now().utc;
-        let payer = payment.terms.payer;
-        let state = State::Settled { hash, block, at };
-        let record = Record { payment, accepted_at: at, since_block: block, attempts: 0, state };
-        let taken = self.ledger.accept(record).await.map_err(Trouble::from)?;
-        let told = ended(taken.known.record(), false, at);
-        Ok(told.unwrap_or(End::Settled { hash, payer, repeated: false }))
+        let key = payment.key();
+        let batch = Batch {
+            id: fresh_id().map_err(Trouble::from)?,
+            chain: served.place.chain,
+            signer: Address::ZERO,
+            payments: vec![key],
+            gas_limit: 0,
+            found: Some(hash),
+        };
+        let record = Record {
+            payment,
+            accepted_at: at,
+            since_block: block,
+            attempts: 0,
+            state: State::Settled { hash, block, at },
+            gas: 0,
+            asked: by,
+            answered: None,
+        };
+        let kept = self.ledger.found(record.clone(), batch.clone()).await;
+        let stands = kept.map_err(Trouble::from)?;
+        settler.watch(batch);
+        let right = if stands.is_none() { self.successes.take(key, by) } else { None };
+        let asked = Asked { read, by, right, may_try_again: false };
+        let end = self.ended(settler, asked, stands.as_ref().unwrap_or(&record));
+        let busy = || Trouble::Unavailable("a payment is being settled".to_owned());
+        Ok(end.ok_or_else(busy)?)
     }
 }
 
-/// What is to be told of a payment that is known, once it has ended or time is up. `None` where it has failed and
-/// may be tried again.
-async fn known_end(
-    settler: &Settler,
-    read: &Read,
-    known: &Known,
-    deadline: u64,
-    may_try_again: bool,
-) -> Option<End> {
-    let record = known.record();
-    let payer = record.payment.terms.payer;
-    // Only who has the very payment hears what became of it.
-    if !verify::is_same(read, &record.payment) {
-        let failed = matches!(record.state, State::Failed { .. });
-        return (!failed).then(|| End::Refused(Refused::from(Reason::Duplicate).of(payer)));
-    }
-    let now = settler.served.clock.now().utc;
-    match known {
-        Known::Ended(record) => ended(record, may_try_again, now),
-        Known::Open(record, progress) => {
-            let pending = |hash| Some(End::Pending { hash, payer });
-            match wait(settler, progress.clone(), deadline).await {
-                Progress::Ended(state) => {
-                    let record = Record { state, ..(**record).clone() };
-                    ended(&record, false, now).or(Some(End::Pending { hash: None, payer }))
-                }
-                Progress::Sent(hash) => pending(Some(hash)),
-                Progress::Accepted => pending(None),
-            }
+/// The refusal of a copy. A caller with the very payment learns its transaction.
+fn duplicate(read: &Read, record: &Record) -> Refused {
+    let refused = Refused::from(Reason::Duplicate).of(record.payment.terms.payer);
+    match &record.state {
+        State::Settled { hash, .. } if verify::is_same(read, &record.payment) => {
+            refused.settled_in(*hash)
+        }
+        State::Settled { .. } | State::Queued | State::Sent { .. } | State::Failed { .. } => {
+            refused
         }
     }
+}
+
+/// Rejects at once where no signer could pay for the cheapest payment of this kind, or gas costs too much.
+fn afford_any(read: &Read, price: &Price) -> Result<(), Refused> {
+    let of = |reason: Reason| Refused::from(reason).of(read.terms.payer);
+    if !price.affordable {
+        return Err(of(Reason::GasTooHigh));
+    }
+    let gas = transaction::least_gas(read.method);
+    if price.can_pay(gas, 0) { Ok(()) } else { Err(of(Reason::OutOfGas)) }
+}
+
+fn gas_of(settler: &Settler, payment: &Payment) -> Result<u64, Refused> {
+    let cap = settler.served.config.gas_cap_contract;
+    let gas = transaction::gas(&settler.served.place, &[payment], cap);
+    gas.ok_or_else(|| Refused::from(Reason::Simulation).of(payment.terms.payer))
 }
 
 /// The payment of the same payer and token with the nonce before, where nonces count up.
@@ -345,18 +482,11 @@ fn before(settler: &Settler, read: &Read) -> Option<PaymentKey> {
     Some(PaymentKey::of(settler.served.place.chain, read.method.id(), &terms))
 }
 
-/// What has failed may be tried again, but not what has cost several transactions just now.
-fn ended(record: &Record, may_try_again: bool, now: Utc) -> Option<End> {
-    let payer = record.payment.terms.payer;
-    match &record.state {
-        State::Settled { hash, .. } => Some(End::Settled { hash: *hash, payer, repeated: false }),
-        State::Failed { reason, message, at } => {
-            let rests = record.attempts >= ATTEMPTS_MAX && now.since_ms(*at) < REST_MS;
-            let told = End::Refused(Refused::because(*reason, message.clone()).of(payer));
-            (!may_try_again || rests).then_some(told)
-        }
-        State::Queued | State::Sent { .. } => None,
-    }
+/// How a wait came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    Ended,
+    TimeUp,
 }
 
 /// Waits for an end, within the time; cancel-safe.
@@ -364,16 +494,16 @@ async fn wait(
     settler: &Settler,
     mut progress: watch::Receiver<Progress>,
     deadline: u64,
-) -> Progress {
+) -> Waited {
     let over = |progress: &Progress| matches!(progress, Progress::Ended(_));
-    // cancel-safe: both only wait.
+    // cancel-safe: all only wait.
     tokio::select! {
-        _found = progress.wait_for(over) => {}
-        () = settler.served.clock.sleep_until(deadline) => {}
-        // What is under way is gone on with at the next start.
-        () = settler.stopping.cancelled() => {}
+        // Its sender goes with the entry of a payment that has ended.
+        _found = progress.wait_for(over) => Waited::Ended,
+        () = settler.served.clock.sleep_until(deadline) => Waited::TimeUp,
+        // Unfinished work resumes at the next start.
+        () = settler.stopping.cancelled() => Waited::TimeUp,
     }
-    progress.borrow().clone()
 }
 
 /// Why a settle ends early.

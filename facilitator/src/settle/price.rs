@@ -1,10 +1,13 @@
-//! What gas costs on a network, as far as it was told a moment ago. Known ahead of those who ask: while there are
-//! requests it is looked up beside them, not by them.
+//! What gas costs on a network and what its signers have, as far as a node said so a moment ago. While there are
+//! requests it is looked up next to them, not by them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bursar_chain::ports::ChainFault;
+use alloy_primitives::{Address, U256};
+use bursar_chain::data_fee;
+use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_submit::fees;
 
 use crate::settle::dispatch::Settler;
@@ -12,69 +15,196 @@ use crate::settle::dispatch::Settler;
 /// From how old on it is looked up again.
 const REFRESH_MS: u64 = 2_000;
 /// Older than this it is not used.
-const STALE_MS: u64 = 30_000;
+const STALE_MS: u64 = 10_000;
+/// Bytes of a transaction with one payment, rounded up: what the fee for the data is asked for.
+const PAYMENT_BYTES: usize = 1_000;
 
-/// What is known of a network's gas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Price {
-    /// Within what is paid.
-    pub(super) affordable: bool,
+/// What is known of a network's gas and of those who pay it. All sums are in wei.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Price {
+    /// Within what the operator pays for a unit of gas.
+    pub affordable: bool,
+    /// What the next block takes for a unit of gas.
+    pub needed: u128,
+    /// What a transaction offers for a unit of gas now, at most: nodes want the signer to have that much.
+    pub most: u128,
+    /// The fee for the data of one payment, at most, where a network takes it apart.
+    pub data_fee: U256,
     /// The gas of all transactions of a block together.
-    pub(super) block_gas: Option<u64>,
+    pub block_gas: Option<u64>,
     /// The newest block then.
-    pub(super) block: u64,
+    pub block: u64,
+    /// What each signer has.
+    pub balances: BTreeMap<Address, U256>,
     at_ms: u64,
 }
 
-/// The last price, and whether somebody looks it up.
+impl Price {
+    /// What a signer must have for so much gas of so many payments. `None` on overflow.
+    pub fn cost(&self, gas: u64, payments: u64) -> Option<U256> {
+        let gas = U256::from(gas).checked_mul(U256::from(self.most))?;
+        gas.checked_add(self.data_fee.checked_mul(U256::from(payments))?)
+    }
+
+    /// What the transaction of one payment would really cost now, at most.
+    pub fn real_cost(&self, gas: u64) -> Option<U256> {
+        U256::from(gas).checked_mul(U256::from(self.needed))?.checked_add(self.data_fee)
+    }
+
+    /// What all signers have together.
+    pub fn coin(&self) -> U256 {
+        self.balances.values().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei))
+    }
+
+    /// Whether a signer can pay for a payment of so much gas, next to the gas that is set aside for others. Where
+    /// gas costs nothing, every signer can.
+    pub fn can_pay(&self, gas: u64, set_aside: u64) -> bool {
+        let Some(cost) = self.cost(gas, 1) else { return false };
+        if cost.is_zero() {
+            return true;
+        }
+        let alone = self.balances.values().any(|wei| *wei >= cost);
+        let all = self.cost(set_aside, 0).and_then(|others| others.checked_add(cost));
+        alone && all.is_some_and(|all| self.coin() >= all)
+    }
+}
+
+/// The last price, and whether a task looks it up.
 #[derive(Debug, Default)]
 pub(super) struct Prices {
-    last: Mutex<Option<Price>>,
+    // Held for one look-up.
+    last: Mutex<Option<Arc<Price>>>,
     looking: AtomicBool,
+    /// Look-ups that somebody waits for go one after the other: the second finds what the first found.
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Prices {
-    pub(super) fn last(&self) -> Option<Price> {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn last(&self) -> Option<Arc<Price>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes what a transaction cost from what its signer is known to have, until that is looked up again.
+    pub(super) fn debit(&self, signer: Address, wei: U256) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(price) = last.as_mut()
+            && let Some(balance) = Arc::make_mut(price).balances.get_mut(&signer)
+        {
+            *balance = balance.saturating_sub(wei);
+        }
     }
 }
 
 impl Settler {
-    /// What gas costs, now or a moment ago.
-    pub(super) async fn price(self: &Arc<Self>) -> Result<Price, ChainFault> {
+    /// What gas costs and what signers have, now or a moment ago.
+    ///
+    /// # Errors
+    /// No node answers.
+    pub async fn price(self: &Arc<Self>) -> Result<Arc<Price>, ChainFault> {
         let now = self.served.clock.mono_ms();
         let age = |price: &Price| now.saturating_sub(price.at_ms);
-        match self.prices.last().filter(|price| age(price) < STALE_MS) {
-            Some(price) => {
-                if age(&price) >= REFRESH_MS && !self.prices.looking.swap(true, Ordering::AcqRel) {
-                    let settler = Arc::clone(self);
-                    self.tasks.spawn(async move {
-                        if let Err(fault) = settler.look_up_price().await {
-                            tracing::debug!(%fault, "the price of gas is not known");
-                        }
-                        settler.prices.looking.store(false, Ordering::Release);
-                    });
+        let Some(price) = self.prices.last().filter(|price| age(price) < STALE_MS) else {
+            return self.look_up_price().await;
+        };
+        if age(&price) < REFRESH_MS {
+            return Ok(price);
+        }
+        // A top-up is seen by the first request after it: it is not refused by what was known before.
+        if !price.can_pay(1, 0) {
+            return self.look_up_price().await;
+        }
+        if !self.prices.looking.swap(true, Ordering::AcqRel) {
+            let settler = Arc::clone(self);
+            self.tasks.spawn(async move {
+                if let Err(fault) = settler.look_up_price().await {
+                    tracing::debug!(%fault, "the price of gas is not known");
                 }
-                Ok(price)
-            }
-            None => self.look_up_price().await,
+                settler.prices.looking.store(false, Ordering::Release);
+            });
+        }
+        Ok(price)
+    }
+
+    /// Looks everything up that [`Price`] holds.
+    ///
+    /// # Errors
+    /// No node answers, or what it says makes no price.
+    pub async fn look_up_price(&self) -> Result<Arc<Price>, ChainFault> {
+        let asked_ms = self.served.clock.mono_ms();
+        let _turn = self.prices.turn.lock().await;
+        if let Some(price) = self.prices.last().filter(|price| price.at_ms >= asked_ms) {
+            return Ok(price);
+        }
+        let at_ms = self.served.clock.mono_ms();
+        let (gas, chain) = (self.served.config.gas(), &self.served.chain);
+        let balance = |signer: &Address| {
+            let signer = *signer;
+            async move { Ok::<_, ChainFault>((signer, chain.balance(signer, BlockTag::Latest).await?)) }
+        };
+        let balances = futures::future::try_join_all(self.served.signers.iter().map(balance));
+        let (facts, balances, data_fee) = futures::future::try_join3(
+            chain.fee_facts(),
+            balances,
+            data_fee::most(&**chain, &gas, PAYMENT_BYTES),
+        )
+        .await?;
+        let unusable = |message: String| ChainFault::Rejected { code: 0, message };
+        let quote = fees::quote(&gas, &facts).map_err(|fault| unusable(fault.to_string()))?;
+        // Start block of the search for an earlier settlement; without it the search would scan the whole chain.
+        let no_number = || unusable("the node did not say which block is the newest".to_owned());
+        let within = fees::within(&quote, gas.ceiling);
+        let price = Arc::new(Price {
+            affordable: within.is_some(),
+            needed: quote.needed,
+            most: within.map_or(gas.ceiling, |fees| fees.most()),
+            data_fee,
+            block_gas: facts.block_gas,
+            block: facts.block.ok_or_else(no_number)?,
+            balances: balances.into_iter().collect(),
+            at_ms,
+        });
+        *self.prices.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&price));
+        Ok(price)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn price(most: u128, balances: &[u64]) -> Price {
+        let signer = |(n, wei): (u8, &u64)| (Address::repeat_byte(n), U256::from(*wei));
+        Price {
+            affordable: true,
+            needed: most / 2,
+            most,
+            data_fee: U256::ZERO,
+            block_gas: None,
+            block: 1,
+            balances: (1..).zip(balances).map(signer).collect(),
+            at_ms: 0,
         }
     }
 
-    async fn look_up_price(&self) -> Result<Price, ChainFault> {
-        let gas = self.served.config.gas();
-        let facts = self.served.chain.fee_facts().await?;
-        let unusable = |message: String| ChainFault::Rejected { code: 0, message };
-        let quote = fees::quote(&gas, &facts).map_err(|fault| unusable(fault.to_string()))?;
-        // From there on it is looked for who was quicker: from nowhere on would be all of the chain.
-        let no_number = || unusable("the node did not say which block is the newest".to_owned());
-        let price = Price {
-            affordable: fees::within(&quote, gas.ceiling).is_some(),
-            block_gas: facts.block_gas,
-            block: facts.block.ok_or_else(no_number)?,
-            at_ms: self.served.clock.mono_ms(),
-        };
-        *self.prices.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(price);
-        Ok(price)
+    #[test]
+    fn a_signer_must_have_the_whole_cost_and_all_signers_what_is_set_aside_too() {
+        let two = price(10, &[1_000, 600]);
+        assert!(two.can_pay(100, 0));
+        assert!(!two.can_pay(101, 0), "two halves are not one signer");
+        assert!(two.can_pay(100, 60));
+        assert!(!two.can_pay(100, 61));
+        assert!(!price(10, &[0]).can_pay(1, 0));
+        assert!(!price(10, &[]).can_pay(1, 0));
+        assert!(!price(u128::MAX, &[u64::MAX]).can_pay(u64::MAX, 0));
+    }
+
+    #[test]
+    fn the_fee_for_data_counts_and_where_nothing_costs_anything_everyone_can_pay() {
+        let fee = Price { data_fee: U256::from(5), ..price(10, &[1_000]) };
+        assert!(fee.can_pay(99, 0));
+        assert!(!fee.can_pay(100, 0));
+        assert!(price(0, &[0]).can_pay(1_000_000, u64::MAX));
+        let only_data = Price { data_fee: U256::from(5), ..price(0, &[4]) };
+        assert!(!only_data.can_pay(1, 0));
     }
 }

@@ -52,6 +52,14 @@ impl Queue {
         if shares { self.shared.push_back(waiting) } else { self.alone.push_back(waiting) }
     }
 
+    /// The gas of the next transaction, at least: that of the payment that is first in its turn.
+    pub fn next_gas(&self) -> u64 {
+        let first = |waiting: &VecDeque<Waiting>| {
+            waiting.front().map(|first| first.record.gas.max(transaction::share(&first.record.payment)))
+        };
+        first(&self.alone).into_iter().chain(first(&self.shared)).max().unwrap_or(0)
+    }
+
     /// When the next has waited enough, whatever else comes.
     pub fn due_ms(&self, limits: &Limits) -> Option<u64> {
         let alone = self.alone.front().map(|first| first.since_ms);
@@ -112,7 +120,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::book::State;
+    use crate::book::{AskedBy, State};
     use crate::payment::{MethodId, Payment, Terms};
     use alloy_primitives::{Address, B256, Bytes, U256};
     use bursar_core::networks::ChainId;
@@ -145,6 +153,9 @@ mod tests {
             since_block: 0,
             attempts: 0,
             state: State::Queued,
+            gas: 0,
+            asked: AskedBy::default(),
+            answered: None,
         })
     }
 

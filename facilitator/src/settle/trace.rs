@@ -1,15 +1,14 @@
-//! Looks for a payment on the chain, whoever carried it out: whoever sees an authorization may bring it first, and
-//! the money moves all the same.
+//! Looks for a payment on the chain, whoever carried it out: any process that sees an authorization may bring it
+//! first, and the money moves all the same.
 
 use alloy_primitives::B256;
 use bursar_chain::ports::{ChainFault, LogFilter};
-use bursar_desks::store::StoreFault;
 
-use crate::exact;
-use crate::payment::{Payment, Terms};
+use crate::exact::{self, Carrier};
+use crate::payment::Payment;
 use crate::settle::dispatch::Settler;
 
-/// How many blocks before a payment was taken on somebody may have been quicker: what was found good then was
+/// How many blocks before a payment was taken on another sender may have been quicker: what was found good then was
 /// not used in any of them, but nodes differ.
 const BLOCKS_BEFORE: u64 = 50;
 /// The same of one that was used before it came.
@@ -18,25 +17,38 @@ const BLOCKS_RECENT: u64 = 600;
 /// Blocks of one question: what public nodes take.
 const BLOCKS_TOGETHER: u64 = 1_000;
 
-/// Why nothing was found out.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Unknown {
-    #[error(transparent)]
-    Chain(#[from] ChainFault),
-    #[error(transparent)]
-    Store(#[from] StoreFault),
-}
-
-/// The transaction in which the money moved, and its block. Of a method whose events do not name the nonce this
-/// is to be asked only once it is known that the nonce was used.
+/// The block in which a transaction carried a payment out. `None`: it did not, or no node knows it.
 ///
 /// # Errors
-/// Nobody answered.
+/// No node answered.
+pub(super) async fn prove(
+    settler: &Settler,
+    payment: &Payment,
+    hash: B256,
+) -> Result<Option<u64>, ChainFault> {
+    let served = &settler.served;
+    let Some(receipt) = served.chain.receipt(hash).await? else { return Ok(None) };
+    let Some(sent) = served.chain.transaction(hash).await? else { return Ok(None) };
+    let carrier = Carrier {
+        ours: served.signers.contains(&sent.from),
+        to: sent.to,
+        input: &sent.input,
+        logs: &receipt.logs,
+    };
+    let method = exact::method(payment.method);
+    let proven = method.is_proven(&served.place, &payment.terms, &carrier);
+    Ok(proven.then_some(receipt.block_number))
+}
+
+/// The transaction in which the money moved, and its block.
+///
+/// # Errors
+/// No node answered.
 pub(super) async fn find(
     settler: &Settler,
     payment: &Payment,
     since: u64,
-) -> Result<Option<(B256, u64)>, Unknown> {
+) -> Result<Option<(B256, u64)>, ChainFault> {
     let served = &settler.served;
     let method = exact::method(payment.method);
     let trace = method.trace(&served.place, &payment.terms);
@@ -54,10 +66,8 @@ pub(super) async fn find(
             indexed: trace.indexed.clone(),
         };
         for found in served.chain.logs(wanted).await? {
-            let Some(receipt) = served.chain.receipt(found.tx_hash).await? else { continue };
-            let proven = method.is_proven(&served.place, &payment.terms, &receipt.logs);
-            if proven && (trace.names_nonce || !is_taken(settler, found.tx_hash, payment).await?) {
-                return Ok(Some((found.tx_hash, receipt.block_number)));
+            if let Some(block) = prove(settler, payment, found.tx_hash).await? {
+                return Ok(Some((found.tx_hash, block)));
             }
         }
         if from_block <= begin {
@@ -67,24 +77,14 @@ pub(super) async fn find(
     }
 }
 
-/// Whether the movement of that transaction is another payment's.
-async fn is_taken(settler: &Settler, hash: B256, payment: &Payment) -> Result<bool, StoreFault> {
-    let movement = |terms: &Terms| (terms.token, terms.payer, terms.payee, terms.amount);
-    let others = settler.ledger.settled_by(hash).await?;
-    Ok(others.iter().any(|other| {
-        other.payment.key() != payment.key()
-            && movement(&other.payment.terms) == movement(&payment.terms)
-    }))
-}
-
 /// The same of a payment that was never taken on: what was used may have been used just now.
 ///
 /// # Errors
-/// Nobody answered.
+/// No node answered.
 pub(super) async fn find_recent(
     settler: &Settler,
     payment: &Payment,
-) -> Result<Option<(B256, u64)>, Unknown> {
+) -> Result<Option<(B256, u64)>, ChainFault> {
     let head = settler.served.chain.block_number().await?;
     find(settler, payment, head.saturating_sub(BLOCKS_RECENT)).await
 }

@@ -1,28 +1,33 @@
 //! Sees one transaction through: has its desk send it, reads from what was mined which payments moved money,
-//! and gives what did not back to the queue, or up.
+//! and gives what did not move back to the queue, or ends it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use alloy_primitives::B256;
-use bursar_chain::ports::ChainFault;
+use alloy_primitives::{B256, U256};
+use bursar_chain::ports::{ChainFault, Receipt};
+use bursar_core::time::Utc;
 use bursar_desks::service::{ServiceDesk, SubmitFault};
 use bursar_desks::store::StoreFault;
 use bursar_submit::{Desk, Included, Outcome, Place, Refusal, Trouble};
 
+use crate::book::ledger::day_of;
+use crate::book::redb_store::fresh_id;
+use crate::book::store::Spent;
 use crate::book::{ATTEMPTS_MAX, Batch, Record, State};
-use crate::exact;
-use crate::payment::PaymentKey;
+use crate::exact::{self, Carrier};
+use crate::payment::{Payment, PaymentKey};
 use crate::reason::Reason;
 use crate::settle::dispatch::Settler;
-use crate::settle::trace::{self, Unknown};
+use crate::settle::trace;
+use crate::settle::withdraw::Gate;
 use crate::transaction;
 use crate::verify;
 
 /// How long is waited before a node or the disk is asked again.
 const PAUSE_MS: u64 = 1_000;
 
-/// How often a desk is looked at on which nothing happens.
+/// How often a desk is looked at on which nothing happens, and a payment that only the chain decides about.
 const LOOK_MS: u64 = 5_000;
 
 /// How long every node may refuse a transaction before it is given up.
@@ -31,28 +36,43 @@ const REFUSED_MS: u64 = 20_000;
 /// How often the receipt of what counts as mined is asked for, before it counts as gone.
 const RECEIPT_TRIES: usize = 60;
 
+/// A call is not broadcast later than so long before the first of its payments expires: it takes a block.
+const BROADCAST_MARGIN_SECONDS: u64 = 2;
+
+/// How long the chain alone decides about a payment that hardly ever expires.
+const CHAIN_DECIDES_MS: i64 = 24 * 60 * 60 * 1_000;
+
 /// Sees a transaction through to its end, also one of the process before this.
 pub(super) async fn see_through(settler: Arc<Settler>, batch: Batch) {
+    let gas = batch.gas_limit;
+    see_through_sized(settler, batch, gas).await;
+}
+
+/// The same of a transaction for which so much gas counts as in flight.
+pub(super) async fn see_through_sized(settler: Arc<Settler>, batch: Batch, gas: u64) {
     let stopping = settler.stopping.clone();
-    let mut slot = Slot { settler: Arc::clone(&settler), batch: &batch, held: true };
-    // cancel-safe: all that counts is on disk, and the next start goes on.
+    let held = batch.found.is_none();
+    let mut slot = Slot { settler: Arc::clone(&settler), batch: &batch, gas, held };
+    // cancel-safe: all that counts is on disk, and the next start resumes it.
     tokio::select! {
         () = stopping.cancelled() => {}
         () = watch(&settler, &batch, &mut slot) => {}
     }
+    settler.gates.close(batch.id);
 }
 
 /// One of the transactions that a signer has unmined.
 struct Slot<'a> {
     settler: Arc<Settler>,
     batch: &'a Batch,
+    gas: u64,
     held: bool,
 }
 
 impl Slot<'_> {
     fn free(&mut self) {
         if std::mem::take(&mut self.held) {
-            self.settler.freed(self.batch.signer);
+            self.settler.freed(self.batch.signer, self.gas);
         }
     }
 }
@@ -63,53 +83,107 @@ impl Drop for Slot<'_> {
     }
 }
 
-async fn watch(settler: &Settler, batch: &Batch, slot: &mut Slot<'_>) {
-    let Some(teller) = settler.tellers.get(&batch.signer) else {
-        // The signer was taken out of the settings while it had something under way: it comes back, or an
-        // operator looks. Nobody else can know how it ends.
-        tracing::error!(signer = %batch.signer, "a transaction of a signer that is not set waits");
-        return;
+/// How a transaction ended.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    outcome: Outcome,
+    /// It was given up because gas cost too much.
+    too_expensive: bool,
+}
+
+impl From<Outcome> for Ended {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, too_expensive: false }
+    }
+}
+
+async fn watch(settler: &Arc<Settler>, batch: &Batch, slot: &mut Slot<'_>) {
+    let spent = match (batch.found, settler.tellers.get(&batch.signer)) {
+        (Some(_hash), _nobody) => {
+            until_final(settler, batch).await;
+            Vec::new()
+        }
+        (None, Some(teller)) => own(settler, batch, &teller.desk, slot).await,
+        (None, None) => {
+            tracing::error!(
+                signer = %batch.signer, chain = %batch.chain,
+                "the signer of a transaction in flight was removed from the settings: its payments are decided by \
+                 the chain and by their expiry"
+            );
+            slot.free();
+            leave_to_the_chain(settler, batch).await;
+            Vec::new()
+        }
     };
-    let desk = &teller.desk;
-    let mut records = persist(settler, || settler.ledger.of_batch(batch)).await;
-    let outcome = match submit(settler, batch, desk, &records).await {
-        Some(outcome) => Some(outcome),
-        None => follow(settler, batch, desk, &mut records, slot).await,
-    };
-    slot.free();
-    finish(settler, batch, &mut records, outcome).await;
     settler.points.reach("settle.before close");
-    persist(settler, || settler.ledger.closed(batch)).await;
+    persist(settler, || settler.ledger.closed(batch, spent.clone())).await;
     settler.points.reach("settle.after close");
 }
 
-/// Hands the transaction to its desk; how it ended, if it has already.
+/// Sends a transaction of ours and finds out what it moved. Returns what it cost whom.
+async fn own(
+    settler: &Arc<Settler>,
+    batch: &Batch,
+    desk: &Arc<ServiceDesk>,
+    slot: &mut Slot<'_>,
+) -> Vec<Spent> {
+    let gate = settler.gates.open(batch.id, batch.signer);
+    let end = match submit(settler, batch, desk, &gate).await {
+        Some(outcome) => outcome.into(),
+        None => follow(settler, batch, desk, slot).await,
+    };
+    slot.free();
+    finish(settler, batch, end).await
+}
+
+/// The end of a transaction that was handed to its desk, or that cannot be. `None`: its desk has it.
 async fn submit(
     settler: &Settler,
     batch: &Batch,
     desk: &Arc<ServiceDesk>,
-    records: &[Record],
+    gate: &Gate,
 ) -> Option<Outcome> {
-    let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
-    let call = transaction::call(&settler.served.place, &payments, batch.gas_limit);
     loop {
-        match desk.submit(batch.id, call.clone(), settler.served.config.max_gas_price, None).await {
+        // While a transaction is submitted, none of its payments is withdrawn.
+        let held = gate.lock.lock().await;
+        if desk.desk().open.contains_key(&batch.id) {
+            return None;
+        }
+        if let Some(outcome) = persist(settler, || desk.outcome(batch.id)).await {
+            return Some(outcome);
+        }
+        let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+        let waits = |record: &Record| record.state == State::Sent { batch: batch.id };
+        if records.len() != batch.payments.len() || !records.iter().all(waits) {
+            // One of them was withdrawn before it was submitted: the others go in another transaction.
+            return Some(Outcome::Dropped);
+        }
+        let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
+        let call = transaction::call(&settler.served.place, &payments, batch.gas_limit);
+        let ceiling = settler.served.config.max_gas_price;
+        match desk.submit(batch.id, call, ceiling, until(&payments)).await {
             Ok(()) => {
                 settler.points.reach("settle.after submit");
                 return None;
             }
             Err(SubmitFault::Store(StoreFault::Over(outcome))) => return Some(outcome),
-            Err(SubmitFault::Refused(Refusal::OtherCall)) => {
-                // It was opened by a version that makes other bytes of the same payments: it goes on as it
-                // is, for what it does is on its desk.
-                return None;
-            }
+            Err(SubmitFault::Refused(Refusal::Expired)) => return Some(Outcome::Dropped),
+            // A version that makes other bytes of the same payments opened it: what it does is on its desk.
+            Err(SubmitFault::Refused(Refusal::OtherCall)) => return None,
             Err(fault) => {
                 tracing::warn!(%fault, "a transaction waits for its desk");
-                pause(settler).await;
+                drop(held);
+                settler.pause(PAUSE_MS).await;
             }
         }
     }
+}
+
+/// Until when a transaction of these payments may be broadcast. `None`: they hardly ever expire.
+fn until(payments: &[&Payment]) -> Option<Utc> {
+    let first = payments.iter().map(|payment| payment.terms.valid_before).min()?;
+    let seconds = i64::try_from(first.saturating_sub(U256::from(BROADCAST_MARGIN_SECONDS))).ok()?;
+    Some(Utc::from_seconds(seconds)).filter(|until| until.0 < i64::MAX)
 }
 
 /// Watches the desk until the transaction is over.
@@ -117,27 +191,21 @@ async fn follow(
     settler: &Settler,
     batch: &Batch,
     desk: &Arc<ServiceDesk>,
-    records: &mut [Record],
     slot: &mut Slot<'_>,
-) -> Option<Outcome> {
-    let mut told: Option<B256> = None;
+) -> Ended {
     let mut judged: Option<Included> = None;
     let mut refused_since: Option<u64> = None;
+    let mut too_expensive = false;
     let clock = &settler.served.clock;
     loop {
         let now = desk.desk();
         let Some(one) = now.open.get(&batch.id) else {
-            return persist(settler, || desk.outcome(batch.id)).await;
+            let outcome = persist(settler, || desk.outcome(batch.id)).await;
+            return Ended { outcome: outcome.unwrap_or(Outcome::Dropped), too_expensive };
         };
-        if let Some((_at, _tried, raw)) = one.newest()
-            && told != Some(raw.hash)
-        {
-            told = Some(raw.hash);
-            settler.ledger.sent(&batch.payments, raw.hash);
-        }
         if one.nonce.is_none() && one.trouble == Some(Trouble::TooExpensive) && !one.cancel {
-            // Nothing was signed: it does not happen, and those who wait are told why.
-            let _late_or_over = desk.cancel(batch.id).await;
+            // Nothing was signed: it does not happen, and the callers learn why.
+            too_expensive = desk.cancel(batch.id).await.is_ok();
         }
         // No node takes it, and more coin would not help: it would hold up every nonce above it.
         let is_refused = one.trouble == Some(Trouble::Refused) && one.place == Place::Waiting;
@@ -153,11 +221,18 @@ async fn follow(
             && judged != Some(included)
         {
             slot.free();
-            match judge(settler, records, hash).await {
-                Ok(_proven) => judged = Some(included),
+            match judge(settler, batch, hash).await {
+                Ok(mined) => {
+                    if judged.is_none()
+                        && let Some(fee) = mined.fee
+                    {
+                        settler.prices.debit(batch.signer, fee);
+                    }
+                    judged = Some(included);
+                }
                 Err(fault) => {
                     tracing::debug!(%fault, "a receipt could not be read");
-                    pause(settler).await;
+                    settler.pause(PAUSE_MS).await;
                     continue;
                 }
             }
@@ -179,33 +254,41 @@ fn included(desk: &Desk, batch: &Batch) -> Option<(Included, B256)> {
     included.ok.then_some((included, tried.raw.as_ref()?.hash))
 }
 
-/// Reads from a mined transaction whose money moved, and keeps that. What did not move says nothing yet: the
-/// block is not final. Answers what moved.
-async fn judge(
-    settler: &Settler,
-    records: &mut [Record],
-    hash: B256,
-) -> Result<BTreeSet<PaymentKey>, ChainFault> {
-    let receipt = settler.served.chain.receipt(hash).await?;
-    let Some(receipt) = receipt else {
-        // The node that was asked now does not know the block yet.
-        return Err(ChainFault::Unavailable { tried: Vec::new() });
-    };
+/// What a mined transaction did.
+#[derive(Debug, Default)]
+struct Mined {
+    proven: BTreeSet<PaymentKey>,
+    fee: Option<U256>,
+}
+
+/// Reads from a mined transaction of ours whose money moved, and keeps that. What did not move proves nothing yet:
+/// the block is not final.
+async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, ChainFault> {
+    let receipt = receipt(settler, hash).await?;
+    let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+    let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
+    let call = transaction::call(&settler.served.place, &payments, batch.gas_limit);
+    let carrier =
+        Carrier { ours: true, to: Some(call.to), input: &call.data, logs: &receipt.logs };
     let at = settler.served.clock.now().utc;
     let mut judged: Vec<(PaymentKey, State, u8)> = Vec::new();
-    let mut proven = BTreeSet::new();
-    for record in records.iter_mut() {
+    let mut mined = Mined { fee: receipt.fee, ..Mined::default() };
+    for record in &records {
         let method = exact::method(record.payment.method);
-        if !method.is_proven(&settler.served.place, &record.payment.terms, &receipt.logs) {
+        if !method.is_proven(&settler.served.place, &record.payment.terms, &carrier) {
             continue;
         }
-        proven.insert(record.payment.key());
+        mined.proven.insert(record.payment.key());
         if record.payment.deployment.is_some() {
             settler.served.codes.forget(&record.payment.terms.payer);
         }
+        if matches!(record.state, State::Failed { .. }) {
+            // A node had it, whatever all of them said when the answer was due.
+            settler.metrics.charged_after_refusal(settler.served.row());
+            tracing::error!(%hash, payer = %record.payment.terms.payer, "a refused payment was settled after all");
+        }
         let settled = State::Settled { hash, block: receipt.block_number, at };
         if !same_settlement(&record.state, &settled) {
-            record.state = settled.clone();
             judged.push((record.payment.key(), settled, record.attempts));
         }
     }
@@ -214,7 +297,13 @@ async fn judge(
         persist(settler, || settler.ledger.judged(judged.clone())).await;
         settler.points.reach("settle.after verdict");
     }
-    Ok(proven)
+    Ok(mined)
+}
+
+async fn receipt(settler: &Settler, hash: B256) -> Result<Receipt, ChainFault> {
+    let receipt = settler.served.chain.receipt(hash).await?;
+    // The node that was asked now does not know the block yet.
+    receipt.ok_or(ChainFault::Unavailable { tried: Vec::new() })
 }
 
 fn same_settlement(one: &State, other: &State) -> bool {
@@ -227,47 +316,82 @@ fn same_settlement(one: &State, other: &State) -> bool {
     }
 }
 
-/// Ends what the transaction's end decides, and gives the rest back to the queue.
-async fn finish(
-    settler: &Settler,
-    batch: &Batch,
-    records: &mut [Record],
-    outcome: Option<Outcome>,
-) {
-    let mined = match outcome {
-        Some(Outcome::Succeeded { hash, .. } | Outcome::Reverted { hash, .. }) => Some(hash),
-        _nothing_of_ours => None,
+/// What a payment went through that its transaction did not carry out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Gas cost too much: nothing was sent.
+    TooExpensive,
+    /// It was never in a block.
+    NotTried,
+    /// It was in a block, and failed there.
+    Tried,
+}
+
+/// Ends what the transaction's end decides, and gives the rest back to the queue. Returns what it cost whom.
+async fn finish(settler: &Arc<Settler>, batch: &Batch, end: Ended) -> Vec<Spent> {
+    let (mined, cause) = match end.outcome {
+        Outcome::Succeeded { hash, .. } | Outcome::Reverted { hash, .. } => {
+            (finally(settler, batch, hash).await, Cause::Tried)
+        }
+        Outcome::Cancelled { hash, .. } => {
+            let fee = fee_of(settler, hash).await;
+            (Mined { fee, ..Mined::default() }, Cause::NotTried)
+        }
+        Outcome::Dropped if end.too_expensive => (Mined::default(), Cause::TooExpensive),
+        Outcome::Dropped => (Mined::default(), Cause::NotTried),
+        Outcome::Displaced => {
+            leave_to_the_chain(settler, batch).await;
+            return Vec::new();
+        }
     };
-    let proven = match mined {
-        Some(hash) => finally(settler, records, hash).await,
-        None => BTreeSet::new(),
-    };
-    let too_expensive = outcome == Some(Outcome::Dropped);
+    let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     // Each by itself: what cannot be found out about one holds up no other.
     let each = records.iter().map(|record| async {
-        if !stands(settler, batch, record, &proven).await {
-            rejudge(settler, record, too_expensive).await;
+        if !stands(settler, batch, record, &mined.proven).await {
+            rejudge(settler, record, cause).await;
         }
     });
     futures::future::join_all(each).await;
+    spent_by(settler, &records, mined.fee)
 }
 
 /// What moved in a transaction that is final.
-async fn finally(settler: &Settler, records: &mut [Record], hash: B256) -> BTreeSet<PaymentKey> {
+async fn finally(settler: &Settler, batch: &Batch, hash: B256) -> Mined {
     for _try in 0..RECEIPT_TRIES {
-        match judge(settler, records, hash).await {
-            Ok(proven) => return proven,
+        match judge(settler, batch, hash).await {
+            Ok(mined) => return mined,
             Err(fault) => {
                 tracing::debug!(%fault, "a receipt could not be read");
-                pause(settler).await;
+                settler.pause(PAUSE_MS).await;
             }
         }
     }
     // It is gone, whatever was said of it: each payment is looked for by itself.
-    BTreeSet::new()
+    Mined::default()
 }
 
-/// Whether nothing is to be found out about a payment any more.
+/// What a transaction cost that moved nothing.
+async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
+    receipt(settler, hash).await.ok()?.fee
+}
+
+/// The share of each caller in what a transaction cost, rounded up.
+fn spent_by(settler: &Settler, records: &[Record], fee: Option<U256>) -> Vec<Spent> {
+    let Some(fee) = fee.filter(|fee| !fee.is_zero()) else { return Vec::new() };
+    settler.metrics.gas_spent(settler.served.row(), fee);
+    let count = U256::from(records.len().max(1));
+    let each = fee.div_ceil(count);
+    let mut callers: BTreeMap<B256, U256> = BTreeMap::new();
+    for record in records {
+        let sum = callers.entry(record.asked.caller).or_default();
+        *sum = sum.saturating_add(each);
+    }
+    let chain = settler.served.place.chain;
+    let day = day_of(settler.served.clock.now().utc);
+    callers.into_iter().map(|(caller, wei)| Spent { chain, day, caller, wei }).collect()
+}
+
+/// Whether nothing is left to be found out about a payment.
 async fn stands(
     settler: &Settler,
     batch: &Batch,
@@ -278,37 +402,127 @@ async fn stands(
         State::Sent { batch: other } => *other != batch.id,
         State::Failed { .. } | State::Queued => true,
         State::Settled { .. } if proven.contains(&record.payment.key()) => true,
-        // By what was mined before and may have been taken back, or by another transaction.
-        State::Settled { hash, .. } => {
-            let method = exact::method(record.payment.method);
-            loop {
-                match settler.served.chain.receipt(*hash).await {
-                    Ok(receipt) => {
-                        let logs = receipt.map(|receipt| receipt.logs).unwrap_or_default();
-                        let terms = &record.payment.terms;
-                        return method.is_proven(&settler.served.place, terms, &logs);
-                    }
-                    Err(fault) => {
-                        tracing::debug!(%fault, "a receipt could not be read");
-                        pause(settler).await;
-                    }
-                }
+        // By a block that may have been taken back, or by another transaction.
+        State::Settled { hash, .. } => still_settled(settler, &record.payment, *hash).await,
+    }
+}
+
+/// Whether a transaction that settled a payment still does.
+async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool {
+    loop {
+        match trace::prove(settler, payment, hash).await {
+            Ok(Some(_block)) => return true,
+            Ok(None) => {
+                settler.metrics.reorganised(settler.served.row());
+                tracing::error!(
+                    %hash, payer = %payment.terms.payer, payee = %payment.terms.payee, amount = %payment.terms.amount,
+                    "a reorganisation undid a settled payment: it is settled again if it still can be"
+                );
+                return false;
+            }
+            Err(fault) => {
+                tracing::debug!(%fault, "a receipt could not be read");
+                settler.pause(PAUSE_MS).await;
             }
         }
     }
 }
 
-/// What becomes of a payment that its transaction did not carry out.
-async fn rejudge(settler: &Settler, record: &Record, too_expensive: bool) {
+/// Watches a settlement of another sender until its block is final.
+async fn until_final(settler: &Arc<Settler>, batch: &Batch) {
+    let confirmations = settler.served.config.confirmations.max(1);
     loop {
-        match next_state(settler, record, too_expensive).await {
+        let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+        let Some(record) = records.first() else { return };
+        let State::Settled { hash, block, .. } = &record.state else { return };
+        let last = block.saturating_add(confirmations.saturating_sub(1));
+        match settler.served.chain.block_number().await {
+            Ok(head) if head >= last => {
+                if !still_settled(settler, &record.payment, *hash).await {
+                    rejudge(settler, record, Cause::NotTried).await;
+                }
+                return;
+            }
+            Ok(_head) => {}
+            Err(fault) => tracing::debug!(%fault, "the newest block is not known"),
+        }
+        settler.pause(PAUSE_MS).await;
+    }
+}
+
+/// Has the chain, and their expiry, decide about payments whose transaction is out of our hands.
+async fn leave_to_the_chain(settler: &Arc<Settler>, batch: &Batch) {
+    let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+    let nothing = BTreeSet::new();
+    let each = records.iter().map(|record| async {
+        if !stands(settler, batch, record, &nothing).await {
+            while !is_decided(settler, record).await {
+                settler.pause(LOOK_MS).await;
+            }
+        }
+    });
+    futures::future::join_all(each).await;
+}
+
+/// Ends a payment if the chain, or its expiry, has decided about it.
+async fn is_decided(settler: &Arc<Settler>, record: &Record) -> bool {
+    match decision(settler, record).await {
+        Ok(Some(state)) => {
+            keep(settler, record, state, record.attempts).await;
+            true
+        }
+        Ok(None) => {
+            let now = settler.served.clock.now().utc;
+            let long = now.since_ms(record.accepted_at) >= CHAIN_DECIDES_MS;
+            if long {
+                rejudge(settler, record, Cause::NotTried).await;
+            }
+            long
+        }
+        Err(fault) => {
+            tracing::debug!(%fault, "what became of a payment is not known yet");
+            false
+        }
+    }
+}
+
+async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, ChainFault> {
+    let at = settler.served.clock.now().utc;
+    let payment = &record.payment;
+    // The time of the newest block is read first: a block after it is too late for the payment.
+    let chain_time = settler.served.chain.block_time().await?;
+    if let Some((hash, block)) = trace::find(settler, payment, record.since_block).await? {
+        return Ok(Some(State::Settled { hash, block, at }));
+    }
+    let failed = |reason: Reason| {
+        Some(State::Failed { reason, message: reason.sentence().to_owned(), at })
+    };
+    let seconds = U256::from(u64::try_from(chain_time.seconds()).unwrap_or(0));
+    if seconds >= payment.terms.valid_before {
+        return Ok(failed(Reason::Expired));
+    }
+    match verify::check_again(&settler.served, payment).await {
+        Err(verify::Fault::Refused(refused))
+            if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&refused.reason) =>
+        {
+            Ok(failed(refused.reason))
+        }
+        Err(verify::Fault::Chain(fault)) => Err(fault),
+        _still_open => Ok(None),
+    }
+}
+
+/// What becomes of a payment that its transaction did not carry out.
+async fn rejudge(settler: &Arc<Settler>, record: &Record, cause: Cause) {
+    loop {
+        match next_state(settler, record, cause).await {
             Ok((state, attempts)) => {
                 keep(settler, record, state, attempts).await;
                 return;
             }
             Err(fault) => {
                 tracing::debug!(%fault, "what became of a payment is not known yet");
-                pause(settler).await;
+                settler.pause(PAUSE_MS).await;
             }
         }
     }
@@ -317,14 +531,17 @@ async fn rejudge(settler: &Settler, record: &Record, too_expensive: bool) {
 async fn next_state(
     settler: &Settler,
     record: &Record,
-    too_expensive: bool,
-) -> Result<(State, u8), Unknown> {
+    cause: Cause,
+) -> Result<(State, u8), ChainFault> {
     let at = settler.served.clock.now().utc;
     let payment = &record.payment;
-    let settled = |(hash, block)| (State::Settled { hash, block, at }, record.attempts);
-    let failed = |reason: Reason, message: String| {
-        (State::Failed { reason, message, at }, record.attempts.saturating_add(1))
+    let attempts = match cause {
+        Cause::Tried => record.attempts.saturating_add(1),
+        Cause::TooExpensive | Cause::NotTried => record.attempts,
     };
+    let settled = |(hash, block)| (State::Settled { hash, block, at }, record.attempts);
+    let failed =
+        |reason: Reason, message: String| (State::Failed { reason, message, at }, attempts);
     let of = |reason: Reason| failed(reason, reason.sentence().to_owned());
     let method = exact::method(payment.method);
     let trace = method.trace(&settler.served.place, &payment.terms);
@@ -333,13 +550,13 @@ async fn next_state(
     {
         return Ok(settled(found));
     }
-    if too_expensive {
+    if cause == Cause::TooExpensive {
         return Ok(of(Reason::GasTooHigh));
     }
     match verify::check_again(&settler.served, payment).await {
         // A contract that was not paid out of what it was given would only cost as much again.
-        Ok(()) if record.attempts.saturating_add(1) < ATTEMPTS_MAX && !payment.contract_payer => {
-            Ok((State::Queued, record.attempts.saturating_add(1)))
+        Ok(()) if attempts < ATTEMPTS_MAX && (attempts == 0 || !payment.contract_payer) => {
+            Ok((State::Queued, attempts))
         }
         Ok(()) => {
             let clock = &settler.served.clock;
@@ -354,28 +571,56 @@ async fn next_state(
             }
             Ok(failed(refused.reason, refused.message))
         }
-        Err(verify::Fault::Chain(fault)) => Err(fault.into()),
+        Err(verify::Fault::Chain(fault)) => Err(fault),
         // It was read once.
         Err(verify::Fault::Malformed(fault)) => {
             Ok(failed(Reason::TransactionFailed, fault.to_string()))
         }
+        Err(verify::Fault::Store(fault)) => Ok(failed(Reason::UnexpectedSettle, fault)),
     }
 }
 
-async fn keep(settler: &Settler, record: &Record, state: State, attempts: u8) {
+async fn keep(settler: &Arc<Settler>, record: &Record, state: State, attempts: u8) {
     let again = Record { state: state.clone(), attempts, ..record.clone() };
     if state == State::Queued && !record.state.is_open() {
         persist(settler, || settler.ledger.reopened(again.clone())).await;
+    } else if record.state.is_open() {
+        // Unless it was withdrawn meanwhile: then that stands.
+        let key = record.payment.key();
+        let judged = persist(settler, || {
+            settler.ledger.moved(key, record.state.clone(), state.clone(), attempts)
+        });
+        if !judged.await {
+            return;
+        }
     } else {
         let judged = (record.payment.key(), state.clone(), attempts);
         persist(settler, || settler.ledger.judged(vec![judged.clone()])).await;
     }
-    if state == State::Queued {
-        settler.enqueue(Arc::new(again));
+    match state {
+        State::Queued => settler.enqueue(Arc::new(again)),
+        // Another sender brought it: its block is not final yet.
+        State::Settled { hash, .. } => watch_found(settler, record, hash).await,
+        State::Sent { .. } | State::Failed { .. } => {}
     }
 }
 
-/// Until the disk takes it. A disk that fails takes nothing more until the next start.
+/// Has a settlement of another sender watched until it is final, also after a restart.
+async fn watch_found(settler: &Arc<Settler>, record: &Record, hash: B256) {
+    let Ok(id) = fresh_id() else { return };
+    let batch = Batch {
+        id,
+        chain: settler.served.place.chain,
+        signer: alloy_primitives::Address::ZERO,
+        payments: vec![record.payment.key()],
+        gas_limit: 0,
+        found: Some(hash),
+    };
+    persist(settler, || settler.ledger.watched(batch.clone())).await;
+    settler.watch(batch);
+}
+
+/// Until the disk takes it. A disk that fails takes nothing more until the next start, and ends the process.
 async fn persist<T, F>(settler: &Settler, work: impl Fn() -> F) -> T
 where
     F: Future<Output = Result<T, StoreFault>>,
@@ -385,13 +630,8 @@ where
             Ok(done) => return done,
             Err(fault) => {
                 tracing::error!(%fault, "what became of payments could not be kept");
-                pause(settler).await;
+                settler.pause(PAUSE_MS).await;
             }
         }
     }
-}
-
-async fn pause(settler: &Settler) {
-    let clock = &settler.served.clock;
-    clock.sleep_until(clock.mono_ms().saturating_add(PAUSE_MS)).await;
 }

@@ -232,6 +232,8 @@ pub struct Receipt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
     pub hash: B256,
+    /// Whose transaction it is.
+    pub from: Address,
     /// The contract that it called; `None` where it created one.
     pub to: Option<Address>,
     pub input: Bytes,

@@ -37,7 +37,7 @@ pub enum Caller<'a> {
 
 impl Caller<'_> {
     /// Under what its requests are counted. A key may be named like an address, so there is a word before it.
-    fn account(self) -> String {
+    pub fn account(self) -> String {
         match self {
             Self::Key(name) => format!("key {name}"),
             Self::Address(address) => fold(address).to_string(),

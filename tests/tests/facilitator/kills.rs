@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Each point, and the times that it is reached at which the process dies.
-const POINTS: [(&str, &[u8]); 14] = [
+const POINTS: [(&str, &[u8]); 18] = [
     ("settle.before accept", &[1, 4]),
     ("settle.after accept", &[1, 4]),
     ("settle.before batch", &[1, 2]),
@@ -34,6 +34,10 @@ const POINTS: [(&str, &[u8]); 14] = [
     ("settle.after verdict", &[1, 2]),
     ("settle.before close", &[1]),
     ("settle.after close", &[1]),
+    ("settle.before answered", &[1, 3]),
+    ("settle.after answered", &[1, 3]),
+    ("settle.before withdraw", &[]),
+    ("settle.after withdraw", &[]),
 ];
 
 #[test]
@@ -80,10 +84,12 @@ pub(crate) async fn settle_all(
             continue;
         }
         for answer in answers.iter().flatten() {
-            let (status, told) = answer;
-            assert_eq!(*status, 200, "{case}: {told}");
-            let fine = told["success"] == true || told["errorReason"] == "settlement_pending";
-            assert!(fine, "{case}: {told}");
+            let (_status, told) = answer;
+            // Where no node has the transaction when the answer is due, it is withdrawn, or nobody knows.
+            let reasons =
+                ["settlement_pending", "settlement_withdrawn", "unexpected_settle_error"];
+            let reason = told["errorReason"].as_str().unwrap_or_default();
+            assert!(told["success"] == true || reasons.contains(&reason), "{case}: {told}");
         }
         let settled = |answer: &Option<(u16, Value)>| {
             answer.as_ref().is_some_and(|(_status, told)| told["success"] == true)

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_demo::devnet::Authorization;
-use bursar_tests::facilitator::is_repeated;
 use bursar_tests::payer::{Paid, Way, now_s};
 use futures::future::join_all;
 use serde_json::{Value, json};
@@ -78,17 +77,6 @@ async fn t_38_a_hundred_parallel_settles_of_one_payload_are_one_transaction() {
         assert_eq!(told["success"], true, "{told}");
     }
     assert_eq!(all_sent(&stage, "pending").await, 4);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn only_who_asks_first_is_not_told_that_it_is_a_repeat() {
-    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    let payer = stage.payer().await;
-    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
-    let url = &stage.facilitator.url;
-    let told = join_all((0..20).map(|_one| is_repeated(url, &body))).await;
-    assert_eq!(told.iter().filter(|repeated| !**repeated).count(), 1);
-    assert!(is_repeated(url, &body).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

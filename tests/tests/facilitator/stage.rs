@@ -6,7 +6,7 @@ use alloy_primitives::{Address, U256, address};
 use bursar_core::networks::{ChainId, Network};
 use bursar_demo::devnet::Devnet;
 use bursar_demo::devnet::full::full_chain_or_skip;
-use bursar_tests::facilitator::{Facilitator, Home};
+use bursar_tests::facilitator::{Facilitator, Home, key_of};
 use bursar_tests::payer::{PERMIT2, PRISM, Paid, Payer, Way};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -102,10 +102,25 @@ impl Stage {
         told
     }
 
+    /// Settles as a merchant that sends an `Idempotency-Key`: its repeats receive the same answer.
     pub(crate) async fn settle(&self, body: &Value) -> Value {
+        let (status, told) = self.facilitator.post_by("/settle", body, &key_of(body)).await;
+        assert_eq!(status, 200, "{told}");
+        told
+    }
+
+    /// Settles as one of many that show the same payment.
+    pub(crate) async fn settle_copy(&self, body: &Value) -> Value {
         let (status, told) = self.facilitator.post("/settle", body).await;
         assert_eq!(status, 200, "{told}");
         told
+    }
+
+    /// Gives each signer so much of the network's coin, in wei.
+    pub(crate) async fn fund_signers(&self, wei: U256) {
+        for signer in &self.home.signers {
+            self.chain.request("anvil_setBalance", json!([signer, wei])).await.expect("set");
+        }
     }
 
     pub(crate) async fn balance(&self, owner: Address) -> U256 {

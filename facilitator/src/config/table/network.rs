@@ -1,6 +1,8 @@
 //! The rows of a network, and what some of them take.
 
-use alloy_primitives::U256;
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, U256};
 use bursar_chain::rpc::ENDPOINTS_MAX;
 use bursar_core::networks::NATIVE_DECIMALS;
 
@@ -50,9 +52,9 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
     Key {
         name: "max_gas_price_gwei",
         variable: "MAX_GAS_PRICE_GWEI",
-        default: "the network's own ceiling",
-        meaning: "The most that is offered for a unit of gas, like `\"0.5\"`. Above it, a settle answers \
-                  `gas_too_high`.",
+        default: "5, on SKALE 1000",
+        meaning: "The most that is offered for a unit of gas, like `\"0.5\"`. Above it, payments are rejected \
+                  with `gas_too_high`.",
         set: |network, given| put(&mut network.max_gas_price, gas_price(given)),
     },
     Key {
@@ -128,6 +130,47 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         meaning: "How much of a block's gas one transaction may take, 1 to 100.",
         set: |network, given| put(&mut network.block_gas_share_percent, given.whole(1..=100)),
     },
+    Key {
+        name: "max_gas_share_percent",
+        variable: "MAX_GAS_SHARE_PERCENT",
+        default: "none",
+        meaning: "How much of a payment's value its gas may cost, 1 to 10000; more is rejected with \
+                  `gas_too_high`. It takes `native_usd`. Only payments in the network's dollar token have a value \
+                  that is known, so others are rejected where a share is set.",
+        set: |network, given| {
+            put(&mut network.max_gas_share_percent, unless_none(given, |it| it.whole(1..=10_000)))
+        },
+    },
+    Key {
+        name: "native_usd",
+        variable: "NATIVE_USD",
+        default: "none",
+        meaning: "What one coin of the network is worth in dollars, like `\"3500\"`, for `max_gas_share_percent`.",
+        set: |network, given| put(&mut network.native_micro_usd, unless_none(given, native_usd)),
+    },
+    Key {
+        name: "gas_budget_caller_percent",
+        variable: "GAS_BUDGET_CALLER_PERCENT",
+        default: "10",
+        meaning: "How much of the signers' coin may be spent a day (UTC) for one caller: an API key, or an \
+                  address where there are no keys. Beyond it, payments are rejected with `gas_budget_spent`.",
+        set: |network, given| put(&mut network.gas_budget_caller_percent, given.whole(0..=100)),
+    },
+    Key {
+        name: "gas_budget_percent",
+        variable: "GAS_BUDGET_PERCENT",
+        default: "50",
+        meaning: "The same for all callers together.",
+        set: |network, given| put(&mut network.gas_budget_percent, given.whole(0..=100)),
+    },
+    Key {
+        name: "min_amount",
+        variable: "MIN_AMOUNT",
+        default: "none",
+        meaning: "The least payment of a token, in its smallest unit: `[\"0x…=1000\"]`, in the environment \
+                  with commas. Less is rejected with `amount_below_minimum`.",
+        set: |network, given| put(&mut network.min_amount, min_amounts(given)),
+    },
 ];
 
 fn endpoints(given: Given<'_>) -> Result<Vec<Endpoint>, String> {
@@ -143,6 +186,33 @@ fn gas_price(given: Given<'_>) -> Result<u128, String> {
     // Nothing could be sent at a price of zero.
     let inside = u128::try_from(wei).ok().filter(|wei| (1..=GAS_PRICE_MAX).contains(wei));
     inside.ok_or_else(|| "it must be above 0 and at most 1000000 gwei".to_owned())
+}
+
+fn unless_none<T>(
+    given: Given<'_>,
+    read: impl FnOnce(Given<'_>) -> Result<T, String>,
+) -> Result<Option<T>, String> {
+    match given {
+        Given::Text(text) if text.trim() == "none" => Ok(None),
+        Given::Text(_) | Given::Value(_) => read(given).map(Some),
+    }
+}
+
+fn native_usd(given: Given<'_>) -> Result<u64, String> {
+    let micro = given.decimal(6)?;
+    let inside = u64::try_from(micro).ok().filter(|micro| *micro > 0);
+    inside.ok_or_else(|| "it must be above 0 and a price in dollars".to_owned())
+}
+
+fn min_amounts(given: Given<'_>) -> Result<BTreeMap<Address, U256>, String> {
+    let wrong = || "write each as token=amount, the amount in the token's smallest unit".to_owned();
+    let each = given.list()?.into_iter().map(|one| {
+        let (token, amount) = one.split_once('=').ok_or_else(wrong)?;
+        let token = token.trim().parse::<Address>().map_err(|_odd| wrong())?;
+        let amount = U256::from_str_radix(amount.trim(), 10).map_err(|_odd| wrong())?;
+        Ok((token, amount))
+    });
+    each.collect()
 }
 
 fn balance(given: Given<'_>) -> Result<U256, String> {

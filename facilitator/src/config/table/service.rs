@@ -4,6 +4,7 @@ use bursar_serve::access::api_keys;
 use bursar_serve::logs::LogFormat;
 
 use super::{Config, Key, put};
+use crate::settle::once::Repeats;
 
 /// Keys of the service.
 pub(in crate::config) const SERVICE: &[Key<Config>] = &[
@@ -113,6 +114,21 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         meaning: "Requests a minute of one API key, or of one client's address where there are no keys; 0 \
                   sets no limit.",
         set: |config, given| put(&mut config.rate_per_minute, given.whole(0..=1_000_000)),
+    },
+    Key {
+        name: "repeats",
+        variable: "FACILITATOR_REPEATS",
+        default: "duplicate",
+        meaning: "What the repeat of a settled payment receives: `duplicate`, the code `duplicate_settlement` with \
+                  the hash, or `success`, the success again.",
+        set: |config, given| {
+            config.repeats = match given.text()? {
+                "duplicate" => Repeats::Duplicate,
+                "success" => Repeats::Success,
+                _other => return Err("it must be duplicate or success".to_owned()),
+            };
+            Ok(())
+        },
     },
     Key {
         name: "trusted_proxies",

@@ -18,6 +18,7 @@ const SERVICE: &[(&str, &str, &str, &str)] = &[
     ("api_keys_file", "\"/FOLDER/one\"", "/FOLDER/one", "/FOLDER/two"),
     ("pay_to", "[\"0x00000000000000000000000000000000000000aa\"]", PAYEE, "none"),
     ("rate_per_minute", "60", "60", "61"),
+    ("repeats", "\"success\"", "success", "duplicate"),
     ("trusted_proxies", "[\"10.0.0.1\", \"::1\"]", "10.0.0.1, ::1,", "none"),
 ];
 
@@ -36,8 +37,14 @@ const NETWORK: &[(&str, &str, &str, &str)] = &[
     ("tokens", "[\"0x00000000000000000000000000000000000000aa\"]", PAYEE, OTHER),
     ("gas_cap_contract", "100000", "100000", "100001"),
     ("block_gas_share_percent", "1", "1", "100"),
+    ("max_gas_share_percent", "20", "20", "10000"),
+    ("native_usd", "\"3500.5\"", "3500.5", "1"),
+    ("gas_budget_caller_percent", "1", "1", "0"),
+    ("gas_budget_percent", "1", "1", "100"),
+    ("min_amount", "[\"0x00000000000000000000000000000000000000aa=5\"]", LEAST, "none"),
 ];
 
+const LEAST: &str = "0x00000000000000000000000000000000000000aa=5";
 const PAYEE: &str = "0x00000000000000000000000000000000000000aa";
 const OTHER: &str = "0x00000000000000000000000000000000000000bb";
 

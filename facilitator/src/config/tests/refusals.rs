@@ -191,3 +191,15 @@ fn a_line_that_is_not_toml_is_told_by_its_number() {
     let fault = load("wait_ms = 1\n\nlisten = = 2\n", &[]).unwrap_err();
     assert!(matches!(fault, ConfigFault::NotToml { line: 3, .. }), "{fault:?}");
 }
+
+#[test]
+fn a_share_of_the_value_needs_the_price_of_the_coin() {
+    let network = "[networks.8453]\nrpc = [\"http://127.0.0.1:1\"]\nsigners = [\"a\"]\n";
+    let share = format!("{network}max_gas_share_percent = 20");
+    let fault = load(&share, &[]).unwrap_err().to_string();
+    assert!(fault.contains("native_usd"), "{fault}");
+    assert!(load(&format!("{share}\nnative_usd = \"3500\""), &[]).is_ok());
+    for odd in ["min_amount = [\"5\"]", "min_amount = [\"0xaa=5\"]", "native_usd = \"0\""] {
+        assert!(load(&format!("{network}{odd}"), &[]).is_err(), "{odd}");
+    }
+}

@@ -10,6 +10,7 @@ use crate::rpc::quantity::{Unusable, bytes_of, hash_of, shape};
 #[derive(Deserialize)]
 struct WireTransaction {
     hash: String,
+    from: String,
     // A transaction that creates a contract has none.
     to: Option<String>,
     input: String,
@@ -22,10 +23,11 @@ pub(super) fn transaction_of(raw: &RawValue, asked: B256) -> Result<Option<Trans
         return Err(Unusable("the transaction is another than was asked for"));
     }
     let address = |text: String| {
-        text.parse::<Address>().map_err(|_odd| Unusable("the transaction calls no address"))
+        text.parse::<Address>().map_err(|_odd| Unusable("the transaction names no address"))
     };
+    let from = address(wire.from)?;
     let to = wire.to.map(address).transpose()?;
-    Ok(Some(Transaction { hash: asked, to, input: bytes_of(&wire.input)? }))
+    Ok(Some(Transaction { hash: asked, from, to, input: bytes_of(&wire.input)? }))
 }
 
 #[cfg(test)]
@@ -42,17 +44,18 @@ mod tests {
     fn a_transaction_is_read_only_where_it_is_the_one_asked_for() {
         let hash = |byte| B256::repeat_byte(byte).to_string();
         let to = Address::repeat_byte(3);
-        let wire = json!({ "hash": hash(7), "to": to, "input": "0x0102", "nonce": "0x1" });
+        let wire = json!({ "hash": hash(7), "from": to, "to": to, "input": "0x0102", "nonce": "0x1" });
         let read_back = read(&wire).unwrap().unwrap();
         assert_eq!((read_back.to, read_back.input.as_ref()), (Some(to), &[1, 2][..]));
         assert_eq!(read(&Value::Null), Ok(None));
-        let creation = json!({ "hash": hash(7), "to": null, "input": "0x" });
+        let creation = json!({ "hash": hash(7), "from": to, "to": null, "input": "0x" });
         assert_eq!(read(&creation).unwrap().unwrap().to, None);
         for odd in [
-            json!({ "hash": hash(8), "to": to, "input": "0x" }),
-            json!({ "hash": hash(7), "to": "0x12", "input": "0x" }),
-            json!({ "hash": hash(7), "to": to, "input": "0x1" }),
-            json!({ "hash": hash(7), "to": to }),
+            json!({ "hash": hash(8), "from": to, "to": to, "input": "0x" }),
+            json!({ "hash": hash(7), "from": to, "to": "0x12", "input": "0x" }),
+            json!({ "hash": hash(7), "from": to, "to": to, "input": "0x1" }),
+            json!({ "hash": hash(7), "from": to, "to": to }),
+            json!({ "hash": hash(7), "to": to, "input": "0x" }),
             json!([]),
         ] {
             assert!(read(&odd).is_err(), "{odd}");

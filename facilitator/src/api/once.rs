@@ -1,0 +1,30 @@
+//! Keeps that a success was returned: once its last byte was written to the connection.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use bursar_serve::http::delivery;
+
+use super::Api;
+use crate::settle::once::Right;
+
+/// Has the connection report whether it wrote an answer. A success that was not written may be returned again.
+pub(super) fn watch(api: &Arc<Api>, right: Right, response: &mut Response) {
+    let (delivery, delivered) = delivery();
+    response.extensions_mut().insert(delivery);
+    let watching = Arc::clone(api);
+    api.answers.spawn(async move {
+        if !delivered.await {
+            tracing::info!("a success was not written to its connection: the next request may have it");
+            return;
+        }
+        watching.door.points.reach("settle.before answered");
+        let at = watching.clock.now().utc;
+        if let Err(fault) = watching.door.ledger.answered(right.key, right.by, at).await {
+            tracing::error!(%fault, "that a success was returned could not be kept");
+        }
+        watching.door.points.reach("settle.after answered");
+        // Only now another request may look whether it was returned.
+        drop(right);
+    });
+}

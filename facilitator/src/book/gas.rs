@@ -1,0 +1,222 @@
+//! Gas by network and caller: what is set aside for payments in flight, and what was paid today. Pure.
+
+use std::collections::HashMap;
+
+use alloy_primitives::{B256, U256};
+use bursar_core::networks::ChainId;
+use bursar_submit::SubmissionId;
+
+use crate::book::store::Spent;
+use crate::payment::PaymentKey;
+
+/// The account that counts all callers of a network together.
+const ALL: B256 = B256::ZERO;
+
+/// What counts against the gas of a new payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GasOwed {
+    /// Set aside for payments of the network that have not ended.
+    pub open: u64,
+    /// Set aside for the caller, also for transactions that are mined and not accounted for yet.
+    pub caller: u64,
+    /// The same of all callers.
+    pub total: u64,
+    /// Wei paid today for the caller.
+    pub spent_caller: U256,
+    /// Wei paid today for all callers.
+    pub spent_total: U256,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    chain: ChainId,
+    caller: B256,
+    gas: u64,
+    ended: bool,
+    batch: Option<SubmissionId>,
+}
+
+/// The gas of one facilitator.
+#[derive(Debug, Default)]
+pub(super) struct GasBook {
+    held: HashMap<PaymentKey, Hold>,
+    by_batch: HashMap<SubmissionId, Vec<PaymentKey>>,
+    open: HashMap<ChainId, u64>,
+    accounts: HashMap<(ChainId, B256), u64>,
+    day: i64,
+    spent: HashMap<(ChainId, B256), U256>,
+}
+
+impl GasBook {
+    /// Sets gas aside for a payment. The same again changes nothing.
+    pub(super) fn hold(&mut self, key: PaymentKey, chain: ChainId, caller: B256, gas: u64) {
+        if self.held.get(&key).is_some_and(|hold| !hold.ended) {
+            return;
+        }
+        self.release(&key);
+        self.held.insert(key, Hold { chain, caller, gas, ended: false, batch: None });
+        raise(self.open.entry(chain).or_default(), gas);
+        for account in [caller, ALL] {
+            raise(self.accounts.entry((chain, account)).or_default(), gas);
+        }
+    }
+
+    /// A payment is part of a transaction, or waits for another one.
+    pub(super) fn batched(&mut self, key: PaymentKey, batch: Option<SubmissionId>) {
+        let Some(hold) = self.held.get_mut(&key) else { return };
+        hold.batch = batch;
+        if let Some(batch) = batch {
+            self.by_batch.entry(batch).or_default().push(key);
+        }
+    }
+
+    /// A payment has ended. What its transaction cost is known once that is closed.
+    pub(super) fn ended(&mut self, key: &PaymentKey) {
+        let Some(hold) = self.held.get_mut(key).filter(|hold| !hold.ended) else { return };
+        hold.ended = true;
+        let (chain, gas, batch) = (hold.chain, hold.gas, hold.batch);
+        lower(&mut self.open, chain, gas);
+        if batch.is_none() {
+            self.release(key);
+        }
+    }
+
+    /// A transaction is accounted for.
+    pub(super) fn closed(&mut self, batch: SubmissionId, spent: &[Spent]) {
+        for key in self.by_batch.remove(&batch).unwrap_or_default() {
+            let ended = self.held.get(&key).filter(|hold| hold.batch == Some(batch));
+            if ended.is_some_and(|hold| hold.ended) {
+                self.release(&key);
+            }
+        }
+        for one in spent {
+            self.paid(one);
+        }
+    }
+
+    /// Counts gas that was paid, of the newest day alone.
+    pub(super) fn paid(&mut self, one: &Spent) {
+        self.turn(one.day);
+        if one.day == self.day {
+            for account in [one.caller, ALL] {
+                let sum = self.spent.entry((one.chain, account)).or_default();
+                *sum = sum.saturating_add(one.wei);
+            }
+        }
+    }
+
+    /// What counts against a new payment of a caller.
+    pub(super) fn owed(&mut self, chain: ChainId, caller: B256, day: i64) -> GasOwed {
+        self.turn(day);
+        let held = |account| self.accounts.get(&(chain, account)).copied().unwrap_or(0);
+        let spent = |account| self.spent.get(&(chain, account)).copied().unwrap_or_default();
+        GasOwed {
+            open: self.open.get(&chain).copied().unwrap_or(0),
+            caller: held(caller),
+            total: held(ALL),
+            spent_caller: spent(caller),
+            spent_total: spent(ALL),
+        }
+    }
+
+    /// Frees what was set aside for a payment.
+    pub(super) fn release(&mut self, key: &PaymentKey) {
+        let Some(hold) = self.held.remove(key) else { return };
+        if !hold.ended {
+            lower(&mut self.open, hold.chain, hold.gas);
+        }
+        for account in [hold.caller, ALL] {
+            lower(&mut self.accounts, (hold.chain, account), hold.gas);
+        }
+    }
+
+    /// A clock that was set back opens no day again.
+    fn turn(&mut self, day: i64) {
+        if day > self.day {
+            self.day = day;
+            self.spent.clear();
+        }
+    }
+}
+
+fn raise(sum: &mut u64, by: u64) {
+    *sum = sum.saturating_add(by);
+}
+
+fn lower<K: Eq + std::hash::Hash>(sums: &mut HashMap<K, u64>, of: K, by: u64) {
+    if let Some(sum) = sums.get_mut(&of) {
+        *sum = sum.saturating_sub(by);
+        if *sum == 0 {
+            sums.remove(&of);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHAIN: ChainId = ChainId(8453);
+
+    fn key(n: u8) -> PaymentKey {
+        PaymentKey(B256::repeat_byte(n))
+    }
+
+    fn caller(n: u8) -> B256 {
+        B256::repeat_byte(n)
+    }
+
+    fn spent(day: i64, of: u8, wei: u64) -> Spent {
+        Spent { chain: CHAIN, day, caller: caller(of), wei: U256::from(wei) }
+    }
+
+    #[test]
+    fn gas_is_held_until_the_payment_ends_and_its_transaction_is_accounted_for() {
+        let mut book = GasBook::default();
+        let batch = SubmissionId([1; 16]);
+        book.hold(key(1), CHAIN, caller(7), 100);
+        book.hold(key(1), CHAIN, caller(7), 100);
+        book.hold(key(2), CHAIN, caller(8), 50);
+        let owed = book.owed(CHAIN, caller(7), 5);
+        assert_eq!((owed.open, owed.caller, owed.total), (150, 100, 150));
+        book.batched(key(1), Some(batch));
+        book.ended(&key(1));
+        book.ended(&key(1));
+        let owed = book.owed(CHAIN, caller(7), 5);
+        assert_eq!((owed.open, owed.caller, owed.total), (50, 100, 150), "not accounted for yet");
+        book.closed(batch, &[spent(5, 7, 9)]);
+        let owed = book.owed(CHAIN, caller(7), 5);
+        assert_eq!((owed.open, owed.caller, owed.total), (50, 0, 50));
+        assert_eq!((owed.spent_caller, owed.spent_total), (U256::from(9), U256::from(9)));
+        // What never was in a transaction is free at once.
+        book.ended(&key(2));
+        assert_eq!(book.owed(CHAIN, caller(8), 5).total, 0);
+        assert!(book.held.is_empty() && book.open.is_empty() && book.accounts.is_empty());
+    }
+
+    #[test]
+    fn a_payment_that_waits_again_keeps_its_gas_when_its_old_transaction_is_closed() {
+        let mut book = GasBook::default();
+        let (old, new) = (SubmissionId([1; 16]), SubmissionId([2; 16]));
+        book.hold(key(1), CHAIN, caller(7), 100);
+        book.batched(key(1), Some(old));
+        book.batched(key(1), None);
+        book.closed(old, &[]);
+        assert_eq!(book.owed(CHAIN, caller(7), 5).open, 100);
+        book.batched(key(1), Some(new));
+        book.ended(&key(1));
+        book.closed(new, &[]);
+        assert_eq!(book.owed(CHAIN, caller(7), 5), GasOwed::default());
+    }
+
+    #[test]
+    fn each_day_begins_with_nothing_spent_and_no_day_begins_twice() {
+        let mut book = GasBook::default();
+        book.paid(&spent(5, 7, 9));
+        book.paid(&spent(4, 7, 100));
+        assert_eq!(book.owed(CHAIN, caller(7), 5).spent_total, U256::from(9));
+        assert_eq!(book.owed(CHAIN, caller(7), 4).spent_total, U256::from(9), "set back");
+        assert_eq!(book.owed(CHAIN, caller(7), 6).spent_total, U256::ZERO);
+        assert_eq!(book.owed(ChainId(1), caller(7), 6).spent_total, U256::ZERO);
+    }
+}

@@ -1,0 +1,218 @@
+//! Tests of what proves a settlement: its own events and its own call data, of this payment and of no other.
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_sol_types::SolCall;
+use bursar_chain::abi::multicall3::IMulticall3;
+use bursar_chain::ports::Log;
+use bursar_core::networks::{ChainId, MULTICALL3};
+
+use super::{Carrier, ContractCall, Place, method};
+use crate::payment::{MethodId, Payment, Terms};
+
+const TOKEN: Address = Address::repeat_byte(0x11);
+const PAYER: Address = Address::repeat_byte(0x22);
+const PAYEE: Address = Address::repeat_byte(0x33);
+const STRANGER: Address = Address::repeat_byte(0x44);
+
+fn place() -> Place {
+    Place {
+        chain: ChainId(8453),
+        multicall3: MULTICALL3,
+        permit2: Address::repeat_byte(6),
+        exact_permit2_proxy: Address::repeat_byte(7),
+        prism: Address::repeat_byte(8),
+    }
+}
+
+fn terms(nonce: u8) -> Terms {
+    Terms {
+        token: TOKEN,
+        payer: PAYER,
+        payee: PAYEE,
+        amount: U256::from(700),
+        nonce: B256::repeat_byte(nonce),
+        valid_after: U256::from(1),
+        valid_before: U256::from(2_000_000_000),
+    }
+}
+
+fn call_of(id: MethodId, terms: &Terms) -> ContractCall {
+    let payment = Payment {
+        chain: ChainId(8453),
+        method: id,
+        terms: terms.clone(),
+        digest: B256::ZERO,
+        signature: vec![0x1b; 65].into(),
+        deployment: None,
+        contract_payer: false,
+    };
+    method(id).transfer(&place(), &payment)
+}
+
+fn together(calls: &[ContractCall]) -> ContractCall {
+    let calls = calls.iter().map(|call| IMulticall3::Call3 {
+        target: call.to,
+        allowFailure: true,
+        callData: call.data.clone(),
+    });
+    let data = IMulticall3::aggregate3Call { calls: calls.collect() }.abi_encode();
+    ContractCall { to: MULTICALL3, data: data.into() }
+}
+
+fn topic(signature: &str) -> B256 {
+    keccak256(signature)
+}
+
+fn moved(token: Address, to: Address, amount: u64) -> Log {
+    Log {
+        address: token,
+        topics: vec![
+            topic("Transfer(address,address,uint256)"),
+            PAYER.into_word(),
+            to.into_word(),
+        ],
+        data: U256::from(amount).to_be_bytes::<32>().into(),
+    }
+}
+
+fn used(nonce: u8) -> Log {
+    let topics = vec![
+        topic("AuthorizationUsed(address,bytes32)"),
+        PAYER.into_word(),
+        B256::repeat_byte(nonce),
+    ];
+    Log { address: TOKEN, topics, data: Bytes::new() }
+}
+
+fn settled() -> Log {
+    Log { address: place().exact_permit2_proxy, topics: vec![topic("Settled()")], data: Bytes::new() }
+}
+
+fn prism(nonce: u8, fee: u64) -> Log {
+    let words = [
+        U256::from(700).to_be_bytes::<32>(),
+        B256::repeat_byte(nonce).0,
+        U256::from(fee).to_be_bytes::<32>(),
+        [0; 32],
+        [0; 32],
+    ];
+    let event = topic(
+        "ERC20Settlement(address,address,address,uint256,uint256,uint256,uint256,address)",
+    );
+    Log {
+        address: place().prism,
+        topics: vec![event, TOKEN.into_word(), PAYER.into_word(), PAYEE.into_word()],
+        data: words.concat().into(),
+    }
+}
+
+fn proves(id: MethodId, terms: &Terms, call: &ContractCall, logs: &[Log], ours: bool) -> bool {
+    let carrier = Carrier { ours, to: Some(call.to), input: &call.data, logs };
+    method(id).is_proven(&place(), terms, &carrier)
+}
+
+#[test]
+fn an_authorization_is_proven_by_its_own_nonce_in_the_events_and_in_the_call_data() {
+    let id = MethodId::Eip3009;
+    let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
+    let logs = [used(1), moved(TOKEN, PAYEE, 700)];
+    assert!(proves(id, &terms(1), &own, &logs, false));
+    assert!(!proves(id, &terms(1), &own, &[used(2), moved(TOKEN, PAYEE, 700)], false), "event");
+    assert!(!proves(id, &terms(1), &other, &logs, false), "call data");
+    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700)], false), "no use");
+    assert!(!proves(id, &terms(1), &own, &[used(1), moved(TOKEN, PAYEE, 699)], false));
+    // A relay of any kind may have brought it.
+    let mut relayed = own.clone();
+    relayed.to = STRANGER;
+    relayed.data = [&[0xab; 37][..], &own.data].concat().into();
+    assert!(proves(id, &terms(1), &relayed, &logs, false));
+    for term in 0..5 {
+        let mut changed = terms(1);
+        match term {
+            0 => changed.payee = STRANGER,
+            1 => changed.amount += U256::from(1),
+            2 => changed.valid_after += U256::from(1),
+            3 => changed.valid_before += U256::from(1),
+            _payer => changed.payer = STRANGER,
+        }
+        assert!(!proves(id, &terms(1), &call_of(id, &changed), &logs, false), "{term}");
+    }
+}
+
+#[test]
+fn of_two_equal_authorizations_in_one_batch_only_the_one_that_was_used_is_proven() {
+    let id = MethodId::Eip3009;
+    let both = together(&[call_of(id, &terms(1)), call_of(id, &terms(2))]);
+    let logs = [used(2), moved(TOKEN, PAYEE, 700)];
+    assert!(!proves(id, &terms(1), &both, &logs, true));
+    assert!(proves(id, &terms(2), &both, &logs, true));
+}
+
+#[test]
+fn a_prism_settlement_is_proven_by_its_own_nonce_and_by_what_arrived() {
+    let id = MethodId::Prism;
+    let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
+    let logs = [moved(TOKEN, PAYEE, 690), prism(1, 10)];
+    assert!(proves(id, &terms(1), &own, &logs, false));
+    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 690), prism(2, 10)], false));
+    assert!(!proves(id, &terms(1), &other, &logs, false));
+    assert!(!proves(id, &terms(1), &own, &[prism(1, 10)], false), "nothing arrived");
+    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700), prism(1, 10)], false));
+    let elsewhere = Log { address: STRANGER, ..prism(1, 10) };
+    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 690), elsewhere], false));
+}
+
+#[test]
+fn a_permit_of_another_sender_is_proven_only_where_each_call_of_the_proxy_went_through() {
+    let id = MethodId::Permit2;
+    let (own, other) = (call_of(id, &terms(1)), call_of(id, &terms(2)));
+    let logs = [moved(TOKEN, PAYEE, 700), settled()];
+    assert!(proves(id, &terms(1), &own, &logs, false));
+    // The same amount between the same two, by another permit or by none.
+    assert!(!proves(id, &terms(1), &other, &logs, false));
+    let transfer = ContractCall { to: TOKEN, data: Bytes::from_static(&[0xa9, 5, 0x9c, 0xbb]) };
+    assert!(!proves(id, &terms(1), &transfer, &[moved(TOKEN, PAYEE, 700)], false));
+    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700)], false), "no event");
+    assert!(!proves(id, &terms(1), &own, &[settled()], false), "no movement");
+    let elsewhere = Log { address: STRANGER, ..settled() };
+    assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700), elsewhere], false));
+    // Two equal permits, of which one failed: nobody can tell which.
+    let both = together(&[own.clone(), other.clone()]);
+    assert!(!proves(id, &terms(1), &both, &logs, false));
+    let twice = [&logs[..], &logs[..]].concat();
+    assert!(proves(id, &terms(1), &both, &twice, false));
+    // This permit fails next to a transfer of its amount and to a stranger's code that calls the proxy.
+    let mixed = together(&[own.clone(), transfer, ContractCall { to: STRANGER, data: Bytes::new() }]);
+    assert!(!proves(id, &terms(1), &mixed, &logs, false));
+    // In junk that nobody runs.
+    let junk = ContractCall { to: STRANGER, data: own.data.clone() };
+    assert!(!proves(id, &terms(1), &junk, &logs, false));
+    for term in 0..6 {
+        let mut changed = terms(1);
+        match term {
+            0 => changed.payee = STRANGER,
+            1 => changed.amount += U256::from(1),
+            2 => changed.valid_after += U256::from(1),
+            3 => changed.valid_before += U256::from(1),
+            4 => changed.token = STRANGER,
+            _payer => changed.payer = STRANGER,
+        }
+        assert!(!proves(id, &terms(1), &call_of(id, &changed), &logs, false), "{term}");
+    }
+}
+
+#[test]
+fn of_permits_in_a_batch_of_ours_those_are_proven_whose_movement_ends_with_the_proxys_event() {
+    let id = MethodId::Permit2;
+    let more = Terms { amount: U256::from(900), ..terms(2) };
+    let batch = together(&[call_of(id, &terms(1)), call_of(id, &more)]);
+    let one = [moved(TOKEN, PAYEE, 900), settled()];
+    assert!(!proves(id, &terms(1), &batch, &one, true));
+    assert!(proves(id, &more, &batch, &one, true));
+    // The movement of an authorization of the same amount proves no permit.
+    let mixed = [used(5), moved(TOKEN, PAYEE, 700), moved(TOKEN, PAYEE, 900), settled()];
+    assert!(!proves(id, &terms(1), &batch, &mixed, true));
+    assert!(proves(id, &more, &batch, &mixed, true));
+    let both = [moved(TOKEN, PAYEE, 700), settled(), moved(TOKEN, PAYEE, 900), settled()];
+    assert!(proves(id, &terms(1), &batch, &both, true) && proves(id, &more, &batch, &both, true));
+}

@@ -1,0 +1,194 @@
+//! The answer is due, and nothing is in a block: either a node has the transaction, or the payment is withdrawn.
+//! A withdrawn payment was never signed, or its transaction is not broadcast again and its nonce is used by a
+//! transaction that does nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use alloy_primitives::{Address, B256};
+use bursar_chain::ports::ChainFault;
+use bursar_desks::service::{ServiceDesk, SubmitFault};
+use bursar_desks::store::StoreFault;
+use bursar_submit::{Kind, Refusal, Submission, SubmissionId, Trouble};
+
+use crate::book::State;
+use crate::book::ledger::Known;
+use crate::payment::PaymentKey;
+use crate::reason::Reason;
+use crate::settle::dispatch::Settler;
+
+/// How often a payment that moves on meanwhile is looked at again.
+const TRIES: usize = 4;
+
+/// How it stands with a payment whose answer is due.
+#[derive(Debug)]
+pub(super) enum Due {
+    /// A node has this transaction.
+    Known(B256),
+    /// It does not happen.
+    Withdrawn(Reason),
+    /// It will not be sent again, but a node may have it: no node could be asked.
+    Uncertain,
+    /// It has ended meanwhile.
+    Ended,
+}
+
+/// One transaction that is seen through, and the lock under which it is submitted or withdrawn.
+#[derive(Debug)]
+pub(super) struct Gate {
+    pub(super) signer: Address,
+    pub(super) lock: tokio::sync::Mutex<()>,
+}
+
+/// The gates of all transactions that are seen through.
+#[derive(Debug, Default)]
+pub(super) struct Gates(Mutex<HashMap<SubmissionId, Arc<Gate>>>);
+
+impl Gates {
+    pub(super) fn open(&self, batch: SubmissionId, signer: Address) -> Arc<Gate> {
+        let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let gate = || Arc::new(Gate { signer, lock: tokio::sync::Mutex::default() });
+        Arc::clone(gates.entry(batch).or_insert_with(gate))
+    }
+
+    pub(super) fn close(&self, batch: SubmissionId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&batch);
+    }
+
+    fn get(&self, batch: SubmissionId) -> Option<Arc<Gate>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&batch).cloned()
+    }
+}
+
+impl Settler {
+    /// Finds out whether a node has the transaction of a payment, and withdraws the payment if none has.
+    ///
+    /// # Errors
+    /// The store's: nothing is known then.
+    pub(super) async fn answer_due(&self, key: PaymentKey) -> Result<Due, StoreFault> {
+        for _again in 0..TRIES {
+            let Some(Known::Open(record, _progress)) = self.ledger.find(key).await? else {
+                return Ok(Due::Ended);
+            };
+            match record.state.clone() {
+                State::Queued => {
+                    let reason = self.why_queued().await;
+                    if self.withdraw(key, State::Queued, reason).await? {
+                        return Ok(Due::Withdrawn(reason));
+                    }
+                }
+                State::Sent { batch } => {
+                    if let Some(due) = self.withdraw_sent(key, batch).await? {
+                        return Ok(due);
+                    }
+                }
+                State::Settled { .. } | State::Failed { .. } => return Ok(Due::Ended),
+            }
+        }
+        // It moves faster than it is looked at, so it is not stuck.
+        Ok(Due::Uncertain)
+    }
+
+    /// `None`: it has moved on, look again.
+    async fn withdraw_sent(
+        &self,
+        key: PaymentKey,
+        batch: SubmissionId,
+    ) -> Result<Option<Due>, StoreFault> {
+        let Some(gate) = self.gates.get(batch) else { return Ok(None) };
+        let _held = gate.lock.lock().await;
+        let Some(teller) = self.tellers.get(&gate.signer) else {
+            // Nobody can withdraw it: its signer was removed from the settings.
+            return Ok(Some(Due::Uncertain));
+        };
+        let desk = &teller.desk;
+        let one = desk.desk().open.get(&batch).cloned();
+        let mut uncertain = false;
+        if let Some(one) = &one {
+            match self.known(one).await {
+                Ok(Some(hash)) => return Ok(Some(Due::Known(hash))),
+                Ok(None) => {}
+                Err(fault) => {
+                    tracing::warn!(%fault, "whether a node has a transaction is not known");
+                    uncertain = one.is_signed();
+                }
+            }
+            self.points.reach("settle.before withdraw");
+            if !self.call_off(desk, batch).await? {
+                return Ok(None);
+            }
+        }
+        let reason = one.and_then(|one| one.trouble).map_or(Reason::Withdrawn, reason_of);
+        if !self.withdraw(key, State::Sent { batch }, reason).await? {
+            return Ok(None);
+        }
+        self.points.reach("settle.after withdraw");
+        Ok(Some(if uncertain { Due::Uncertain } else { Due::Withdrawn(reason) }))
+    }
+
+    /// The newest transaction of a submission that carries out its call and that a node has.
+    async fn known(&self, one: &Submission) -> Result<Option<B256>, ChainFault> {
+        let whole = one.attempts.iter().rev().filter(|tried| tried.kind == Kind::Whole);
+        for hash in whole.filter_map(|tried| Some(tried.raw.as_ref()?.hash)) {
+            if self.served.chain.is_known_anywhere(hash).await? {
+                return Ok(Some(hash));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Has a desk not do it. `false`: it is in a block already, or over.
+    async fn call_off(
+        &self,
+        desk: &Arc<ServiceDesk>,
+        batch: SubmissionId,
+    ) -> Result<bool, StoreFault> {
+        match desk.cancel(batch).await {
+            Ok(()) => Ok(true),
+            Err(SubmitFault::Refused(Refusal::TooLate | Refusal::Unknown)) => {
+                // Its watch tells the end.
+                self.pause(50).await;
+                Ok(false)
+            }
+            Err(SubmitFault::Refused(fault)) => Err(StoreFault::Failed(fault.to_string())),
+            Err(SubmitFault::Store(fault)) => Err(fault),
+        }
+    }
+
+    async fn withdraw(
+        &self,
+        key: PaymentKey,
+        from: State,
+        reason: Reason,
+    ) -> Result<bool, StoreFault> {
+        let at = self.served.clock.now().utc;
+        let state = State::Failed { reason, message: reason.sentence().to_owned(), at };
+        let attempts = match self.ledger.find(key).await? {
+            Some(known) => known.record().attempts,
+            None => 0,
+        };
+        self.ledger.moved(key, from, state, attempts).await
+    }
+
+    /// Why a payment still waits for a transaction.
+    async fn why_queued(&self) -> Reason {
+        match self.prices.last() {
+            Some(price) if !price.affordable => Reason::GasTooHigh,
+            Some(price) if !price.can_pay(1, 0) => Reason::OutOfGas,
+            _known_or_not => Reason::Withdrawn,
+        }
+    }
+
+    pub(super) async fn pause(&self, ms: u64) {
+        let clock = &self.served.clock;
+        clock.sleep_until(clock.mono_ms().saturating_add(ms)).await;
+    }
+}
+
+fn reason_of(trouble: Trouble) -> Reason {
+    match trouble {
+        Trouble::Unfunded => Reason::OutOfGas,
+        Trouble::TooExpensive => Reason::GasTooHigh,
+        Trouble::Underpriced | Trouble::Refused | Trouble::NonceJump => Reason::Withdrawn,
+    }
+}

@@ -1,0 +1,181 @@
+//! A success is returned once: of many requests with the same payment, one caller receives it.
+
+use std::collections::BTreeMap;
+
+use bursar_tests::payer::Way;
+use futures::future::join_all;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::{Duration, sleep};
+
+use crate::stage::{BASE, Stage};
+
+fn outcomes(answers: &[Value]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for answer in answers {
+        let outcome = if answer["success"] == true {
+            "success".to_owned()
+        } else {
+            answer["errorReason"].as_str().expect("a reason").to_owned()
+        };
+        *counts.entry(outcome).or_default() += 1;
+    }
+    counts
+}
+
+fn one_success(copies: usize) -> BTreeMap<String, usize> {
+    BTreeMap::from([("success".to_owned(), 1), ("duplicate_settlement".to_owned(), copies - 1)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    for (way, copies) in [(Way::Eip3009, 16), (Way::Permit2, 16), (Way::Prism, 16), (Way::Eip3009, 100)] {
+        let payer = stage.payer().await;
+        let body = stage.pay(&payer, way, 5_000).body(2);
+        let answers = join_all((0..copies).map(|_one| stage.settle_copy(&body))).await;
+        assert_eq!(outcomes(&answers), one_success(copies), "{way:?}");
+        let success = answers.iter().find(|answer| answer["success"] == true).expect("one");
+        for answer in answers.iter().filter(|answer| answer["success"] == false) {
+            assert_eq!(answer["transaction"], "", "{answer}");
+            assert_eq!(answer["extra"]["transaction"], success["transaction"], "{answer}");
+            let hash = success["transaction"].as_str().expect("a hash");
+            assert!(answer["errorMessage"].as_str().expect("text").contains(hash), "{answer}");
+        }
+        // And no later one.
+        assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
+        let verdict = stage.verify(&body).await;
+        assert_eq!(verdict["invalidReason"], "duplicate_settlement", "{verdict}");
+    }
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_success_that_was_returned_is_not_returned_again_after_a_restart() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let payer = stage.payer().await;
+    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    assert_eq!(stage.settle_copy(&body).await["success"], true);
+    let Stage { chain, facilitator, home } = stage;
+    facilitator.stop().await;
+    let facilitator = home.start().await;
+    let stage = Stage { chain, facilitator, home };
+    assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
+    assert_eq!(stage.verify(&body).await["invalidReason"], "duplicate_settlement");
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_request_that_repeats_its_key_receives_the_success_again_and_no_other() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let payer = stage.payer().await;
+    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let by = async |key: &str| stage.facilitator.post_by("/settle", &body, key).await.1;
+    let first = by("mine").await;
+    assert_eq!(first["success"], true, "{first}");
+    for _again in 0..3 {
+        assert_eq!(by("mine").await, first);
+        assert_eq!(by("another").await["errorReason"], "duplicate_settlement");
+        assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
+    }
+    let (_status, verdict) = stage.facilitator.post_by("/verify", &body, "mine").await;
+    assert_eq!(verdict["isValid"], true, "its merchant may verify before it settles again: {verdict}");
+    let (_status, verdict) = stage.facilitator.post_by("/verify", &body, "another").await;
+    assert_eq!(verdict["invalidReason"], "duplicate_settlement", "{verdict}");
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
+    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 300").await else { return };
+    let payer = stage.payer().await;
+    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    stage.chain.set_automine(false).await.expect("set");
+    let pending = stage.settle_copy(&body).await;
+    assert_eq!(pending["errorReason"], "settlement_pending", "{pending}");
+    // A merchant verifies before it settles again.
+    assert_eq!(stage.verify(&body).await["isValid"], true);
+    stage.chain.set_automine(true).await.expect("set");
+    stage.chain.mine(1).await.expect("mined");
+    let mut answers = Vec::new();
+    for _copy in 0..8 {
+        answers.push(stage.settle_copy(&body).await);
+        while answers.last().is_some_and(|last| last["errorReason"] == "settlement_pending") {
+            answers.pop();
+            answers.push(stage.settle_copy(&body).await);
+        }
+    }
+    assert_eq!(outcomes(&answers), one_success(8));
+    assert_eq!(answers[0]["success"], true);
+    assert_eq!(answers[0]["transaction"], pending["transaction"]);
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_in_flight_is_verified_for_no_other_caller() {
+    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 5000").await else { return };
+    let payer = stage.payer().await;
+    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    stage.chain.set_automine(false).await.expect("set");
+    let looks = async {
+        while stage.verify(&body).await["isValid"] == true {
+            sleep(Duration::from_millis(10)).await;
+        }
+        let verdict = stage.verify(&body).await;
+        stage.chain.mine(1).await.expect("mined");
+        verdict
+    };
+    let (settled, verdict) = tokio::join!(stage.settle_copy(&body), looks);
+    assert_eq!(verdict["invalidReason"], "duplicate_settlement", "{verdict}");
+    assert_eq!(settled["success"], true, "{settled}");
+    stage.facilitator.stop().await;
+}
+
+/// The caller goes away while it waits: the success is left to the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_success_that_found_no_connection_is_left_to_the_next_request() {
+    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 8000").await else { return };
+    let payer = stage.payer().await;
+    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    stage.chain.set_automine(false).await.expect("set");
+    let address = stage.facilitator.running.address;
+    let mut connection = TcpStream::connect(address).await.expect("connected");
+    let text = body.to_string();
+    let head = format!(
+        "POST /settle HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        text.len()
+    );
+    connection.write_all(head.as_bytes()).await.expect("sent");
+    connection.write_all(text.as_bytes()).await.expect("sent");
+    // It is taken on once its transaction waits.
+    let signer = stage.home.signers[0];
+    loop {
+        let told = stage.chain.request("eth_getTransactionCount", serde_json::json!([signer, "pending"])).await;
+        if told.expect("told") == "0x1" {
+            break;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    drop(connection);
+    stage.chain.mine(1).await.expect("mined");
+    let mut told = stage.settle_copy(&body).await;
+    while told["errorReason"] == "settlement_pending" || told["errorReason"] == "duplicate_settlement" {
+        // Until the facilitator has noticed that its connection is gone.
+        sleep(Duration::from_millis(20)).await;
+        told = stage.settle_copy(&body).await;
+    }
+    assert_eq!(told["success"], true, "{told}");
+    assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_may_have_every_repeat_receive_the_success() {
+    let Some(stage) = Stage::set(BASE, 1, "repeats = \"success\"").await else { return };
+    let payer = stage.payer().await;
+    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let answers = join_all((0..16).map(|_one| stage.settle_copy(&body))).await;
+    assert_eq!(outcomes(&answers), BTreeMap::from([("success".to_owned(), 16)]));
+    stage.facilitator.stop().await;
+}

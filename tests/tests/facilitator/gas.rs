@@ -1,0 +1,221 @@
+//! Signers without coin: what cannot be paid for is not accepted, and what cannot be sent is withdrawn. A refusal is
+//! never followed by a charge.
+
+use alloy_primitives::U256;
+use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_tests::lying_rpc::{Lie, LyingRpc};
+use bursar_tests::payer::{Paid, Way, now_s};
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::stage::{BASE, SHOP, Stage};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn rich() -> U256 {
+    U256::from(10).pow(U256::from(20))
+}
+
+/// Long enough for a price to be looked up again.
+async fn until_paid(stage: &Stage, amount: u64) -> Value {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let payer = stage.payer().await;
+        let told = stage.settle_copy(&stage.pay(&payer, Way::Eip3009, amount).body(2)).await;
+        if told["success"] == true {
+            return told;
+        }
+        assert!(Instant::now() < end, "{told}");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Blocks until all of a signer's transactions are mined; then a few more.
+async fn settle_down(stage: &Stage) {
+    for _block in 0..20 {
+        stage.chain.mine(1).await.expect("mined");
+        sleep(Duration::from_millis(60)).await;
+    }
+}
+
+async fn is_used(stage: &Stage, paid: &Paid) -> bool {
+    stage.chain.authorization_used(paid.due.from, paid.due.nonce).await.expect("told")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_coin_nothing_is_accepted_and_a_top_up_is_seen_at_once() {
+    let Some(stage) = Stage::set(BASE, 2, "").await else { return };
+    stage.fund_signers(U256::ZERO).await;
+    let payer = stage.payer().await;
+    let mut refused = Vec::new();
+    for way in [Way::Eip3009, Way::Permit2] {
+        let paid = stage.pay(&payer, way, 700);
+        let verdict = stage.verify(&paid.body(2)).await;
+        assert_eq!(verdict["invalidReason"], "facilitator_out_of_gas", "{verdict}");
+        let told = stage.settle_copy(&paid.body(2)).await;
+        assert_eq!(told["errorReason"], "facilitator_out_of_gas", "{told}");
+        assert_eq!(told["transaction"], "");
+        refused.push(paid);
+    }
+    stage.fund_signers(rich()).await;
+    until_paid(&stage, 900).await;
+    settle_down(&stage).await;
+    assert_eq!(stage.balance(SHOP).await, U256::from(900), "nothing that was refused has moved");
+    assert!(!is_used(&stage, &refused[0]).await);
+    // The same payment may be sent again: it was not taken on.
+    assert_eq!(stage.settle_copy(&refused[0].body(2)).await["success"], true);
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signer_that_is_drained_after_the_acceptance_moves_nothing_when_it_is_funded_later() {
+    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 1200").await else { return };
+    let before = stage.balance(SHOP).await;
+    // The facilitator knows a balance that is gone by now.
+    let payer = stage.payer().await;
+    let first = stage.settle_copy(&stage.pay(&payer, Way::Eip3009, 100).body(2)).await;
+    assert_eq!(first["success"], true, "{first}");
+    stage.fund_signers(U256::ZERO).await;
+    let mut refused = Vec::new();
+    for way in [Way::Eip3009, Way::Permit2, Way::Eip3009] {
+        let paid = stage.pay(&payer, way, 700);
+        let told = stage.settle_copy(&paid.body(2)).await;
+        assert_eq!(told["success"], false, "{told}");
+        assert_eq!(told["transaction"], "", "no node has it: {told}");
+        let reason = told["errorReason"].as_str().expect("a reason");
+        let reasons = ["facilitator_out_of_gas", "settlement_withdrawn"];
+        assert!(reasons.contains(&reason), "{told}");
+        refused.push(paid);
+    }
+    stage.fund_signers(rich()).await;
+    until_paid(&stage, 900).await;
+    settle_down(&stage).await;
+    assert_eq!(stage.balance(SHOP).await - before, U256::from(1_000), "only the two successes");
+    for paid in refused.iter().filter(|paid| paid.way == Way::Eip3009) {
+        assert!(!is_used(&stage, paid).await);
+    }
+    stage.facilitator.stop().await;
+}
+
+/// The node says that it has a transaction and has not, has it and says that it has not, or forgets it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
+    for lie in [Lie::Drop, Lie::TimeoutAfterAccept, Lie::Forget, Lie::Underpriced, Lie::NonceTooLow] {
+        let Some(chain) = full_chain_or_skip(BASE).await else { return };
+        let node = LyingRpc::before(chain.url()).await;
+        let url = node.url.clone();
+        // Longer than a look: what a node forgets is sent again, unless the answer is due before.
+        let stage = Stage::through(chain, &url, 1, "wait_ms = 700", "").await;
+        let payer = stage.payer().await;
+        let paid = stage.pay(&payer, Way::Eip3009, 700);
+        stage.chain.set_automine(false).await.expect("set");
+        node.tell([lie]);
+        let told = stage.settle_copy(&paid.body(2)).await;
+        if told["errorReason"] == "settlement_pending" {
+            let known = stage.chain.request("eth_getTransactionByHash", json!([told["transaction"]])).await;
+            assert!(!known.expect("told").is_null(), "{lie:?}: {told}");
+        } else {
+            assert_eq!(told["success"], false, "{lie:?}: {told}");
+            assert_eq!(told["transaction"], "", "{lie:?}: {told}");
+        }
+        settle_down(&stage).await;
+        let moved = stage.balance(SHOP).await == U256::from(700);
+        let pending = told["errorReason"] == "settlement_pending";
+        assert_eq!(moved, pending, "{lie:?}: {told}");
+        // The nonce of a withdrawn transaction is used up: what comes after it is not held up.
+        stage.chain.set_automine(true).await.expect("set");
+        until_paid(&stage, 900).await;
+        stage.facilitator.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payment_that_expires_while_no_node_answers_is_not_sent_afterwards() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let node = LyingRpc::before(chain.url()).await;
+    let url = node.url.clone();
+    let stage = Stage::through(chain, &url, 1, "wait_ms = 500", "").await;
+    let payer = stage.payer().await;
+    let mut due = payer.owes(stage.network(), SHOP, 700);
+    due.before = now_s() + 9;
+    let paid = payer.pay(Way::Eip3009, &due);
+    // Nodes refuse the broadcast, and then there are none for longer than the payment is valid.
+    stage.chain.set_automine(false).await.expect("set");
+    node.tell([Lie::Drop]);
+    let told = stage.settle_copy(&paid.body(2)).await;
+    assert_eq!(told["success"], false, "{told}");
+    let sent = node.broadcast();
+    node.freeze(Duration::from_secs(due.before.saturating_sub(now_s()) + 1));
+    while now_s() <= due.before {
+        sleep(Duration::from_millis(50)).await;
+    }
+    settle_down(&stage).await;
+    let later: Vec<_> = node.broadcast().into_iter().skip(sent.len()).collect();
+    assert!(!later.contains(&sent[0]), "the transaction was broadcast again after its payment expired");
+    assert_eq!(stage.balance(SHOP).await, U256::ZERO);
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gas_is_bounded_by_price_by_value_and_by_the_day() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let url = chain.url().to_owned();
+    let stage = Stage::through(chain, &url, 1, "", "").await;
+    let payer = stage.payer().await;
+    // The default serves the least payment of the specification on a local chain.
+    let least = stage.pay(&payer, Way::Eip3009, 10).body(2);
+    assert_eq!(stage.settle_copy(&least).await["success"], true);
+    let refused = async |more: &str, reason: &str| {
+        let other = Stage::through(stage.chain.clone(), &url, 1, "", more).await;
+        let body = other.pay(&payer, Way::Eip3009, 10).body(2);
+        assert_eq!(other.verify(&body).await["invalidReason"], reason, "{more}");
+        assert_eq!(other.settle_copy(&body).await["errorReason"], reason, "{more}");
+        other.facilitator.stop().await;
+    };
+    refused("max_gas_price_gwei = \"0.5\"", "gas_too_high").await;
+    refused("max_gas_share_percent = 20\nnative_usd = \"3500\"", "gas_too_high").await;
+    refused("gas_budget_caller_percent = 0", "gas_budget_spent").await;
+    refused("gas_budget_percent = 0", "gas_budget_spent").await;
+    let coin = stage.coin();
+    refused(&format!("min_amount = [\"{coin}=11\"]"), "amount_below_minimum").await;
+    stage.facilitator.stop().await;
+}
+
+/// A caller whose budget is used up today hears so, also after a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_budget_that_is_used_up_stays_used_up() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let url = chain.url().to_owned();
+    let stage = Stage::through(chain, &url, 1, "", "gas_budget_caller_percent = 10").await;
+    // Ten percent of it pay for a few payments.
+    let price = U256::from(2_100_000_000_u64);
+    stage.fund_signers(price * U256::from(210_000) * U256::from(40)).await;
+    let payer = stage.payer().await;
+    let mut paid = 0;
+    let spent = loop {
+        assert!(paid < 50, "no budget was ever spent");
+        let told = stage.settle_copy(&stage.pay(&payer, Way::Eip3009, 10).body(2)).await;
+        if told["success"] != true {
+            break told;
+        }
+        paid += 1;
+        // What a transaction cost counts once its block is final.
+        stage.chain.mine(3).await.expect("mined");
+    };
+    assert_eq!(spent["errorReason"], "gas_budget_spent", "after {paid}: {spent}");
+    assert!(paid >= 1, "{spent}");
+    settle_down(&stage).await;
+    let Stage { chain, facilitator, home } = stage;
+    facilitator.stop().await;
+    let facilitator = home.start().await;
+    let stage = Stage { chain, facilitator, home };
+    let mut again = 0;
+    while stage.settle_copy(&stage.pay(&payer, Way::Eip3009, 10).body(2)).await["success"] == true {
+        again += 1;
+        assert!(again < 50, "the budget began again");
+        stage.chain.mine(3).await.expect("mined");
+    }
+    // What was set aside for gas that was not used is free again, but the day does not begin again.
+    assert!(again <= paid * 3, "{again} after {paid}");
+    stage.facilitator.stop().await;
+}
