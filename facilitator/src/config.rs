@@ -141,7 +141,8 @@ impl Config {
                 network.max_gas_share_percent.is_some() && network.native_micro_usd.is_none();
             if network.is_configured() && lacks_price {
                 let variable = format!("NATIVE_USD{}", table::suffix(*chain));
-                let why = "max_gas_share_percent needs native_usd, so set what the coin is worth".to_owned();
+                let why = "max_gas_share_percent needs native_usd, so set what the coin is worth"
+                    .to_owned();
                 return Err(ConfigFault::Variable { variable, why });
             }
         }

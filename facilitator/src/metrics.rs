@@ -107,7 +107,11 @@ impl Default for Metrics {
         let node_up = Family::default();
         registry.register("node_up", "1 where nodes of a network answer", node_up.clone());
         let gas_spent = Family::default();
-        registry.register("gas_spent_coins", "Gas that was paid, in whole coins", gas_spent.clone());
+        registry.register(
+            "gas_spent_coins",
+            "Gas that was paid, in whole coins",
+            gas_spent.clone(),
+        );
         let reorganised = Family::default();
         registry.register(
             "reorganised_payments",

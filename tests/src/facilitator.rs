@@ -71,6 +71,20 @@ impl Home {
         Facilitator { client: client(), url: format!("http://{}", running.address), running }
     }
 
+    /// The same once one that ran before has let go of the store.
+    pub async fn start_again(&self) -> Facilitator {
+        let config = self.config();
+        loop {
+            match bursar_facilitator::book::redb_store::RedbPayments::open_file(&config.store) {
+                Ok(free) => {
+                    drop(free);
+                    return self.start().await;
+                }
+                Err(_held) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+            }
+        }
+    }
+
     /// Starts it as a process of its own; `fault` is `<point>:<n>`, where it ends itself.
     pub fn start_process(&self, fault: Option<&str>) -> ServiceProcess {
         ServiceProcess::start("bursar-test-facilitator", &self.settings(), "warn", fault)

@@ -15,7 +15,9 @@ pub(super) fn watch(api: &Arc<Api>, right: Right, response: &mut Response) {
     let watching = Arc::clone(api);
     api.answers.spawn(async move {
         if !delivered.await {
-            tracing::info!("a success was not written to its connection: the next request may have it");
+            tracing::info!(
+                "a success was not written to its connection: the next request may have it"
+            );
             return;
         }
         watching.door.points.reach("settle.before answered");

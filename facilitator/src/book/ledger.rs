@@ -320,12 +320,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The store's.
-    pub async fn answered(
-        &self,
-        key: PaymentKey,
-        by: AskedBy,
-        at: Utc,
-    ) -> Result<(), StoreFault> {
+    pub async fn answered(&self, key: PaymentKey, by: AskedBy, at: Utc) -> Result<(), StoreFault> {
         self.commit(vec![Change::Answered { key, by, at }]).await.map(|_none| ())
     }
 

@@ -142,7 +142,8 @@ impl Payments for RedbPayments {
             write.set_durability(Durability::Immediate).map_err(failed)?;
             {
                 let mut table = write.open_table(PROBE).map_err(failed)?;
-                let flag = table.get(PROBE_ROW).map_err(failed)?.is_some_and(|last| last.value() == [1]);
+                let flag =
+                    table.get(PROBE_ROW).map_err(failed)?.is_some_and(|last| last.value() == [1]);
                 table.insert(PROBE_ROW, [u8::from(!flag)].as_slice()).map_err(failed)?;
             }
             write.commit().map_err(failed)

@@ -79,7 +79,14 @@ fn what_the_example_shows_as_a_default_is_one() {
     let text = include_str!("../../facilitator.example.toml");
     // An example of what has no default, or no shown one.
     let shown = [
-        "api_keys", "api_keys_file", "trusted_proxies", "max_gas", "native_usd", "min_amount", "eip6492", "  {",
+        "api_keys",
+        "api_keys_file",
+        "trusted_proxies",
+        "max_gas",
+        "native_usd",
+        "min_amount",
+        "eip6492",
+        "  {",
         "]",
     ];
     let setting = |line: &str| {

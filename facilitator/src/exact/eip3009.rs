@@ -10,7 +10,8 @@ use bursar_x402::typed_data::TransferWithAuthorization;
 
 use crate::exact::erc20::IErc20;
 use crate::exact::{
-    Carrier, ContractCall, Domain, Evidence, Method, Place, Trace, Unread, moves, read_authorization,
+    Carrier, ContractCall, Domain, Evidence, Method, Place, Trace, Unread, moves,
+    read_authorization,
 };
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::Reason;

@@ -241,7 +241,8 @@ fn permit_of(place: &Place, call: &ContractCall) -> Option<Terms> {
 
 /// Whether an event is the proxy's word that a permit was settled.
 fn is_end(place: &Place, log: &Log) -> bool {
-    let ends = [IExactProxy::Settled::SIGNATURE_HASH, IExactProxy::SettledWithPermit::SIGNATURE_HASH];
+    let ends =
+        [IExactProxy::Settled::SIGNATURE_HASH, IExactProxy::SettledWithPermit::SIGNATURE_HASH];
     log.address == place.exact_permit2_proxy
         && log.topics.first().is_some_and(|event| ends.contains(event))
 }

@@ -66,11 +66,7 @@ fn topic(signature: &str) -> B256 {
 fn moved(token: Address, to: Address, amount: u64) -> Log {
     Log {
         address: token,
-        topics: vec![
-            topic("Transfer(address,address,uint256)"),
-            PAYER.into_word(),
-            to.into_word(),
-        ],
+        topics: vec![topic("Transfer(address,address,uint256)"), PAYER.into_word(), to.into_word()],
         data: U256::from(amount).to_be_bytes::<32>().into(),
     }
 }
@@ -85,7 +81,11 @@ fn used(nonce: u8) -> Log {
 }
 
 fn settled() -> Log {
-    Log { address: place().exact_permit2_proxy, topics: vec![topic("Settled()")], data: Bytes::new() }
+    Log {
+        address: place().exact_permit2_proxy,
+        topics: vec![topic("Settled()")],
+        data: Bytes::new(),
+    }
 }
 
 fn prism(nonce: u8, fee: u64) -> Log {
@@ -96,9 +96,8 @@ fn prism(nonce: u8, fee: u64) -> Log {
         [0; 32],
         [0; 32],
     ];
-    let event = topic(
-        "ERC20Settlement(address,address,address,uint256,uint256,uint256,uint256,address)",
-    );
+    let event =
+        topic("ERC20Settlement(address,address,address,uint256,uint256,uint256,uint256,address)");
     Log {
         address: place().prism,
         topics: vec![event, TOKEN.into_word(), PAYER.into_word(), PAYEE.into_word()],
@@ -182,7 +181,8 @@ fn a_permit_of_another_sender_is_proven_only_where_each_call_of_the_proxy_went_t
     let twice = [&logs[..], &logs[..]].concat();
     assert!(proves(id, &terms(1), &both, &twice, false));
     // This permit fails next to a transfer of its amount and to a stranger's code that calls the proxy.
-    let mixed = together(&[own.clone(), transfer, ContractCall { to: STRANGER, data: Bytes::new() }]);
+    let mixed =
+        together(&[own.clone(), transfer, ContractCall { to: STRANGER, data: Bytes::new() }]);
     assert!(!proves(id, &terms(1), &mixed, &logs, false));
     // In junk that nobody runs.
     let junk = ContractCall { to: STRANGER, data: own.data.clone() };

@@ -173,7 +173,10 @@ impl Settler {
     }
 
     /// Those of the payments that still wait for a transaction: others were withdrawn meanwhile.
-    async fn still_queued(&self, records: Vec<Arc<Record>>) -> Result<Vec<Arc<Record>>, StoreFault> {
+    async fn still_queued(
+        &self,
+        records: Vec<Arc<Record>>,
+    ) -> Result<Vec<Arc<Record>>, StoreFault> {
         let mut left = Vec::with_capacity(records.len());
         for record in records {
             let known = self.ledger.find(record.payment.key()).await?;
@@ -274,9 +277,10 @@ impl Settler {
                 wei.is_zero() || price.balances.get(signer).is_some_and(|has| *has >= wei)
             })
         };
-        let free = self.tellers.keys().filter(|signer| {
-            load(signer).unmined < self.limits.in_flight && can_pay(signer)
-        });
+        let free = self
+            .tellers
+            .keys()
+            .filter(|signer| load(signer).unmined < self.limits.in_flight && can_pay(signer));
         free.min_by_key(|signer| load(signer).unmined).copied()
     }
 

@@ -311,7 +311,7 @@ impl Door {
             return Ok((!failed).then(|| duplicate(asked.read, record).into()));
         }
         let Known::Open(_record, progress) = known else {
-            return Ok(self.ended(settler, asked, record));
+            return Ok(self.ended(settler, asked, record).await?);
         };
         if wait(settler, progress.clone(), deadline).await == Waited::TimeUp {
             let due_by = deadline.saturating_add(DUE_MS);
@@ -334,7 +334,8 @@ impl Door {
         }
         match self.ledger.find(key).await.map_err(Trouble::from)? {
             Some(Known::Ended(record)) => {
-                Ok(self.ended(settler, Asked { may_try_again: false, ..asked }, &record))
+                let asked = Asked { may_try_again: false, ..asked };
+                Ok(self.ended(settler, asked, &record).await?)
             }
             Some(Known::Open(..)) | None => {
                 let why = "the block of a payment was taken back";
@@ -344,18 +345,30 @@ impl Door {
     }
 
     /// The end of a payment, for a request.
-    fn ended(&self, settler: &Settler, asked: Asked<'_>, record: &Record) -> Option<End> {
+    ///
+    /// # Errors
+    /// The store's.
+    async fn ended(
+        &self,
+        settler: &Settler,
+        asked: Asked<'_>,
+        record: &Record,
+    ) -> Result<Option<End>, Trouble> {
         let payer = record.payment.terms.payer;
-        match &record.state {
+        Ok(match &record.state {
             State::Settled { hash, .. } => {
                 let settled =
                     |repeated, right| End::Settled { hash: *hash, payer, repeated, right };
                 Some(match asked.right {
                     Some(right) => settled(false, Some(right)),
                     None => match self.successes.share(record, asked.by) {
-                        Share::Own(right) => settled(false, Some(right)),
+                        // The request that held the right before may have had its answer written since the
+                        // record was read.
+                        Share::Own(right) if !self.is_answered(record).await? => {
+                            settled(false, Some(right))
+                        }
                         Share::Again => settled(true, None),
-                        Share::None => duplicate(asked.read, record).into(),
+                        Share::Own(_) | Share::None => duplicate(asked.read, record).into(),
                     },
                 })
             }
@@ -367,7 +380,12 @@ impl Door {
                 (!asked.may_try_again || rests).then(|| told.into())
             }
             State::Queued | State::Sent { .. } => None,
-        }
+        })
+    }
+
+    async fn is_answered(&self, record: &Record) -> Result<bool, StoreFault> {
+        let known = self.ledger.find(record.payment.key()).await?;
+        Ok(known.is_some_and(|known| known.record().answered.is_some()))
     }
 
     /// Finds a payment good. One whose nonce is not the next yet waits for those before it, if they are in flight.
@@ -439,7 +457,7 @@ impl Door {
         settler.watch(batch);
         let right = if stands.is_none() { self.successes.take(key, by) } else { None };
         let asked = Asked { read, by, right, may_try_again: false };
-        let end = self.ended(settler, asked, stands.as_ref().unwrap_or(&record));
+        let end = self.ended(settler, asked, stands.as_ref().unwrap_or(&record)).await?;
         let busy = || Trouble::Unavailable("a payment is being settled".to_owned());
         Ok(end.ok_or_else(busy)?)
     }
@@ -490,11 +508,7 @@ enum Waited {
 }
 
 /// Waits for an end, within the time; cancel-safe.
-async fn wait(
-    settler: &Settler,
-    mut progress: watch::Receiver<Progress>,
-    deadline: u64,
-) -> Waited {
+async fn wait(settler: &Settler, mut progress: watch::Receiver<Progress>, deadline: u64) -> Waited {
     let over = |progress: &Progress| matches!(progress, Progress::Ended(_));
     // cancel-safe: all only wait.
     tokio::select! {

@@ -16,6 +16,8 @@ use crate::settle::dispatch::Settler;
 const REFRESH_MS: u64 = 2_000;
 /// Older than this it is not used.
 const STALE_MS: u64 = 10_000;
+/// How long the fee for the data is believed: it counts twice, so it may double meanwhile.
+const DATA_FEE_MS: u64 = 60_000;
 /// Bytes of a transaction with one payment, rounded up: what the fee for the data is asked for.
 const PAYMENT_BYTES: usize = 1_000;
 
@@ -37,6 +39,7 @@ pub struct Price {
     /// What each signer has.
     pub balances: BTreeMap<Address, U256>,
     at_ms: u64,
+    data_fee_at_ms: u64,
 }
 
 impl Price {
@@ -142,12 +145,16 @@ impl Settler {
             async move { Ok::<_, ChainFault>((signer, chain.balance(signer, BlockTag::Latest).await?)) }
         };
         let balances = futures::future::try_join_all(self.served.signers.iter().map(balance));
-        let (facts, balances, data_fee) = futures::future::try_join3(
-            chain.fee_facts(),
-            balances,
-            data_fee::most(&**chain, &gas, PAYMENT_BYTES),
-        )
-        .await?;
+        let known = self.prices.last().map(|last| (last.data_fee, last.data_fee_at_ms));
+        let known = known.filter(|(_fee, at)| at_ms.saturating_sub(*at) < DATA_FEE_MS);
+        let data_fee = async {
+            match known {
+                Some(known) => Ok(known),
+                None => Ok((data_fee::most(&**chain, &gas, PAYMENT_BYTES).await?, at_ms)),
+            }
+        };
+        let all = futures::future::try_join3(chain.fee_facts(), balances, data_fee);
+        let (facts, balances, (data_fee, data_fee_at_ms)) = all.await?;
         let unusable = |message: String| ChainFault::Rejected { code: 0, message };
         let quote = fees::quote(&gas, &facts).map_err(|fault| unusable(fault.to_string()))?;
         // Start block of the search for an earlier settlement; without it the search would scan the whole chain.
@@ -162,6 +169,7 @@ impl Settler {
             block: facts.block.ok_or_else(no_number)?,
             balances: balances.into_iter().collect(),
             at_ms,
+            data_fee_at_ms,
         });
         *self.prices.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&price));
         Ok(price)
@@ -183,6 +191,7 @@ mod tests {
             block: 1,
             balances: (1..).zip(balances).map(signer).collect(),
             at_ms: 0,
+            data_fee_at_ms: 0,
         }
     }
 

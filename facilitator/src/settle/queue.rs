@@ -55,7 +55,9 @@ impl Queue {
     /// The gas of the next transaction, at least: that of the payment that is first in its turn.
     pub fn next_gas(&self) -> u64 {
         let first = |waiting: &VecDeque<Waiting>| {
-            waiting.front().map(|first| first.record.gas.max(transaction::share(&first.record.payment)))
+            waiting
+                .front()
+                .map(|first| first.record.gas.max(transaction::share(&first.record.payment)))
         };
         first(&self.alone).into_iter().chain(first(&self.shared)).max().unwrap_or(0)
     }

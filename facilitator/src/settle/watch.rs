@@ -268,8 +268,7 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, Ch
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
     let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
     let call = transaction::call(&settler.served.place, &payments, batch.gas_limit);
-    let carrier =
-        Carrier { ours: true, to: Some(call.to), input: &call.data, logs: &receipt.logs };
+    let carrier = Carrier { ours: true, to: Some(call.to), input: &call.data, logs: &receipt.logs };
     let at = settler.served.clock.now().utc;
     let mut judged: Vec<(PaymentKey, State, u8)> = Vec::new();
     let mut mined = Mined { fee: receipt.fee, ..Mined::default() };
@@ -494,9 +493,8 @@ async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, C
     if let Some((hash, block)) = trace::find(settler, payment, record.since_block).await? {
         return Ok(Some(State::Settled { hash, block, at }));
     }
-    let failed = |reason: Reason| {
-        Some(State::Failed { reason, message: reason.sentence().to_owned(), at })
-    };
+    let failed =
+        |reason: Reason| Some(State::Failed { reason, message: reason.sentence().to_owned(), at });
     let seconds = U256::from(u64::try_from(chain_time.seconds()).unwrap_or(0));
     if seconds >= payment.terms.valid_before {
         return Ok(failed(Reason::Expired));

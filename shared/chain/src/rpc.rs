@@ -31,8 +31,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::ports::{
-    BlockTag, CallEnd, Chain, ChainFault, ChainReply, Clock, FoundLog, LogFilter, Question, Receipt,
-    Transaction,
+    BlockTag, CallEnd, Chain, ChainFault, ChainReply, Clock, FoundLog, LogFilter, Question,
+    Receipt, Transaction,
 };
 use bursar_outbound::Client;
 use endpoint::Endpoint;

@@ -59,7 +59,9 @@ async fn answered(day: &Day, job: &Job) -> Value {
     loop {
         assert!(Instant::now() < end, "no end: {job:?}");
         match ask(&day.url(), "/settle", &job.body).await {
-            Some((200, told)) if told["errorReason"] == "settlement_pending" => {}
+            Some((200, told))
+                if ["settlement_pending", "settlement_withdrawn"]
+                    .contains(&told["errorReason"].as_str().unwrap_or_default()) => {}
             Some((200, told)) => return told,
             // The node is frozen, or the process is starting.
             Some((503, _)) | None => sleep(PAUSE).await,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bursar_tests::payer::Way;
 use futures::future::join_all;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Duration, sleep};
@@ -24,6 +24,17 @@ fn outcomes(answers: &[Value]) -> BTreeMap<String, usize> {
     counts
 }
 
+/// Until the transaction of a payment waits for its block.
+async fn until_sent(stage: &Stage) {
+    let signer = stage.home.signers[0];
+    let count = json!([signer, "pending"]);
+    while stage.chain.request("eth_getTransactionCount", count.clone()).await.expect("told")
+        == "0x0"
+    {
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
 fn one_success(copies: usize) -> BTreeMap<String, usize> {
     BTreeMap::from([("success".to_owned(), 1), ("duplicate_settlement".to_owned(), copies - 1)])
 }
@@ -31,7 +42,9 @@ fn one_success(copies: usize) -> BTreeMap<String, usize> {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_simultaneous_copies_one_receives_the_success_and_the_others_its_hash() {
     let Some(stage) = Stage::set(BASE, 1, "").await else { return };
-    for (way, copies) in [(Way::Eip3009, 16), (Way::Permit2, 16), (Way::Prism, 16), (Way::Eip3009, 100)] {
+    for (way, copies) in
+        [(Way::Eip3009, 16), (Way::Permit2, 16), (Way::Prism, 16), (Way::Eip3009, 100)]
+    {
         let payer = stage.payer().await;
         let body = stage.pay(&payer, way, 5_000).body(2);
         let answers = join_all((0..copies).map(|_one| stage.settle_copy(&body))).await;
@@ -59,7 +72,7 @@ async fn a_success_that_was_returned_is_not_returned_again_after_a_restart() {
     assert_eq!(stage.settle_copy(&body).await["success"], true);
     let Stage { chain, facilitator, home } = stage;
     facilitator.stop().await;
-    let facilitator = home.start().await;
+    let facilitator = home.start_again().await;
     let stage = Stage { chain, facilitator, home };
     assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
     assert_eq!(stage.verify(&body).await["invalidReason"], "duplicate_settlement");
@@ -80,7 +93,10 @@ async fn the_request_that_repeats_its_key_receives_the_success_again_and_no_othe
         assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
     }
     let (_status, verdict) = stage.facilitator.post_by("/verify", &body, "mine").await;
-    assert_eq!(verdict["isValid"], true, "its merchant may verify before it settles again: {verdict}");
+    assert_eq!(
+        verdict["isValid"], true,
+        "its merchant may verify before it settles again: {verdict}"
+    );
     let (_status, verdict) = stage.facilitator.post_by("/verify", &body, "another").await;
     assert_eq!(verdict["invalidReason"], "duplicate_settlement", "{verdict}");
     stage.facilitator.stop().await;
@@ -119,6 +135,7 @@ async fn a_payment_in_flight_is_verified_for_no_other_caller() {
     let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
     stage.chain.set_automine(false).await.expect("set");
     let looks = async {
+        until_sent(&stage).await;
         while stage.verify(&body).await["isValid"] == true {
             sleep(Duration::from_millis(10)).await;
         }
@@ -148,19 +165,13 @@ async fn a_success_that_found_no_connection_is_left_to_the_next_request() {
     );
     connection.write_all(head.as_bytes()).await.expect("sent");
     connection.write_all(text.as_bytes()).await.expect("sent");
-    // It is taken on once its transaction waits.
-    let signer = stage.home.signers[0];
-    loop {
-        let told = stage.chain.request("eth_getTransactionCount", serde_json::json!([signer, "pending"])).await;
-        if told.expect("told") == "0x1" {
-            break;
-        }
-        sleep(Duration::from_millis(10)).await;
-    }
+    until_sent(&stage).await;
     drop(connection);
     stage.chain.mine(1).await.expect("mined");
     let mut told = stage.settle_copy(&body).await;
-    while told["errorReason"] == "settlement_pending" || told["errorReason"] == "duplicate_settlement" {
+    while told["errorReason"] == "settlement_pending"
+        || told["errorReason"] == "duplicate_settlement"
+    {
         // Until the facilitator has noticed that its connection is gone.
         sleep(Duration::from_millis(20)).await;
         told = stage.settle_copy(&body).await;

@@ -86,8 +86,7 @@ pub(crate) async fn settle_all(
         for answer in answers.iter().flatten() {
             let (_status, told) = answer;
             // Where no node has the transaction when the answer is due, it is withdrawn, or nobody knows.
-            let reasons =
-                ["settlement_pending", "settlement_withdrawn", "unexpected_settle_error"];
+            let reasons = ["settlement_pending", "settlement_withdrawn", "unexpected_settle_error"];
             let reason = told["errorReason"].as_str().unwrap_or_default();
             assert!(told["success"] == true || reasons.contains(&reason), "{case}: {told}");
         }

@@ -20,6 +20,10 @@ async fn counted() -> Option<(Stage, CountingRpc)> {
     let chain = full_chain_or_skip(BASE).await?;
     let node = CountingRpc::before(chain.url()).await;
     let stage = Stage::through(chain, &node.url, 1, "", "").await;
+    // It asks once a minute what data costs, by a call.
+    while !about_payments(&node).contains(&"eth_call".to_owned()) {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     Some((stage, node))
 }
 

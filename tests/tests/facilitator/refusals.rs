@@ -448,6 +448,7 @@ fn every_code_has_a_test_that_causes_it() {
         include_str!("hostile_wallets.rs"),
         include_str!("lying_tokens.rs"),
         include_str!("repeats.rs"),
+        include_str!("gas.rs"),
     ]
     .concat();
     let missing: BTreeSet<&str> = Reason::ALL

@@ -82,11 +82,11 @@ async fn other_terms_or_another_signature_learn_nothing_of_a_settled_payment() {
         let bare = signature(&paid, |bytes| bytes[64] -= 27);
         let other_case = terms(&paid.body(2), "payTo", &json!(SHOP.to_string().to_lowercase()));
         for body in [paid.body(2), bare, other_case] {
-            let again = stage.settle(&body).await;
+            let again = stage.settle_by(&body, &paid.body(2)).await;
             assert_eq!(again["success"], true, "{way:?}: {again}");
             assert_eq!(again["transaction"], first["transaction"], "{way:?}");
         }
-        // Nobody may sell it twice.
+        // No other caller may sell it.
         assert_eq!(stage.verify(&paid.body(2)).await["isValid"], false, "{way:?}");
     }
     stage.facilitator.stop().await;
@@ -129,7 +129,7 @@ async fn a_payment_that_is_settled_by_fifty_at_once_happens_once() {
     let paid = stage.pay(&payer, Way::Eip3009, 600);
     let bodies = [paid.body(2), signature(&paid, |bytes| bytes[64] -= 27), paid.body(1)];
     let forged = signature(&paid, |bytes| bytes.fill(0x5a));
-    let asked = (0..50).map(|at| stage.settle(&bodies[at % 3]));
+    let asked = (0..50).map(|at| stage.settle_by(&bodies[at % 3], &bodies[0]));
     let (told, theirs) = tokio::join!(futures::future::join_all(asked), stage.settle(&forged));
     let hash = told[0]["transaction"].clone();
     for one in &told {

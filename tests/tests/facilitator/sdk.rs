@@ -10,8 +10,7 @@ use crate::market::{DOLLARS, FETCH_V1, FETCH_V2, Market, Purse, atoms};
 use crate::stage::{BASE, PURSE, ROBINHOOD, Stage};
 
 /// What a shop says when it is shown a payment again that has been made.
-const USED: &str = "invalid_exact_evm_nonce_already_used";
-const USED_PERMIT: &str = "permit2_invalid_nonce";
+const USED: &str = "duplicate_settlement";
 
 /// What a shop of version 2 sells on any network.
 fn version_2(stage: &Stage) -> Value {
@@ -36,7 +35,7 @@ async fn official_version_2_shops_and_customers_settle_through_us_on_base() {
     routes["/dollars"] = json!({ "network": stage.network().caip2(), "price": DOLLARS });
     let mut market = Market::open(stage, json!({ "v2": routes })).await;
     let payer = market.stage.payer().await;
-    for (path, again) in [("/dollars", USED), ("/eip3009", USED), ("/permit2", USED_PERMIT)] {
+    for (path, again) in [("/dollars", USED), ("/eip3009", USED), ("/permit2", USED)] {
         market.assert_buys(FETCH_V2, path, Purse::of(&payer), again).await;
     }
     market.close().await;
@@ -48,7 +47,7 @@ async fn official_version_2_shops_and_customers_settle_through_us_on_robinhood()
     let routes = version_2(&stage);
     let mut market = Market::open(stage, json!({ "v2": routes })).await;
     let payer = market.stage.payer().await;
-    for (path, again) in [("/eip3009", USED), ("/permit2", USED_PERMIT)] {
+    for (path, again) in [("/eip3009", USED), ("/permit2", USED)] {
         market.assert_buys(FETCH_V2, path, Purse::of(&payer), again).await;
     }
     market.close().await;
@@ -94,11 +93,9 @@ async fn smart_wallets_pay_official_shops_through_us() {
     let v2 = version_2(&stage);
     let mut market = Market::open(stage, json!({ "v1": v1, "v2": v2 })).await;
     for is_there in [true, false] {
-        for (client, path, again) in [
-            (FETCH_V2, "/eip3009", USED),
-            (FETCH_V2, "/permit2", USED_PERMIT),
-            (FETCH_V1, "/v1", USED),
-        ] {
+        for (client, path, again) in
+            [(FETCH_V2, "/eip3009", USED), (FETCH_V2, "/permit2", USED), (FETCH_V1, "/v1", USED)]
+        {
             let owner = Payer::random();
             let purse = wallet(&market.stage, &owner, is_there).await;
             market.assert_buys(client, path, purse, again).await;

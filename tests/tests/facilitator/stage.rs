@@ -109,6 +109,13 @@ impl Stage {
         told
     }
 
+    /// The same, as a repeat of another body.
+    pub(crate) async fn settle_by(&self, body: &Value, first: &Value) -> Value {
+        let (status, told) = self.facilitator.post_by("/settle", body, &key_of(first)).await;
+        assert_eq!(status, 200, "{told}");
+        told
+    }
+
     /// Settles as one of many that show the same payment.
     pub(crate) async fn settle_copy(&self, body: &Value) -> Value {
         let (status, told) = self.facilitator.post("/settle", body).await;

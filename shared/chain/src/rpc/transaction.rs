@@ -44,7 +44,8 @@ mod tests {
     fn a_transaction_is_read_only_where_it_is_the_one_asked_for() {
         let hash = |byte| B256::repeat_byte(byte).to_string();
         let to = Address::repeat_byte(3);
-        let wire = json!({ "hash": hash(7), "from": to, "to": to, "input": "0x0102", "nonce": "0x1" });
+        let wire =
+            json!({ "hash": hash(7), "from": to, "to": to, "input": "0x0102", "nonce": "0x1" });
         let read_back = read(&wire).unwrap().unwrap();
         assert_eq!((read_back.to, read_back.input.as_ref()), (Some(to), &[1, 2][..]));
         assert_eq!(read(&Value::Null), Ok(None));

@@ -132,8 +132,8 @@ impl Work {
             let most = if frees { ATTEMPTS_MAX.saturating_mul(2) } else { ATTEMPTS_MAX };
             // Where the ceiling leaves no room to outbid the call, doing nothing is offered at today's price: it
             // is needed most where no node has the call.
-            let first_nothing = !matches!(tried.kind, Kind::Nothing { .. })
-                && matches!(kind, Kind::Nothing { .. });
+            let first_nothing =
+                !matches!(tried.kind, Kind::Nothing { .. }) && matches!(kind, Kind::Nothing { .. });
             let plain = || fees::within(&quote.fee, ceiling).filter(|_fees| first_nothing);
             let more = fees::bump(&tried.fees, &quote.fee, ceiling)
                 .or_else(plain)
