@@ -40,7 +40,8 @@ fn arrows_between_crates_point_one_way() {
         ("bursar-outbound", &[]),
         ("bursar-chain", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-outbound"]),
         ("bursar-desks", &["bursar-core", "bursar-x402", "bursar-submit", "bursar-chain"]),
-        ("bursar-serve", &["bursar-core", "bursar-chain"]),
+        ("bursar-heap", &[]),
+        ("bursar-serve", &["bursar-core", "bursar-chain", "bursar-heap"]),
         ("bursar-domain", &["bursar-core", "bursar-x402", "bursar-submit"]),
         // Who judges the wallet shares nothing with it.
         ("bursar-auditor", &[]),
@@ -223,14 +224,26 @@ fn each_word_of_the_proxy_stands_in_its_room() {
     }
 }
 
-/// What services share knows neither how they answer nor where they keep anything.
+/// What services share knows neither how they answer nor where they keep anything. Its HTTP edge calls their routes.
 #[test]
 fn each_word_of_what_services_share_stands_in_its_room() {
     let code = sources("shared/serve/src");
     only_in_of(&code, "std::fs", &["shared/serve/src/settings/file.rs"]);
-    for word in ["axum", "redb", "std::env"] {
+    for word in ["axum", "hyper"] {
+        only_in_of(&code, word, &["shared/serve/src/http"]);
+    }
+    for word in ["redb", "std::env"] {
         assert!(!code.iter().any(|path| production(path).contains(word)), "{word:?}");
     }
+}
+
+/// Unsafe code is one call in one crate.
+#[test]
+fn unsafe_code_stands_in_one_crate() {
+    let services = ["facilitator/src", "proxy/src", "shared/desks/src", "shared/serve/src"];
+    let heap = ["shared/heap/src"].into_iter().flat_map(sources);
+    let code = wallet().into_iter().chain(services.into_iter().flat_map(sources)).chain(heap);
+    only_in_of(&code.collect::<Vec<_>>(), "unsafe {", &["shared/heap/src/lib.rs"]);
 }
 
 #[test]

@@ -20,6 +20,8 @@ use super::slots::Slots;
 
 /// Pause after a connection could not be accepted: without files, trying again at once only burns the processor.
 const ACCEPT_PAUSE_MS: u64 = 100;
+/// Between the end of a flood and the release of its memory.
+const RELIEF_PAUSE_MS: u64 = 1_000;
 /// hyper's buffer beyond the longest head.
 const BUFFER_SPARE_BYTES: usize = 8 << 10;
 
@@ -44,6 +46,7 @@ pub fn serve(
     stopping: &CancellationToken,
 ) {
     let shared = Arc::new(Shared::new(router, edge));
+    tracker.spawn(release_memory(Arc::clone(&shared), stopping.clone()));
     for listener in listeners {
         let accepting = Accepting {
             shared: Arc::clone(&shared),
@@ -51,6 +54,23 @@ pub fn serve(
             stopping: stopping.clone(),
         };
         tracker.spawn(accepting.run(listener));
+    }
+}
+
+/// Returns the memory of a flood to the system once the flood is over.
+async fn release_memory(shared: Arc<Shared>, stopping: CancellationToken) {
+    let relieved = async {
+        loop {
+            shared.slots.relief.notified().await;
+            // The rest of the flood ends meanwhile.
+            shared.clock.sleep_until(shared.now().saturating_add(RELIEF_PAUSE_MS)).await;
+            let _ended = tokio::task::spawn_blocking(bursar_heap::release).await;
+        }
+    };
+    // cancel-safe: a release that has begun ends by itself.
+    tokio::select! {
+        () = stopping.cancelled() => {}
+        () = relieved => {}
     }
 }
 

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
+
 use super::bounds::{Bounds, Loopback};
 use super::progress::{Link, Signal};
 use super::refusal::Refusal;
@@ -18,11 +20,13 @@ use crate::access::fold;
 #[derive(Debug)]
 pub(super) struct Slots {
     table: Mutex<Table>,
+    /// Most of the memory that connections took has been freed.
+    pub(super) relief: Notify,
 }
 
 impl Slots {
     pub(super) fn new(bounds: Arc<Bounds>) -> Arc<Self> {
-        Arc::new(Self { table: Mutex::new(Table::new(bounds)) })
+        Arc::new(Self { table: Mutex::new(Table::new(bounds)), relief: Notify::new() })
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -80,9 +84,20 @@ impl ConnectionGuard {
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        self.slots.table().leave(self.id);
+        let mut table = self.slots.table();
+        table.leave(self.id);
+        let relieved = table.takes_relief();
+        drop(table);
+        if relieved {
+            self.slots.relief.notify_one();
+        }
     }
 }
+
+/// What a connection takes, roughly: its task, hyper's buffers and our own.
+const CONNECTION_BYTES: usize = 32 << 10;
+/// Less than this is not worth a call to the allocator.
+const RELIEF_BYTES_MIN: usize = 4 << 20;
 
 /// What a connection does, as far as eviction depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,6 +160,8 @@ struct Table {
     remote: usize,
     remote_memory: usize,
     memory: usize,
+    /// Most memory since the last relief.
+    weight_max: usize,
     stopping: bool,
 }
 
@@ -158,6 +175,7 @@ impl Table {
             remote: 0,
             remote_memory: 0,
             memory: 0,
+            weight_max: 0,
             stopping: false,
         }
     }
@@ -193,7 +211,23 @@ impl Table {
         entry.slots += 1;
         entry.idle.insert(id, id);
         self.remote += usize::from(is_remote);
+        self.weight_max = self.weight_max.max(self.weight());
         Some(id)
+    }
+
+    /// Memory of all connections, roughly.
+    fn weight(&self) -> usize {
+        self.slots.len().saturating_mul(CONNECTION_BYTES).saturating_add(self.memory)
+    }
+
+    /// Whether a quarter is left of much memory. It counts from here on again.
+    fn takes_relief(&mut self) -> bool {
+        let weight = self.weight();
+        let relieved = self.weight_max >= RELIEF_BYTES_MIN && weight <= self.weight_max / 4;
+        if relieved {
+            self.weight_max = weight;
+        }
+        relieved
     }
 
     /// Never the same number twice.
@@ -282,6 +316,7 @@ impl Table {
             peer.memory += more;
         }
         self.memory += more;
+        self.weight_max = self.weight_max.max(self.weight());
         self.remote_memory += if is_remote { more } else { 0 };
         Ok(())
     }

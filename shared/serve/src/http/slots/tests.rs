@@ -194,6 +194,23 @@ fn other_machines_leave_memory_to_this_one() {
 }
 
 #[test]
+fn memory_is_given_back_once_most_of_a_flood_has_left() {
+    let mut table = table(Bounds { slots: 1_000, slots_per_peer: 1_000, ..ten() });
+    let few: Vec<u64> = (0..100).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
+    few.into_iter().for_each(|id| table.leave(id));
+    assert!(!table.takes_relief(), "a hundred connections are no flood");
+    let flood: Vec<u64> = (0..1_000).map(|_| admit(&mut table, REMOTE).unwrap()).collect();
+    let mut reliefs = Vec::new();
+    for (n, id) in flood.into_iter().enumerate() {
+        table.leave(id);
+        if table.takes_relief() {
+            reliefs.push(n + 1);
+        }
+    }
+    assert_eq!(reliefs, [750, 938]);
+}
+
+#[test]
 fn a_stopping_server_admits_none_and_tells_all() {
     let slots = Slots::new(Arc::new(ten()));
     let peer: IpAddr = REMOTE.parse().unwrap();
