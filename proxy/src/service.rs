@@ -31,6 +31,8 @@ use crate::upstream::Upstream;
 const CONNECT_MS: u64 = 10_000;
 /// Copies of streams that are under way.
 const COPIES_BYTES: usize = 32 << 20;
+/// Bodies that are arriving or at work, and four of the longest in any case.
+const BODIES_BYTES: usize = 16 << 20;
 /// Beyond the longest answer, how long the same request waits for the one at work.
 const PATIENCE_MS: u64 = 120_000;
 
@@ -132,12 +134,11 @@ impl Running {
             None => None,
         };
         let stopping = CancellationToken::new();
-        let bounds = Bounds {
-            trusted: config.trusted_proxies.clone(),
-            write_ms: READ_MS,
-            // An answer in progress has a connection to the upstream.
-            ..Bounds::public(http::slots(file_limit(), config.in_flight))
-        };
+        // An answer in progress has a connection to the upstream.
+        let mut bounds = Bounds::public(http::slots(file_limit(), config.in_flight));
+        bounds.trusted = config.trusted_proxies.clone();
+        bounds.write_ms = READ_MS;
+        bounds.body.all_bytes = BODIES_BYTES.max(config.body_bytes.saturating_mul(4));
         let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
         let metrics_address = match metrics_listener {
             Some((listener, address)) => {

@@ -46,7 +46,12 @@ impl Body for RequestBody {
                 return Poll::Pending;
             }
         }
-        Pin::new(&mut self.inner).poll_frame(cx)
+        let polled = Pin::new(&mut self.inner).poll_frame(cx);
+        if self.inner.is_end_stream() {
+            return polled;
+        }
+        // A part of a body would keep all of hyper's buffer in memory until the rest is here.
+        polled.map_ok(|frame| frame.map_data(|part| Bytes::copy_from_slice(&part)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -114,8 +114,8 @@ impl Bounds {
                 grace_ms: 5_000,
                 bytes_per_s: 2 << 10,
                 free_bytes: 8 << 10,
-                all_bytes: 16 << 20,
-                remote_bytes: 16 << 20,
+                all_bytes: 8 << 20,
+                remote_bytes: usize::MAX,
                 on_get: &[],
             },
             // Longer than reverse proxies keep connections, so that they close first.

@@ -21,7 +21,9 @@ use super::slots::ConnectionGuard;
 const HEAD_READ_BYTES: usize = 2 << 10;
 /// Room for one read of a body.
 const BODY_READ_BYTES: usize = 16 << 10;
-/// Largest buffer that a connection keeps between two requests.
+/// What hyper gets at once: it doubles its own buffer after each read that fills it, and starts with 8 KiB.
+const GIVEN_BYTES: usize = (8 << 10) - 1;
+/// Largest buffer that a connection keeps while it waits.
 const KEPT_BYTES: usize = 4 << 10;
 
 /// A socket with the bytes that hyper has not got yet.
@@ -141,7 +143,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Reads more into the buffer; 0 at the end of the stream. A wait that is dropped has read nothing.
     fn poll_more(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
         self.buffer.reserve(room);
-        let read = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.buffer));
+        let read = poll_read_buf(Pin::new(&mut self.stream), cx, &mut self.buffer);
+        if read.is_pending() {
+            self.trim();
+        }
+        let read = ready!(read);
         self.ended |= matches!(read, Ok(0));
         Poll::Ready(read)
     }
@@ -186,9 +192,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
+    /// Frees what a large request made the buffer grow to.
+    fn trim(&mut self) {
+        if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BYTES {
+            self.buffer = BytesMut::new();
+        }
+    }
+
     /// Hands out judged bytes.
     fn give(&mut self, out: &mut ReadBufCursor<'_>) {
-        let count = self.judged.min(out.remaining());
+        let count = self.judged.min(out.remaining()).min(GIVEN_BYTES);
         out.put_slice(self.buffer.get(..count).unwrap_or_default());
         self.buffer.advance(count);
         self.judged -= count;
@@ -196,9 +209,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// The response is out: the connection waits for the next request.
     fn rest(&mut self, cx: &mut Context<'_>) {
-        if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BYTES {
-            self.buffer = BytesMut::new();
-        }
+        self.trim();
         if !self.guard.rest() {
             // hyper closes where the next head would begin.
             self.guard.link.progress().enter(Phase::Linger, self.shared.now());
