@@ -1,11 +1,11 @@
 //! HTTP by hand: bytes out, answers in.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 /// Longer than the server waits for anything: a test that gets here hangs.
@@ -13,52 +13,66 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One answer.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
+pub struct Reply {
+    pub status: u16,
+    /// Of HTTP/1.0, where a connection ends unless the answer says otherwise.
+    is_old: bool,
     /// Names in lower case.
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
 }
 
 impl Reply {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    pub(crate) fn code(&self) -> String {
+    pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 
-    pub(crate) fn closes(&self) -> bool {
-        self.header("connection") == Some("close")
+    pub fn closes(&self) -> bool {
+        match self.header("connection") {
+            Some(option) => option == "close",
+            None => self.is_old,
+        }
     }
 }
 
 /// One connection.
 #[derive(Debug)]
-pub(crate) struct Caller {
+pub struct Caller {
     stream: TcpStream,
     heard: Vec<u8>,
 }
 
 impl Caller {
-    pub(crate) async fn to(address: SocketAddr) -> Self {
+    pub async fn to(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("connected");
         stream.set_nodelay(true).expect("a live socket");
         Self { stream, heard: Vec::new() }
     }
 
+    /// The same from another address of this machine.
+    pub async fn from(own: IpAddr, address: SocketAddr) -> std::io::Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(own, 0))?;
+        let stream = socket.connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, heard: Vec::new() })
+    }
+
     /// The server may have closed already: then what it said counts.
-    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+    pub async fn send(&mut self, bytes: &[u8]) {
         let _closed = self.stream.write_all(bytes).await;
     }
 
     /// The same a byte at a time.
-    pub(crate) async fn trickle(&mut self, bytes: &[u8]) {
+    pub async fn trickle(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.send(&[*byte]).await;
             tokio::task::yield_now().await;
@@ -66,7 +80,7 @@ impl Caller {
     }
 
     /// The next answer; `None` if the server has closed.
-    pub(crate) async fn reply(&mut self, to_head: bool) -> Option<Reply> {
+    pub async fn reply(&mut self, to_head: bool) -> Option<Reply> {
         let end = loop {
             if let Some(at) = self.heard.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;
@@ -78,13 +92,14 @@ impl Caller {
         };
         let head = String::from_utf8(self.heard.drain(..end).collect()).expect("ASCII");
         let mut lines = head.trim_end().split("\r\n");
-        let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 "));
-        let status = status.and_then(|rest| rest.get(..3)).and_then(|code| code.parse().ok());
+        let first = lines.next().and_then(|line| line.strip_prefix("HTTP/1.")).expect("HTTP/1");
+        let is_old = first.starts_with('0');
+        let status = first.get(2..5).and_then(|code| code.parse().ok()).expect("a status");
         let headers: Vec<(String, String)> = lines
             .map(|line| line.split_once(": ").expect("a header"))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
             .collect();
-        let mut reply = Reply { status: status.expect("a status"), headers, body: Vec::new() };
+        let mut reply = Reply { status, is_old, headers, body: Vec::new() };
         if reply.status != 100 {
             let length = reply.header("content-length").expect("a length").parse().expect("digits");
             while !to_head && self.heard.len() < length {
@@ -103,13 +118,13 @@ impl Caller {
     }
 
     /// One request of which the answer is wanted.
-    pub(crate) async fn ask(&mut self, bytes: &[u8]) -> Reply {
+    pub async fn ask(&mut self, bytes: &[u8]) -> Reply {
         self.send(bytes).await;
         self.reply(bytes.starts_with(b"HEAD ")).await.expect("an answer")
     }
 
     /// Whether the server takes another request here. If it has not closed, it would answer.
-    pub(crate) async fn goes_on(mut self) -> bool {
+    pub async fn goes_on(mut self) -> bool {
         self.send(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
         let Some(reply) = self.reply(false).await else { return false };
         assert_eq!(reply.status, 200, "{reply:?}");

@@ -1,7 +1,7 @@
 //! A service of ours as a process of its own, which ends itself at a point of the test's choice or is killed.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::Signal;
@@ -17,9 +17,18 @@ impl ServiceProcess {
     /// Starts a program beside this test's folder with its settings; `fault` is `<point>:<n>`, where it ends
     /// itself. Its lines go to `log` beside the settings.
     pub fn start(program: &str, settings: &Path, lines: &str, fault: Option<&str>) -> Self {
-        let test = std::env::current_exe().expect("a test program");
-        let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
-        let mut command = Command::new(folder.join(program));
+        Self::spawn(Command::new(beside(program)), settings, lines, fault)
+    }
+
+    /// Starts a program that may have `hard` files open, of which it gets `soft` at first.
+    pub fn start_with_files(program: &str, settings: &Path, soft: u32, hard: u32) -> Self {
+        let mut command = Command::new("sh");
+        let limits = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$@\"");
+        command.args(["-c", &limits, "sh"]).arg(beside(program));
+        Self::spawn(command, settings, "warn", None)
+    }
+
+    fn spawn(mut command: Command, settings: &Path, lines: &str, fault: Option<&str>) -> Self {
         command.arg("--config").arg(settings);
         command.env("RUST_LOG", lines).env("BURSAR_FAULT", fault.unwrap_or_default());
         let log = settings.with_file_name("log");
@@ -30,6 +39,10 @@ impl ServiceProcess {
         BufReader::new(out).read_line(&mut line).expect("a line");
         let url = line.trim().strip_prefix("READY ").expect("ready").to_owned();
         Self { child, url }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn is_over(&mut self) -> bool {
@@ -51,4 +64,11 @@ impl Drop for ServiceProcess {
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }
+}
+
+/// Cargo builds this package's programs in the folder above its test programs.
+fn beside(program: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test program");
+    let folder = test.parent().and_then(Path::parent).expect("target/<profile>/deps");
+    folder.join(program)
 }

@@ -14,9 +14,6 @@ mod pages;
 #[path = "agent_server/rate.rs"]
 mod rate;
 #[cfg(test)]
-#[path = "agent_server/raw.rs"]
-mod raw;
-#[cfg(test)]
 #[path = "agent_server/smuggling.rs"]
 mod smuggling;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Many connections that want nothing: whoever wants something is served.
 
+use bursar_tests::raw::Caller;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start, allow_open_files};
 use tempfile::TempDir;
 
-use crate::raw::Caller;
 use crate::stage::post;
 
 const HEALTH: &[u8] = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";

@@ -1,7 +1,7 @@
 //! Requests that come from web pages, or by names that are not ours: refused on every route.
 
-use crate::raw::Caller;
 use crate::stage::{Stage, UNLIMITED};
+use bursar_tests::raw::Caller;
 
 /// The lines that mark a request and the code of its refusal; `Host: localhost` stands beside those that
 /// name no host.

@@ -1,5 +1,6 @@
 //! How often one caller may call, and who counts as one caller.
 
+use bursar_tests::raw::Caller;
 use std::net::{IpAddr, SocketAddr};
 
 use axum::body::{Body, to_bytes};
@@ -9,7 +10,6 @@ use bursar_core::limits::RATE_PER_MINUTE;
 use serde_json::Value;
 use tower::ServiceExt;
 
-use crate::raw::Caller;
 use crate::stage::Stage;
 
 async fn call(stage: &Stage, peer: IpAddr, headers: &[(&str, &str)]) -> Response<Body> {

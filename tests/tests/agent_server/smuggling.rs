@@ -1,77 +1,9 @@
 //! Requests that two readers could understand in two ways: each is refused, and nothing after it is read
 //! as a request.
 
-use crate::raw::Caller;
 use crate::stage::{Stage, UNLIMITED, post};
-
-/// What no one who reads strictly would frame: lines of a `POST /sign`, what stands for its body, and the
-/// refusal.
-const FRAMINGS: &[(&str, &str, &str)] = &[
-    ("Content-Length: 5\r\nTransfer-Encoding: chunked", "0\r\n\r\n", "INVALID_CONTENT_LENGTH"),
-    ("Transfer-Encoding: chunked\r\nContent-Length: 5", "0\r\n\r\n", "INVALID_CONTENT_LENGTH"),
-    ("Transfer-Encoding: chunked\r\nContent-Length: 0", "0\r\n\r\n", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length: 2\r\nContent-Length: 2", "{}", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length: 2\r\nContent-Length: 40", "{}", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length: 2, 2", "{}", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length: +2", "{}", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length: -2", "{}", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length: 0x2", "{}", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length: 2 2", "{}", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length: 2.0", "{}", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length:", "{}", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length: 00000000000000002", "{}", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length: 18446744073709551618", "{}", "INVALID_CONTENT_LENGTH"),
-    ("Content-Length : 2", "{}", "BAD_REQUEST"),
-    ("Content-Length\t: 2", "{}", "BAD_REQUEST"),
-    (" Content-Length: 2", "{}", "BAD_REQUEST"),
-    ("X: y\r\n Content-Length: 2", "{}", "BAD_REQUEST"),
-    ("X: y\r\n\tContent-Length: 2", "{}", "BAD_REQUEST"),
-    ("X: y\nContent-Length: 2", "{}", "BAD_REQUEST"),
-    ("X: y\rContent-Length: 2", "{}", "BAD_REQUEST"),
-    ("X: y\r\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
-    ("X: \0\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
-    ("X: \u{b}\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
-    ("X\u{0}: y\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
-    (": y\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
-    ("no colon\r\nContent-Length: 2", "{}", "BAD_REQUEST"),
-    ("Transfer-Encoding: gzip", "0\r\n\r\n", "BAD_REQUEST"),
-    ("Transfer-Encoding: identity", "0\r\n\r\n", "BAD_REQUEST"),
-    ("Transfer-Encoding: gzip, chunked", "0\r\n\r\n", "BAD_REQUEST"),
-    ("Transfer-Encoding: chunked, chunked", "0\r\n\r\n", "BAD_REQUEST"),
-    ("Transfer-Encoding: chunked, identity", "0\r\n\r\n", "BAD_REQUEST"),
-    ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "0\r\n\r\n", "BAD_REQUEST"),
-    ("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", "0\r\n\r\n", "BAD_REQUEST"),
-    ("Transfer-Encoding: xchunked", "0\r\n\r\n", "BAD_REQUEST"),
-    ("Transfer-Encoding: \"chunked\"", "0\r\n\r\n", "BAD_REQUEST"),
-    ("Transfer-Encoding: chunked;q=1", "0\r\n\r\n", "BAD_REQUEST"),
-    ("Transfer-Encoding:", "0\r\n\r\n", "BAD_REQUEST"),
-    ("Transfer-Encoding : chunked", "0\r\n\r\n", "BAD_REQUEST"),
-    ("X: y\r\n Transfer-Encoding: chunked", "0\r\n\r\n", "BAD_REQUEST"),
-];
-
-/// Chunks that are none, or not plainly.
-const CHUNKS: &[(&str, &str)] = &[
-    ("2;name=value\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
-    ("2 \r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
-    (" 2\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
-    ("+2\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
-    ("-2\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
-    ("0x2\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
-    ("\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
-    ("g\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
-    ("2\n{}\n0\n\n", "BAD_REQUEST"),
-    ("2\r{}\r\n0\r\n\r\n", "BAD_REQUEST"),
-    ("2\r\n{}0\r\n\r\n", "BAD_REQUEST"),
-    ("2\r\n{}\n0\r\n\r\n", "BAD_REQUEST"),
-    ("2\r\n{}  \r\n0\r\n\r\n", "BAD_REQUEST"),
-    ("2\r\n{}\r\n0\r\nX: y\r\n\r\n", "BAD_REQUEST"),
-    ("2\r\n{}\r\n0\r\nContent-Length: 2\r\n\r\n", "BAD_REQUEST"),
-    ("2\r\n{}\r\n0\n\n", "BAD_REQUEST"),
-    ("000000002\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
-    ("10000000000000002\r\n{}\r\n0\r\n\r\n", "BAD_REQUEST"),
-    ("ffffffff\r\n{}\r\n0\r\n\r\n", "PAYLOAD_TOO_LARGE"),
-    ("100001\r\n{}\r\n0\r\n\r\n", "PAYLOAD_TOO_LARGE"),
-];
+use bursar_tests::framings::{CHUNKS, FRAMINGS};
+use bursar_tests::raw::Caller;
 
 /// Refused with that code, and what follows is nothing to the server.
 async fn refused(stage: &Stage, raw: &[u8], code: &str) {

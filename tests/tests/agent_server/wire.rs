@@ -1,8 +1,8 @@
 //! The rules of the wire, at each bound and one beyond it.
 
 use bursar_core::limits::{BODY_BYTES, HEAD_BYTES, HEAD_LINES, REQUEST_LINE_BYTES};
+use bursar_tests::raw::Caller;
 
-use crate::raw::Caller;
 use crate::stage::{Stage, UNLIMITED, post};
 
 /// A request, its status, its code (none where the answer has none), and whether the server goes on.

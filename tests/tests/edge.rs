@@ -1,0 +1,11 @@
+//! The HTTP edge of the public services, as processes: floods, raw requests, and the stop.
+
+#[cfg(test)]
+#[path = "edge/floods.rs"]
+mod floods;
+#[cfg(test)]
+#[path = "edge/requests.rs"]
+mod requests;
+#[cfg(test)]
+#[path = "edge/stage.rs"]
+mod stage;

@@ -1,0 +1,91 @@
+//! A facilitator or a proxy as a process with few files.
+
+use std::net::SocketAddr;
+
+use bursar_core::networks::{ChainId, by_chain};
+use bursar_tests::process::memory;
+use bursar_tests::service::ServiceProcess;
+use bursar_tests::settling::Settling;
+use bursar_tests::upstream::{Does, Upstream, answer};
+use bursar_tests::{facilitator, proxy};
+
+/// Hard limit of open files, as many systems set it.
+pub(crate) const FILES: u32 = 1_024;
+/// Soft limit that the service raises by itself.
+const SOFT_FILES: u32 = 256;
+
+/// What a service needs to run. It is dropped last.
+enum Around {
+    Facilitator { _home: facilitator::Home },
+    Proxy { _home: proxy::Home, _upstream: Upstream, _settling: Settling },
+}
+
+/// A service and the route that reads a body.
+pub(crate) struct Service {
+    pub(crate) name: &'static str,
+    pub(crate) process: ServiceProcess,
+    pub(crate) address: SocketAddr,
+    /// Takes a POST with a body.
+    pub(crate) reads: &'static str,
+    /// What it may have resident, in MiB.
+    pub(crate) memory_max: f64,
+    _around: Around,
+}
+
+impl Service {
+    pub(crate) fn facilitator() -> Self {
+        let network = by_chain(ChainId(8453)).expect("a row");
+        // No node answers there: no test of the edge settles a payment.
+        let home = facilitator::Home::new(network, "http://127.0.0.1:9", 1, "", "");
+        let program = "bursar-test-facilitator";
+        let process =
+            ServiceProcess::start_with_files(program, &home.settings(), SOFT_FILES, FILES);
+        let around = Around::Facilitator { _home: home };
+        Self::new("facilitator", process, "/verify", 64.0, around)
+    }
+
+    pub(crate) async fn proxy() -> Self {
+        let upstream = Upstream::serve(Does::Whole(answer("hello"))).await;
+        let settling = Settling::serve().await;
+        let home = proxy::Home::new(&upstream.url, &settling.url, "");
+        let program = "bursar-test-proxy";
+        let process =
+            ServiceProcess::start_with_files(program, &home.settings(), SOFT_FILES, FILES);
+        let around = Around::Proxy { _home: home, _upstream: upstream, _settling: settling };
+        Self::new("proxy", process, "/v1/chat/completions", 128.0, around)
+    }
+
+    pub(crate) async fn both() -> [Self; 2] {
+        [Self::facilitator(), Self::proxy().await]
+    }
+
+    fn new(
+        name: &'static str,
+        process: ServiceProcess,
+        reads: &'static str,
+        memory_max: f64,
+        around: Around,
+    ) -> Self {
+        let address = process.url.strip_prefix("http://").and_then(|at| at.parse().ok());
+        let address = address.expect("an address");
+        Self { name, process, address, reads, memory_max, _around: around }
+    }
+
+    /// Resident memory in MiB.
+    pub(crate) fn resident(&self) -> f64 {
+        memory(self.process.pid()).0
+    }
+
+    /// Most resident memory so far, in MiB.
+    pub(crate) fn resident_max(&self) -> f64 {
+        memory(self.process.pid()).1
+    }
+
+    /// Connections that the process holds, by its open sockets.
+    pub(crate) fn sockets(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.process.pid());
+        let files = std::fs::read_dir(folder).expect("Linux").filter_map(Result::ok);
+        let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    }
+}
