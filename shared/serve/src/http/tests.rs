@@ -21,6 +21,8 @@ use super::service::Ends;
 use super::*;
 
 pub(super) const POST: &str = "POST /echo HTTP/1.1\r\nHost: localhost\r\n";
+/// Longer than any bound, on a clock that jumps.
+const PATIENCE: Duration = Duration::from_secs(3_600);
 pub(super) const BODY_MAX: usize = 1 << 20;
 
 /// Tokio's clock, which jumps where a test pauses it.
@@ -101,8 +103,16 @@ impl Peer {
     /// Everything until the server ends its side, and when it did.
     pub(super) async fn rest(&mut self) -> (String, u64) {
         let mut read = String::new();
-        let _reset = self.stream.read_to_string(&mut read).await;
+        let ended = tokio::time::timeout(PATIENCE, self.stream.read_to_string(&mut read)).await;
+        let _reset = ended.expect("the server never ends the connection");
         (read, u64::try_from(self.began.elapsed().as_millis()).unwrap())
+    }
+
+    /// When the server dropped the connection, whatever the peer reads.
+    pub(super) async fn dropped(&mut self) -> u64 {
+        let ended = tokio::time::timeout(PATIENCE, &mut self.serving).await;
+        ended.expect("the server never drops the connection").unwrap();
+        u64::try_from(self.began.elapsed().as_millis()).unwrap()
     }
 
     pub(super) async fn refused(&mut self, refusal: Refusal) -> u64 {

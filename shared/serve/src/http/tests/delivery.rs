@@ -20,6 +20,13 @@ struct Reporting {
     stopping: CancellationToken,
 }
 
+/// For what would never come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn reported(delivered: Delivered) -> bool {
+    tokio::time::timeout(PATIENCE, delivered).await.expect("a report")
+}
+
 impl Reporting {
     async fn new(bounds: Bounds) -> Self {
         let (sender, reports) = tokio::sync::mpsc::unbounded_channel();
@@ -68,6 +75,11 @@ impl Reporting {
         self.reports.recv().await.unwrap()
     }
 
+    /// What the next report says.
+    async fn report(&mut self) -> bool {
+        reported(self.next().await).await
+    }
+
     async fn stop(self) {
         self.stopping.cancel();
         self.tracker.close();
@@ -82,16 +94,16 @@ async fn a_response_that_is_read_was_delivered() {
         [("GET", "/small"), ("GET", "/empty"), ("GET", "/streamed"), ("HEAD", "/small")]
     {
         let mut stream = server.ask(method, path).await;
-        assert!(server.next().await.await, "{method} {path}");
+        assert!(server.report().await, "{method} {path}");
         let mut read = [0; 4096];
         assert_ne!(stream.read(&mut read).await.unwrap(), 0);
         // The connection goes on, and reports the next one too.
         let again = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.write_all(again.as_bytes()).await.unwrap();
-        assert!(server.next().await.await, "{method} {path}, the second time");
+        assert!(server.report().await, "{method} {path}, the second time");
     }
     let mut stream = server.ask("GET", "/large").await;
-    let report = tokio::spawn(server.next().await);
+    let report = tokio::spawn(reported(server.next().await));
     let mut read = vec![0; 1 << 20];
     let mut total = 0;
     while total < LARGE {
@@ -113,9 +125,9 @@ async fn a_response_to_a_peer_that_hung_up_was_not_delivered() {
     // The reset is ahead of this exchange in the loopback queue.
     let mut other = server.ask("GET", "/small").await;
     assert_ne!(other.read(&mut [0; 4096]).await.unwrap(), 0);
-    assert!(server.next().await.await);
+    assert!(server.report().await);
     server.go.take().unwrap().send(()).unwrap();
-    assert!(!server.next().await.await);
+    assert!(!server.report().await);
     server.stop().await;
 }
 
@@ -127,7 +139,7 @@ async fn a_request_that_was_cancelled_reports_no_delivery() {
     if let Ok(Some(report)) =
         tokio::time::timeout(Duration::from_secs(5), server.reports.recv()).await
     {
-        assert!(!report.await);
+        assert!(!reported(report).await);
     }
     server.stop().await;
 }
@@ -139,7 +151,7 @@ async fn a_large_response_to_a_peer_that_never_reads_was_not_delivered() {
     socket.set_recv_buffer_size(4096).unwrap();
     let mut stream = socket.connect(server.address).await.unwrap();
     stream.write_all(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-    assert!(!server.next().await.await);
+    assert!(!server.report().await);
     // The connection is gone although the peer is still there.
     server.stop().await;
     drop(stream);
