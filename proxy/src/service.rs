@@ -31,8 +31,10 @@ use crate::upstream::Upstream;
 const CONNECT_MS: u64 = 10_000;
 /// Copies of streams that are under way.
 const COPIES_BYTES: usize = 32 << 20;
-/// Bodies that are arriving or at work, and four of the longest in any case.
+/// Bodies that are arriving, and four of the longest in any case.
 const BODIES_BYTES: usize = 16 << 20;
+/// Long bodies that are being answered, and sixteen of the longest in any case.
+const ORDERS_BYTES: usize = 256 << 20;
 /// Beyond the longest answer, how long the same request waits for the one at work.
 const PATIENCE_MS: u64 = 120_000;
 
@@ -139,6 +141,7 @@ impl Running {
         bounds.trusted = config.trusted_proxies.clone();
         bounds.write_ms = READ_MS;
         bounds.body.all_bytes = BODIES_BYTES.max(config.body_bytes.saturating_mul(4));
+        bounds.body.whole_bytes = ORDERS_BYTES.max(config.body_bytes.saturating_mul(16));
         let edge = |bounds| Edge { bounds, refuse: api::refuse(), clock: Arc::clone(&clock) };
         let metrics_address = match metrics_listener {
             Some((listener, address)) => {

@@ -53,11 +53,13 @@ pub struct BodyBounds {
     pub grace_ms: u64,
     /// The average pace after that.
     pub bytes_per_s: u64,
-    /// Bytes of one request that do not count towards `all_bytes`.
+    /// Bytes of one request that no limit counts.
     pub free_bytes: usize,
-    /// Bytes of all requests in memory beyond `free_bytes` each.
+    /// Bytes of all unfinished requests in memory, beyond `free_bytes` each.
     pub all_bytes: usize,
-    /// How much of `all_bytes` other machines may use where [`Loopback::Exempt`] holds.
+    /// The same of the requests that routes work on.
+    pub whole_bytes: usize,
+    /// How much of both other machines may use where [`Loopback::Exempt`] holds.
     pub remote_bytes: usize,
     /// Paths whose GET may have a body.
     pub on_get: &'static [&'static str],
@@ -115,6 +117,7 @@ impl Bounds {
                 bytes_per_s: 2 << 10,
                 free_bytes: 8 << 10,
                 all_bytes: 8 << 20,
+                whole_bytes: 64 << 20,
                 remote_bytes: usize::MAX,
                 on_get: &[],
             },
@@ -150,5 +153,12 @@ mod tests {
         assert_eq!(slots(64, 64), 16);
         assert_eq!(slots(0, 0), 1);
         assert_eq!(slots(u64::MAX, 64), SLOTS_MAX);
+    }
+
+    #[test]
+    fn no_address_has_all_slots() {
+        assert_eq!(Bounds::public(SLOTS_MAX).slots_per_peer, 1_032);
+        assert_eq!(Bounds::public(16).slots_per_peer, 15);
+        assert_eq!(Bounds::public(1).slots_per_peer, 1);
     }
 }

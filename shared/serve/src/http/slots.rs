@@ -62,8 +62,11 @@ impl ConnectionGuard {
     }
 
     /// The request is whole.
-    pub(super) fn received(&self) {
-        self.slots.table().set(self.id, Kind::Working);
+    ///
+    /// # Errors
+    /// [`Refusal::Busy`] where other requests that are whole have the memory.
+    pub(super) fn received(&self) -> Result<(), Refusal> {
+        self.slots.table().received(self.id)
     }
 
     /// The connection waits for a request. Whether it may.
@@ -119,6 +122,8 @@ struct Slot {
     turn: u64,
     /// Bytes beyond those that are free.
     memory: usize,
+    /// They count as those of a whole request.
+    is_whole: bool,
     link: Arc<Link>,
 }
 
@@ -159,7 +164,9 @@ struct Table {
     /// Connections of other machines, and their memory.
     remote: usize,
     remote_memory: usize,
+    /// Memory of unfinished requests, and of whole ones.
     memory: usize,
+    whole_memory: usize,
     /// Most memory since the last relief.
     weight_max: usize,
     stopping: bool,
@@ -175,6 +182,7 @@ impl Table {
             remote: 0,
             remote_memory: 0,
             memory: 0,
+            whole_memory: 0,
             weight_max: 0,
             stopping: false,
         }
@@ -205,7 +213,8 @@ impl Table {
             self.evict_for(peer, false)?;
         }
         let id = self.turn();
-        let slot = Slot { peer, is_remote, kind: Kind::Idle, turn: id, memory: 0, link };
+        let kind = Kind::Idle;
+        let slot = Slot { peer, is_remote, kind, turn: id, memory: 0, is_whole: false, link };
         self.slots.insert(id, slot);
         let entry = self.peers.entry(peer).or_default();
         entry.slots += 1;
@@ -217,7 +226,8 @@ impl Table {
 
     /// Memory of all connections, roughly.
     fn weight(&self) -> usize {
-        self.slots.len().saturating_mul(CONNECTION_BYTES).saturating_add(self.memory)
+        let bodies = self.memory.saturating_add(self.whole_memory);
+        self.slots.len().saturating_mul(CONNECTION_BYTES).saturating_add(bodies)
     }
 
     /// Whether a quarter is left of much memory. It counts from here on again.
@@ -334,16 +344,33 @@ impl Table {
         Ok(())
     }
 
+    fn received(&mut self, id: u64) -> Result<(), Refusal> {
+        let bytes_max = self.bounds.body.whole_bytes;
+        // An evicted connection ends by its signal, without a response.
+        let Some(slot) = self.slots.get_mut(&id) else { return Ok(()) };
+        let whole = self.whole_memory.saturating_add(slot.memory);
+        if slot.memory > 0 && whole > bytes_max {
+            return Err(Refusal::Busy);
+        }
+        slot.is_whole = true;
+        self.memory = self.memory.saturating_sub(slot.memory);
+        self.whole_memory = whole;
+        self.set(id, Kind::Working);
+        Ok(())
+    }
+
     fn free_memory(&mut self, id: u64) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         let freed = std::mem::take(&mut slot.memory);
+        let was_whole = std::mem::take(&mut slot.is_whole);
         if freed == 0 {
             return;
         }
         if let Some(peer) = self.peers.get_mut(&slot.peer) {
             peer.memory = peer.memory.saturating_sub(freed);
         }
-        self.memory = self.memory.saturating_sub(freed);
+        let counted = if was_whole { &mut self.whole_memory } else { &mut self.memory };
+        *counted = counted.saturating_sub(freed);
         if slot.is_remote {
             self.remote_memory = self.remote_memory.saturating_sub(freed);
         }

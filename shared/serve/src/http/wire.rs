@@ -168,12 +168,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             progress.received = progress.received.saturating_add(count);
             progress.received
         };
-        if let Err(refusal) = judged.and_then(|()| self.guard.grow(total)) {
+        let is_whole = self.framing == Framing::Complete;
+        let counted = judged.and_then(|()| self.guard.grow(total));
+        let counted = counted.and_then(|()| if is_whole { self.guard.received() } else { Ok(()) });
+        if let Err(refusal) = counted {
             self.refuse(refusal);
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
-        if self.framing == Framing::Complete {
-            self.guard.received();
+        if is_whole {
             let now = self.shared.now();
             self.guard.link.progress().enter(Phase::Received, now);
         }

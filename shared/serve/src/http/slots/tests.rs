@@ -141,13 +141,14 @@ fn programs_of_this_machine_are_exempt_where_the_bounds_say_so() {
 fn with_memory(all_bytes: usize, remote_bytes: usize) -> Bounds {
     let mut bounds = ten();
     (bounds.body.free_bytes, bounds.body.all_bytes) = (10, all_bytes);
+    bounds.body.whole_bytes = 100;
     bounds.body.remote_bytes = remote_bytes;
     bounds
 }
 
 #[test]
 fn memory_of_bodies_is_bounded_in_all_and_given_back() {
-    let mut table = table(with_memory(100, 100));
+    let mut table = table(with_memory(100, usize::MAX));
     let big = receives(&mut table, REMOTE);
     assert_eq!(table.grow(big, 10), Ok(()));
     assert_eq!(table.memory, 0, "small requests are free");
@@ -158,21 +159,27 @@ fn memory_of_bodies_is_bounded_in_all_and_given_back() {
     assert_eq!(table.grow(other, 50), Ok(()));
     assert!(!has(&table, big));
     assert_eq!(table.memory, 40);
-    // A request that is whole is not evicted, so the next one is refused.
-    assert!(table.set(other, Kind::Working));
+    // A request that is whole is not evicted, and counts for itself.
+    assert_eq!(table.received(other), Ok(()));
+    assert_eq!((table.memory, table.whole_memory), (0, 40));
     let late = receives(&mut table, REMOTE);
-    assert_eq!(table.grow(late, 80), Err(Refusal::Busy));
-    table.free_memory(other);
     assert_eq!(table.grow(late, 80), Ok(()));
-    table.leave(late);
-    table.leave(other);
-    assert_eq!((table.memory, table.remote_memory), (0, 0));
+    assert_eq!(table.received(late), Err(Refusal::Busy));
+    table.free_memory(other);
+    assert_eq!(table.received(late), Ok(()));
+    let last = receives(&mut table, OTHER);
+    assert_eq!(table.grow(last, 110), Ok(()));
+    assert_eq!(table.grow(last, 111), Err(Refusal::Busy), "nothing is left to evict");
+    for id in [late, other, last] {
+        table.leave(id);
+    }
+    assert_eq!((table.memory, table.whole_memory, table.remote_memory), (0, 0, 0));
     assert!(table.peers.is_empty() && table.slots.is_empty() && table.remote == 0);
 }
 
 #[test]
 fn a_large_body_does_not_evict_a_peer_that_holds_less() {
-    let mut table = table(with_memory(100, 100));
+    let mut table = table(with_memory(100, usize::MAX));
     let small = receives(&mut table, OTHER);
     assert_eq!(table.grow(small, 40), Ok(()));
     let big = receives(&mut table, REMOTE);

@@ -38,8 +38,13 @@ impl Reporting {
             response.extensions_mut().insert(delivery);
             response
         };
-        let (small, empty, slow, large, streamed) =
-            (with.clone(), with.clone(), with.clone(), with.clone(), with);
+        let (small, empty, slow) = (with.clone(), with.clone(), with.clone());
+        let (large, streamed, endless) = (with.clone(), with.clone(), with);
+        let begun = || {
+            let first = futures::stream::iter([Ok::<_, std::io::Error>("begun")]);
+            let rest = futures::stream::pending();
+            Body::from_stream(futures::StreamExt::chain(first, rest)).into_response()
+        };
         let chunks = || {
             let parts = (0..3).map(|n| Ok::<_, std::io::Error>(n.to_string()));
             Body::from_stream(futures::stream::iter(parts)).into_response()
@@ -56,6 +61,7 @@ impl Reporting {
             .route("/empty", get(move || async move { empty(().into_response()) }))
             .route("/streamed", get(move || async move { streamed(chunks()) }))
             .route("/large", get(move || async move { large(vec![b'x'; LARGE].into_response()) }))
+            .route("/endless", get(move || async move { endless(begun()) }))
             .route("/late", get(late));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -127,6 +133,19 @@ async fn a_response_to_a_peer_that_hung_up_was_not_delivered() {
     assert_ne!(other.read(&mut [0; 4096]).await.unwrap(), 0);
     assert!(server.report().await);
     server.go.take().unwrap().send(()).unwrap();
+    assert!(!server.report().await);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_response_that_only_began_was_not_delivered() {
+    let mut server = Reporting::new(bounds()).await;
+    let mut stream = server.ask("GET", "/endless").await;
+    let mut read = Vec::new();
+    while !read.ends_with(b"begun\r\n") {
+        assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0);
+    }
+    drop(stream);
     assert!(!server.report().await);
     server.stop().await;
 }

@@ -261,6 +261,33 @@ async fn an_evicted_connection_ends_and_reads_no_request() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bodies_have_so_much_memory_together() {
+    let mut few = bounds();
+    (few.body.free_bytes, few.body.all_bytes) = (1_000, 10_000);
+    let shared = Arc::new(Shared::new(router(), edge(few)));
+    let head = format!("{POST}Content-Length: 9000\r\n\r\n");
+    // A slow body gives way to one that is needed, whether it arrives with its head or after it.
+    let mut slow = Peer::at(Arc::clone(&shared), 1 << 20);
+    slow.send(&head).await;
+    slow.send(&"x".repeat(8_000)).await;
+    sleep(Duration::from_millis(10)).await;
+    let mut whole = Peer::at(Arc::clone(&shared), 1 << 20);
+    whole.send(&head).await;
+    whole.send(&"y".repeat(9_000)).await;
+    whole.answered(&"y".repeat(9_000)).await;
+    assert_eq!(slow.rest().await, (String::new(), 10));
+    // What is larger than all memory is refused.
+    let mut large = Peer::at(shared, 1 << 20);
+    large.send(&format!("{POST}Content-Length: 20000\r\n\r\n")).await;
+    large.send(&"x".repeat(20_000)).await;
+    large.refused(Refusal::Busy).await;
+    // Its memory is free again: the connection that answered before still answers.
+    whole.send(&head).await;
+    whole.send(&"z".repeat(9_000)).await;
+    whole.answered(&"z".repeat(9_000)).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_peer_that_goes_away_cancels_its_request_unless_half_open_ones_are_served() {
     let (sender, mut dropped) = tokio::sync::mpsc::channel::<()>(1);
     let hang = move || {
