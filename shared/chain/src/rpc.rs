@@ -65,7 +65,7 @@ impl RpcChain {
         }
         let each = config.endpoints.iter().zip(1..);
         let endpoints = each
-            .map(|(text, place)| Endpoint::new(place, text, config.limits))
+            .map(|(text, place)| Endpoint::new(place, text, config.limits, config.plain))
             .collect::<Result<_, _>>()?;
         let client = Client::new(config.limits.attempt_timeout_ms).map_err(ConfigError::Client)?;
         Ok(Self { config, endpoints, client, clock, next_id: AtomicU64::new(1) })

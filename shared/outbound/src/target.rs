@@ -1,6 +1,7 @@
 //! Which URLs may be asked.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use url::{Host, Url};
 
@@ -22,13 +23,31 @@ pub enum TargetFault {
     UserInfo(EndpointLabel),
 }
 
-/// Where HTTP without encryption may be spoken.
+/// Where HTTP without encryption is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plain {
-    /// With this machine alone.
+    /// To this machine only.
     Here,
-    /// With anybody: an operator said that the network between is his.
+    /// Also to private addresses and to names that only a local network resolves: the operator's setting
+    /// `allow_plain_http`. A public address always needs https.
+    Private,
+    /// To any host: a person allowed it for this one URL.
     Anywhere,
+}
+
+impl Plain {
+    /// The meaning of the setting `allow_plain_http`.
+    pub fn allowed(allow_plain_http: bool) -> Self {
+        if allow_plain_http { Self::Private } else { Self::Here }
+    }
+
+    fn covers(self, url: &Url) -> bool {
+        match self {
+            Self::Here => is_loopback(url),
+            Self::Private => is_loopback(url) || is_private(url),
+            Self::Anywhere => true,
+        }
+    }
 }
 
 impl Target {
@@ -39,7 +58,7 @@ impl Target {
         let label = EndpointLabel::of(&url);
         match url.scheme() {
             "https" => {}
-            "http" if plain == Plain::Anywhere || is_loopback(&url) => {}
+            "http" if plain.covers(&url) => {}
             "http" => return Err(TargetFault::PlainHttp(label)),
             _other => return Err(TargetFault::Scheme(label)),
         }
@@ -97,6 +116,32 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
+/// Addresses that are not routed on the internet, and names that public DNS does not serve: a single label
+/// such as a container's name, and the top-level names reserved for local networks.
+fn is_private(url: &Url) -> bool {
+    const LOCAL_NAMES: [&str; 5] = ["local", "internal", "lan", "localdomain", "home.arpa"];
+    match url.host() {
+        Some(Host::Ipv4(address)) => is_private_v4(address),
+        Some(Host::Ipv6(address)) => match address.to_ipv4_mapped() {
+            Some(address) => is_private_v4(address),
+            None => address.is_unique_local() || address.is_unicast_link_local(),
+        },
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            let below = |top: &str| name.strip_suffix(top).is_some_and(|rest| rest.ends_with('.'));
+            !name.contains('.') || LOCAL_NAMES.iter().any(|top| below(&top))
+        }
+        None => false,
+    }
+}
+
+/// RFC 1918, link-local, and the shared range of carriers (RFC 6598), which private overlays use too.
+fn is_private_v4(address: Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    let shared = first == 100 && (64..128).contains(&second);
+    address.is_private() || address.is_link_local() || shared
+}
+
 /// The parts of a URL that may be a key: whatever is longer than the usual words of a path.
 fn secrets(url: &Url) -> Vec<String> {
     const WORD_CHARS_MAX: usize = 7;
@@ -119,6 +164,51 @@ mod tests {
             let made = Target::parse(base, Plain::Here).unwrap().below(&["x", "y/.."]);
             assert_eq!(made.url.as_str(), below);
             assert!(!format!("{made:?}").contains("api"), "{made:?}");
+        }
+    }
+
+    #[test]
+    fn plain_http_reaches_this_machine_then_private_networks_and_never_the_internet() {
+        let accepts = |url: &str, plain| Target::parse(url, plain).is_ok();
+        for url in ["http://127.0.0.1:8545", "http://localhost", "http://[::1]/v1"] {
+            assert!(accepts(url, Plain::allowed(false)) && accepts(url, Plain::allowed(true)), "{url}");
+        }
+        for url in [
+            "http://10.1.2.3",
+            "http://172.16.0.1:8545",
+            "http://172.31.255.255",
+            "http://192.168.1.9",
+            "http://169.254.1.1",
+            "http://100.64.0.1",
+            "http://100.127.255.255",
+            "http://[fd00::1]",
+            "http://[fe80::1]",
+            "http://[::ffff:10.0.0.1]",
+            "http://geth:8545",
+            "http://node.lan",
+            "http://node.home.arpa",
+            "http://a.b.internal.",
+        ] {
+            assert!(!accepts(url, Plain::allowed(false)), "{url}");
+            assert!(accepts(url, Plain::allowed(true)), "{url}");
+        }
+        for url in [
+            "http://8.8.8.8",
+            "http://172.15.255.255",
+            "http://172.32.0.1",
+            "http://192.169.0.1",
+            "http://100.63.255.255",
+            "http://100.128.0.1",
+            "http://0.0.0.0",
+            "http://[2001:db8::1]",
+            "http://[::ffff:8.8.8.8]",
+            "http://node.example",
+            "http://notlocal.example",
+            "http://xlan.example",
+            "http://internal.example",
+        ] {
+            assert!(!accepts(url, Plain::allowed(true)), "{url}");
+            assert!(accepts(url, Plain::Anywhere), "{url}");
         }
     }
 

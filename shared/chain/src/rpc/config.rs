@@ -5,7 +5,7 @@ use std::fmt;
 
 use bursar_core::networks::ChainId;
 
-use bursar_outbound::EndpointLabel;
+use bursar_outbound::{EndpointLabel, Plain};
 
 /// One request, from connecting to the last byte of the answer: a healthy node needs well under a second,
 /// and an agent that waits for a payment has patience for one slow endpoint, not for two.
@@ -69,6 +69,8 @@ pub struct RpcConfig {
     /// URLs in the order in which they are tried.
     pub endpoints: Vec<String>,
     pub limits: RpcLimits,
+    /// Where an endpoint may be asked over http. This machine only, unless the operator allows more.
+    pub plain: Plain,
 }
 
 impl RpcConfig {
@@ -78,7 +80,14 @@ impl RpcConfig {
         I::Item: Into<String>,
     {
         let endpoints = endpoints.into_iter().map(Into::into).collect();
-        Self { chain, endpoints, limits: RpcLimits::default() }
+        Self { chain, endpoints, limits: RpcLimits::default(), plain: Plain::Here }
+    }
+
+    /// Sets where an endpoint may be asked over http.
+    #[must_use]
+    pub fn over(mut self, plain: Plain) -> Self {
+        self.plain = plain;
+        self
     }
 }
 
@@ -104,8 +113,8 @@ pub enum ConfigError {
     #[error("RPC endpoint {0} must begin with https:// (or http:// on this machine)")]
     Scheme(EndpointLabel),
     #[error(
-        "RPC endpoint {0} is not encrypted; http:// is only for 127.0.0.1, [::1] and localhost: use \
-         https://"
+        "RPC endpoint {0} is not encrypted; http:// is only for 127.0.0.1, [::1] and localhost, and with \
+         allow_plain_http for private addresses: use https://"
     )]
     PlainHttp(EndpointLabel),
     #[error("RPC endpoint {0} carries a user name or password; put the key in the path or query")]

@@ -37,8 +37,13 @@ pub(super) enum Admission<'a> {
 }
 
 impl Endpoint {
-    pub(super) fn new(place: usize, text: &str, limits: RpcLimits) -> Result<Self, ConfigError> {
-        let target = Target::parse(text, Plain::Here).map_err(|fault| match fault {
+    pub(super) fn new(
+        place: usize,
+        text: &str,
+        limits: RpcLimits,
+        plain: Plain,
+    ) -> Result<Self, ConfigError> {
+        let target = Target::parse(text, plain).map_err(|fault| match fault {
             TargetFault::NotAUrl => ConfigError::NotAUrl { place },
             TargetFault::Scheme(label) => ConfigError::Scheme(label),
             TargetFault::PlainHttp(label) => ConfigError::PlainHttp(label),
@@ -150,7 +155,7 @@ mod tests {
     use super::*;
 
     fn endpoint(url: &str) -> Endpoint {
-        Endpoint::new(1, url, RpcLimits { breaker_failures: 1, ..RpcLimits::default() }).unwrap()
+        Endpoint::new(1, url, RpcLimits { breaker_failures: 1, ..RpcLimits::default() }, Plain::Here).unwrap()
     }
 
     #[test]
@@ -158,7 +163,7 @@ mod tests {
         for url in
             ["http://127.0.0.1:8545", "http://127.9.9.9", "http://[::1]:1", "http://localhost:1"]
         {
-            assert!(Endpoint::new(1, url, RpcLimits::default()).is_ok(), "{url}");
+            assert!(Endpoint::new(1, url, RpcLimits::default(), Plain::Here).is_ok(), "{url}");
         }
         for url in [
             "http://node.test/KEYKEYKEY",
@@ -168,7 +173,7 @@ mod tests {
             "http://[::ffff:127.0.0.1]",
             "http://192.168.1.7:8545/?key=KEYKEYKEY",
         ] {
-            let refused = Endpoint::new(1, url, RpcLimits::default()).unwrap_err();
+            let refused = Endpoint::new(1, url, RpcLimits::default(), Plain::Here).unwrap_err();
             assert!(matches!(refused, ConfigError::PlainHttp(_)), "{url}: {refused}");
             assert!(!format!("{refused} {refused:?}").contains("KEY"));
         }
@@ -179,7 +184,7 @@ mod tests {
         for url in
             ["ws://127.0.0.1/KEY", "file:///KEY", "https://u:KEY@node.test", "https://KEY@a", "KEY"]
         {
-            let refused = Endpoint::new(2, url, RpcLimits::default()).unwrap_err();
+            let refused = Endpoint::new(2, url, RpcLimits::default(), Plain::Here).unwrap_err();
             assert!(!format!("{refused} {refused:?}").contains("KEY"), "{url}");
         }
     }
