@@ -11,12 +11,12 @@ mod network;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, by_chain};
-use bursar_serve::access::{ApiKey, add_file};
+use bursar_serve::access::{ApiKey, IpRanges, add_file};
 use bursar_serve::logs::LogFormat;
 use bursar_serve::settings::{ConfigFault, Environment, filled_in, set_from_environment};
 
@@ -58,7 +58,7 @@ pub struct Config {
     /// What the repeat of a settled payment receives.
     pub repeats: Repeats,
     /// Whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: BTreeSet<IpAddr>,
+    pub trusted_proxies: IpRanges,
     /// Every network of [`SERVED`], configured or not.
     pub networks: BTreeMap<ChainId, NetworkConfig>,
 }
@@ -81,9 +81,9 @@ impl Default for Config {
             api_keys: Vec::new(),
             api_keys_file: None,
             pay_to: BTreeSet::new(),
-            rate_per_minute: 0,
+            rate_per_minute: 600,
             repeats: Repeats::default(),
-            trusted_proxies: BTreeSet::new(),
+            trusted_proxies: IpRanges::default(),
             networks: rows.map(|row| (row.chain, NetworkConfig::of(row))).collect(),
         }
     }

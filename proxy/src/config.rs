@@ -5,19 +5,20 @@
 mod models;
 mod table;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use alloy_primitives::Address;
 use bursar_core::networks::{ChainId, Network, by_chain};
 use bursar_outbound::{HeaderValue, Plain, Target, TargetFault};
+use bursar_serve::access::IpRanges;
 use bursar_serve::logs::LogFormat;
 use bursar_serve::settings::{
-    ConfigFault, Environment, Wrong, filled_in, read_file, set_from_environment, set_from_table,
-    text_of,
+    ConfigFault, Environment, Wrong, filled_in, read_file, secret_text_of, set_from_environment,
+    set_from_table,
 };
 use secrecy::SecretString;
 use toml::Value;
@@ -78,7 +79,7 @@ pub struct Config {
     pub max_timeout_seconds: u64,
     pub in_flight: usize,
     pub rate_per_minute: u32,
-    pub trusted_proxies: BTreeSet<IpAddr>,
+    pub trusted_proxies: IpRanges,
     pub drain_ms: u64,
     pub log_format: LogFormat,
 }
@@ -119,8 +120,8 @@ impl Default for Config {
             upstream_idle_ms: 60_000,
             max_timeout_seconds: 600,
             in_flight: 1_024,
-            rate_per_minute: 0,
-            trusted_proxies: BTreeSet::new(),
+            rate_per_minute: 300,
+            trusted_proxies: IpRanges::default(),
             drain_ms: 30_000,
             log_format: LogFormat::Text,
         }
@@ -246,7 +247,7 @@ impl Config {
     }
 
     fn plain(&self) -> Plain {
-        if self.allow_plain_http { Plain::Anywhere } else { Plain::Here }
+        Plain::allowed(self.allow_plain_http)
     }
 
     /// What all offers share, a row for each network.
@@ -354,8 +355,8 @@ fn target(key: &'static str, url: &str, plain: Plain) -> Result<Target, Unusable
             TargetFault::Scheme(_) => "it must begin with https:// or http://".to_owned(),
             TargetFault::UserInfo(_) => "leave out what stands before the @".to_owned(),
             TargetFault::PlainHttp(label) => format!(
-                "{label} would be asked without encryption: use https, or set allow_plain_http if the \
-                 network between is yours"
+                "{label} would be asked without encryption: use https. allow_plain_http permits http to private \
+                 addresses only"
             ),
         };
         Unusable::Key { key, why }
@@ -370,7 +371,7 @@ fn secret(
 ) -> Result<Option<SecretString>, Unusable> {
     let text = match (filled_in(env, variable), file) {
         (Some(text), _) => text,
-        (None, Some(file)) => text_of(file)?,
+        (None, Some(file)) => secret_text_of(file)?,
         (None, None) => return Ok(None),
     };
     let text = text.trim();

@@ -79,7 +79,8 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "allow_plain_http",
         variable: "PROXY_ALLOW_PLAIN_HTTP",
         default: "false",
-        meaning: "Whether upstream and facilitator may be asked over http on other machines.",
+        meaning: "Whether upstream and facilitator may be asked over http at private addresses. This machine \
+                  always may; a public address never.",
         set: |config, given| put(&mut config.allow_plain_http, flag(given)),
     },
     Key {
@@ -284,16 +285,16 @@ pub(super) const SERVICE: &[Key<Config>] = &[
     Key {
         name: "rate_per_minute",
         variable: "PROXY_RATE_PER_MINUTE",
-        default: "0",
-        meaning: "Requests a minute of one client's address; 0 sets no limit.",
+        default: "300",
+        meaning: "Requests per minute of one client address; 0 sets no limit. Programs on this machine have none.",
         set: |config, given| put(&mut config.rate_per_minute, given.whole(0..=1_000_000)),
     },
     Key {
         name: "trusted_proxies",
         variable: "PROXY_TRUSTED_PROXIES",
         default: "none",
-        meaning: "IP addresses of proxies whose `X-Forwarded-For` is believed.",
-        set: |config, given| put(&mut config.trusted_proxies, given.ips()),
+        meaning: "IP addresses and CIDR ranges of proxies whose `X-Forwarded-For` is believed.",
+        set: |config, given| put(&mut config.trusted_proxies, given.ip_ranges()),
     },
     Key {
         name: "store",

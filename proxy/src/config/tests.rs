@@ -263,7 +263,12 @@ fn plain_http_stays_on_this_machine_unless_it_is_allowed() {
         let told_plain = told(env(&[there]));
         assert!(told_plain.contains(variable) && told_plain.contains("allow_plain_http"));
         assert!(!told_plain.contains("SECRET"), "{told_plain}");
-        assert!(env(&[there, ("PROXY_ALLOW_PLAIN_HTTP", "true")]).is_ok());
+        let allowed = ("PROXY_ALLOW_PLAIN_HTTP", "true");
+        assert!(told(env(&[there, allowed])).contains(variable), "a public name needs https");
+        for private in ["http://10.0.0.7:8000/v1", "http://model:8000/v1", "http://[fd00::7]/v1"] {
+            assert!(env(&[(variable, private)]).is_err(), "{private}");
+            assert!(env(&[(variable, private), allowed]).is_ok(), "{private}");
+        }
         for wrong in ["model.test/SECRET", "ftp://model.test/SECRET", "https://u:SECRET@model.test"]
         {
             let told = told(env(&[(variable, wrong), ("PROXY_ALLOW_PLAIN_HTTP", "true")]));

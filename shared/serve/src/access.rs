@@ -1,8 +1,8 @@
 //! Who is let in, and how often. What callers are answered who are not, their service says.
 
 mod keys;
+mod ranges;
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 pub use keys::{ApiKey, add_file, api_keys};
+pub use ranges::{IpRange, IpRanges, NotARange};
 
 /// Callers that are told apart; beyond them, newcomers share one allowance.
 const CALLERS_MAX: usize = 65_536;
@@ -59,17 +60,18 @@ pub enum Refusal {
 #[derive(Debug)]
 pub struct Access {
     keys: Vec<ApiKey>,
-    /// Whose word about callers is believed.
-    proxies: BTreeSet<IpAddr>,
+    /// Reverse proxies whose `X-Forwarded-For` is believed.
+    proxies: IpRanges,
     limiter: Option<Limiter>,
 }
 
 impl Access {
-    /// Without `keys` anybody may call; with 0 `per_minute`, as often as they like. `proxies` are believed what
-    /// they say in `X-Forwarded-For`.
+    /// Without `keys` every caller may call. `per_minute` limits each caller's requests, and 0 sets no limit.
+    /// `proxies` may name the caller in `X-Forwarded-For`. Programs on this machine have no limit: they are
+    /// the operator's.
     pub fn new(
         keys: Vec<ApiKey>,
-        proxies: BTreeSet<IpAddr>,
+        proxies: IpRanges,
         per_minute: u32,
         clock: Arc<dyn Clock>,
     ) -> Self {
@@ -85,13 +87,15 @@ impl Access {
     /// # Errors
     /// [`Refusal`].
     pub fn admit(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Result<Caller<'_>, Refusal> {
-        let caller = match (self.key_of(headers), peer) {
+        let origin = peer.map(|peer| self.origin(peer, headers));
+        let caller = match (self.key_of(headers), origin) {
             (Some(name), _any) => Caller::Key(name),
             (None, _any) if !self.keys.is_empty() => return Err(Refusal::NoKey),
-            (None, Some(peer)) => Caller::Address(self.origin(peer, headers)),
+            (None, Some(origin)) => Caller::Address(origin),
             (None, None) => Caller::Nobody,
         };
-        if self.allows(caller) { Ok(caller) } else { Err(Refusal::TooMany) }
+        let exempt = peer.is_some_and(|peer| is_local(peer, headers));
+        if exempt || self.allows(caller) { Ok(caller) } else { Err(Refusal::TooMany) }
     }
 
     /// The name of the key that a caller has. All are compared, so that the time tells nothing.
@@ -116,7 +120,7 @@ impl Access {
         let lines = headers.get_all("x-forwarded-for").iter().rev();
         let hops = lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.rsplit(','));
         for hop in hops {
-            if !self.proxies.contains(&origin) {
+            if !self.proxies.contains(origin) {
                 break;
             }
             let Ok(next) = hop.trim().parse::<IpAddr>() else { break };
@@ -134,6 +138,14 @@ impl Access {
         let account = if full { String::new() } else { caller.account() };
         limiter.check_key(&account).is_ok()
     }
+}
+
+/// Whether a program on this machine made the request itself. A reverse proxy on this machine passes on
+/// requests of strangers, and says so in one of these headers.
+fn is_local(peer: IpAddr, headers: &HeaderMap) -> bool {
+    const FORWARDED: [&str; 4] = ["x-forwarded-for", "forwarded", "x-real-ip", "via"];
+    let forwarded = FORWARDED.iter().any(|name| headers.contains_key(*name));
+    peer.to_canonical().is_loopback() && !forwarded
 }
 
 /// One caller has an IPv4 address, or a /64 of IPv6 of which it may use any address.
@@ -200,6 +212,53 @@ mod tests {
             headers(&[("x-forwarded-for", "6.6.6.6, 1.2.3.4"), ("x-forwarded-for", "10.0.0.2")]);
         let origin = access(two).origin("::ffff:10.0.0.1".parse().unwrap(), &lines);
         assert_eq!(origin.to_string(), "1.2.3.4", "the last line is the nearest");
+    }
+
+    #[test]
+    fn a_trusted_range_covers_every_proxy_in_it() {
+        let of = |proxies: &[&str], peer: &str, forwarded: &str| {
+            let headers = headers(&[("x-forwarded-for", forwarded)]);
+            access(proxies).origin(peer.parse().unwrap(), &headers).to_string()
+        };
+        let range = &["10.0.0.0/8", "fd00::/8"];
+        assert_eq!(of(range, "10.200.3.4", "1.2.3.4, 10.9.9.9"), "1.2.3.4");
+        assert_eq!(of(range, "fd12::1", "1.2.3.4"), "1.2.3.4");
+        assert_eq!(of(range, "11.0.0.1", "1.2.3.4"), "11.0.0.1");
+    }
+
+    #[test]
+    fn programs_on_this_machine_have_no_limit_and_a_proxy_on_it_gives_no_exemption() {
+        let open = Access { keys: Vec::new(), ..access(&[]) };
+        let nothing = HeaderMap::new();
+        for here in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            let here = Some(here.parse().unwrap());
+            assert!((0..9).all(|_| open.admit(&nothing, here).is_ok()));
+        }
+        let near = Some([10, 0, 0, 1].into());
+        assert!(open.admit(&nothing, near).is_ok());
+        assert_eq!(open.admit(&nothing, near), Err(Refusal::TooMany), "a private address is not this machine");
+        // Every customer of a proxy that was not named shares one allowance.
+        let here = Some([127, 0, 0, 1].into());
+        let through = |name, value| headers(&[(name, value)]);
+        assert!(open.admit(&through("x-forwarded-for", "1.1.1.1"), here).is_ok());
+        for (name, value) in [
+            ("x-forwarded-for", "2.2.2.2"),
+            ("forwarded", "for=2.2.2.2"),
+            ("x-real-ip", "2.2.2.2"),
+            ("via", "1.1 nginx"),
+        ] {
+            assert_eq!(open.admit(&through(name, value), here), Err(Refusal::TooMany), "{name}");
+        }
+        // A stranger behind a trusted proxy does not become local by saying so.
+        let trusting = Access { keys: Vec::new(), ..access(&["127.0.0.1"]) };
+        let said = through("x-forwarded-for", "127.0.0.1");
+        assert!(trusting.admit(&said, here).is_ok());
+        assert_eq!(trusting.admit(&said, here), Err(Refusal::TooMany));
+        // With keys the exemption holds for whoever has one.
+        let guarded = access(&[]);
+        let shop = headers(&[("x-api-key", "secret")]);
+        assert!((0..9).all(|_| guarded.admit(&shop, here).is_ok()));
+        assert_eq!(guarded.admit(&nothing, here), Err(Refusal::NoKey));
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod key;
 
 pub use environment::{Environment, filled_in, set_from_environment};
 pub use fault::{ConfigFault, Wrong};
-pub use file::{read_file, set_from_table, text_of};
+pub use file::{read_file, secret_text_of, set_from_table, text_of};
 pub use given::{Given, parts};
 pub use key::{HEAD, Key, put, rows};
 

@@ -110,9 +110,9 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
     Key {
         name: "rate_per_minute",
         variable: "FACILITATOR_RATE_PER_MINUTE",
-        default: "0",
-        meaning: "Requests a minute of one API key, or of one client's address where there are no keys; 0 \
-                  sets no limit.",
+        default: "600",
+        meaning: "Requests per minute of one API key, or of one client address where there are no keys; 0 sets \
+                  no limit. Programs on this machine have none.",
         set: |config, given| put(&mut config.rate_per_minute, given.whole(0..=1_000_000)),
     },
     Key {
@@ -134,7 +134,7 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
         name: "trusted_proxies",
         variable: "FACILITATOR_TRUSTED_PROXIES",
         default: "none",
-        meaning: "IP addresses of proxies whose `X-Forwarded-For` is believed.",
-        set: |config, given| put(&mut config.trusted_proxies, given.ips()),
+        meaning: "IP addresses and CIDR ranges of proxies whose `X-Forwarded-For` is believed.",
+        set: |config, given| put(&mut config.trusted_proxies, given.ip_ranges()),
     },
 ];

@@ -8,6 +8,11 @@ use std::path::{Path, PathBuf};
 pub enum ConfigFault {
     #[error("{} cannot be read ({source}): correct its name or its mode.", file.display())]
     Unreadable { file: PathBuf, source: io::Error },
+    #[error(
+        "{} is a secret, and this platform does not show who may read a file: set the secret in the environment \
+         instead.", file.display()
+    )]
+    Unguarded { file: PathBuf },
     #[error("{} is longer than {max} bytes: name another file.", file.display())]
     TooLong { file: PathBuf, max: u64 },
     #[error("{}, line {line}, cannot be read as TOML ({why}): correct the line.", file.display())]

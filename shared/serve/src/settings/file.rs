@@ -51,6 +51,19 @@ fn parse(file: &Path, text: &str) -> Result<Table, ConfigFault> {
     })
 }
 
+/// The text of a file that holds a secret.
+///
+/// # Errors
+/// [`text_of`]'s, and on a platform without file modes every file: there the service cannot show who else may
+/// read it.
+pub fn secret_text_of(file: &Path) -> Result<String, ConfigFault> {
+    secret_text_on(cfg!(unix), file)
+}
+
+fn secret_text_on(shows_modes: bool, file: &Path) -> Result<String, ConfigFault> {
+    if shows_modes { text_of(file) } else { Err(ConfigFault::Unguarded { file: file.to_owned() }) }
+}
+
 /// The text of a file that a setting names.
 ///
 /// # Errors
@@ -64,5 +77,23 @@ pub fn text_of(file: &Path) -> Result<String, ConfigFault> {
         Ok(text)
     } else {
         Err(ConfigFault::TooLong { file: file.to_owned(), max: MAX_BYTES })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_file_is_refused_where_its_readers_cannot_be_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key");
+        std::fs::write(&file, "sk-1").unwrap();
+        assert_eq!(secret_text_on(true, &file).unwrap(), "sk-1");
+        assert_eq!(secret_text_of(&file).is_ok(), cfg!(unix));
+        let refused = secret_text_on(false, &file).unwrap_err();
+        assert!(matches!(refused, ConfigFault::Unguarded { .. }));
+        let text = refused.to_string();
+        assert!(text.contains("key") && text.contains("environment") && !text.contains("sk-1"), "{text}");
     }
 }

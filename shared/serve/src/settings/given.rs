@@ -2,13 +2,15 @@
 //! and never repeat what was given.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use alloy_primitives::{Address, U256};
 use bursar_core::money::{MoneyError, parse_decimal};
 use toml::Value;
+
+use crate::access::{IpRange, IpRanges};
 
 /// In the environment, where an empty variable counts as not set, this is the empty list.
 const NO_LIST: &str = "none";
@@ -96,10 +98,25 @@ impl<'a> Given<'a> {
         if self.text()? == "off" { Ok(None) } else { self.socket().map(Some) }
     }
 
-    /// A set of IP addresses.
-    pub fn ips<C: FromIterator<IpAddr>>(self) -> Result<C, String> {
-        let wanted = |_not_one| "each of them must be an IP address".to_owned();
-        self.list()?.into_iter().map(|text| text.parse().map_err(wanted)).collect()
+    /// A set of IP addresses and CIDR ranges.
+    pub fn ip_ranges(self) -> Result<IpRanges, String> {
+        let wanted = |_not_one| {
+            "each of them must be an IP address, or a range like 10.0.0.0/8 without bits after its prefix"
+                .to_owned()
+        };
+        self.list()?.into_iter().map(|text| text.parse::<IpRange>().map_err(wanted)).collect()
+    }
+
+    /// `true` or `false`.
+    pub fn flag(self) -> Result<bool, String> {
+        match self {
+            Given::Value(Value::Boolean(flag)) => Ok(*flag),
+            other => match other.text() {
+                Ok("true") => Ok(true),
+                Ok("false") => Ok(false),
+                _neither => Err("it must be true or false".to_owned()),
+            },
+        }
     }
 
     /// An address of a chain.
