@@ -12,6 +12,7 @@ pub mod offer;
 pub mod payment;
 pub mod price;
 pub mod program;
+pub mod redact;
 pub mod sell;
 pub mod service;
 pub mod shop;

@@ -1,4 +1,4 @@
-//! Asks the model's server. Its key goes nowhere else: not into a log, an answer or an error.
+//! Asks the model's server. Its key goes nowhere else: not into a log, an answer, a stream or an error.
 
 use std::sync::Arc;
 
@@ -6,9 +6,10 @@ use bursar_chain::ports::Clock;
 use bursar_outbound::{
     Answered, Asked, Bytes, Client, HeaderMap, HeaderValue, Method, Target, Unanswered,
 };
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 
 use crate::fault::{Code, Fault};
+use crate::redact::{Redactor, StreamFilter};
 use crate::usage::{self, Event};
 use crate::wait::within;
 
@@ -22,8 +23,9 @@ const MODELS_MS: u64 = 15_000;
 pub struct Upstream {
     client: Client,
     base: Target,
-    /// As it is, for what must not hold it, and as it is sent.
-    key: Option<SecretString>,
+    /// Cleans everything that is passed on of the key.
+    redactor: Redactor,
+    /// The key as it is sent.
     bearer: Option<HeaderValue>,
     clock: Arc<dyn Clock>,
     /// From the request to the end of an answer, or to the first chunk of a stream.
@@ -38,7 +40,7 @@ pub struct Side {
     pub status: u16,
     pub content_type: Option<String>,
     pub retry_after: Option<String>,
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 /// The head of a success, with the first piece of its body.
@@ -71,7 +73,13 @@ impl Upstream {
         clock: Arc<dyn Clock>,
         (answer_ms, idle_ms): (u64, u64),
     ) -> Self {
-        Self { client, base, key, bearer, clock, answer_ms, idle_ms }
+        let redactor = Redactor::new(key);
+        Self { client, base, redactor, bearer, clock, answer_ms, idle_ms }
+    }
+
+    /// Cleans one stream of the key.
+    pub fn filter(&self) -> StreamFilter {
+        self.redactor.stream()
     }
 
     pub fn label(&self) -> &str {
@@ -136,7 +144,7 @@ impl Upstream {
             Ok(body)
         };
         let body = within(&*self.clock, left, read).await.unwrap_or_else(too_late)?;
-        Ok(self.without_key(body))
+        Ok(self.redactor.whole(body))
     }
 
     /// The list of models as it is.
@@ -166,36 +174,15 @@ impl Upstream {
         }
         let content_type = self.text(&answered.headers, "content-type");
         let retry_after = self.text(&answered.headers, "retry-after");
-        let body = self.without_key(answered.whole(SIDE_BYTES_MAX).await.map_err(broken)?);
+        let body = answered.whole(SIDE_BYTES_MAX).await.map_err(broken)?;
+        let body = Bytes::from(self.redactor.whole(body));
         Ok(Side { status, content_type, retry_after, body })
     }
 
     /// A header that is passed on, unless it holds the key.
     fn text(&self, headers: &HeaderMap, name: &str) -> Option<String> {
         let text = headers.get(name)?.to_str().ok()?;
-        let key = self.key.as_ref().map(ExposeSecret::expose_secret);
-        key.is_none_or(|key| !text.contains(key)).then(|| text.to_owned())
-    }
-
-    /// Some servers quote the key that they were asked with.
-    fn without_key(&self, body: Vec<u8>) -> Vec<u8> {
-        let Some(key) = &self.key else { return body };
-        let key = key.expose_secret().as_bytes();
-        if key.is_empty() || !body.windows(key.len()).any(|window| window == key) {
-            return body;
-        }
-        let mut clean = Vec::with_capacity(body.len());
-        let mut rest = &body[..];
-        while let Some((byte, after)) = rest.split_first() {
-            if let Some(after) = rest.strip_prefix(key) {
-                clean.extend_from_slice(b"[key]");
-                rest = after;
-            } else {
-                clean.push(*byte);
-                rest = after;
-            }
-        }
-        clean
+        (!self.redactor.is_in(text.as_bytes())).then(|| text.to_owned())
     }
 
     /// Nothing of what a customer sent but the body goes on. No encoding is accepted: pieces are passed on as

@@ -139,10 +139,14 @@ impl Seller {
     ) {
         let mut copy = Copy::new(self.0.budget.clone());
         let mut reader = Some(reader);
-        let mut next = std::mem::take(&mut begun.first);
+        let mut filter = self.0.upstream.filter();
+        let mut next = filter.pass(&std::mem::take(&mut begun.first));
+        let mut ended = None;
         let end = loop {
             copy.add(&next);
+            // A piece may be held back whole: it may begin the upstream's key.
             if let Some(reads) = &reader
+                && !next.is_empty()
                 && !matches!(
                     within(&*self.0.clock, READ_MS, reads.chunks.send(next)).await,
                     Some(Ok(()))
@@ -154,10 +158,19 @@ impl Seller {
             if reader.is_none() && !copy.whole {
                 break End::Pointless;
             }
+            if let Some(end) = ended {
+                break end;
+            }
             next = match self.0.upstream.next(&mut begun.rest).await {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => break End::Complete,
-                Err(fault) => break End::Broken(fault),
+                Ok(Some(chunk)) => filter.pass(&chunk),
+                Ok(None) => {
+                    ended = Some(End::Complete);
+                    filter.end()
+                }
+                Err(fault) => {
+                    ended = Some(End::Broken(fault));
+                    filter.end()
+                }
             };
             self.0.points.reach("chunk");
         };

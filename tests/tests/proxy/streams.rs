@@ -2,7 +2,7 @@
 
 use bursar_tests::proxy::{receipt, streaming};
 use bursar_tests::settling::Says;
-use bursar_tests::upstream::{Does, frames};
+use bursar_tests::upstream::{Does, KEY, frames};
 use reqwest::Response;
 use serde_json::json;
 
@@ -165,4 +165,41 @@ async fn the_tokens_of_a_stream_are_counted_where_the_upstream_does_not_say() {
     let _all = got.text().await.unwrap();
     let line = "bursar_proxy_tokens_total{model=\"other\",kind=\"completion\"} 2";
     stage.counted(line).await;
+}
+
+/// As one frame, as an error within the stream, and in the spellings of JSON.
+#[tokio::test]
+async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
+    let stage = Stage::set(Does::Stream(pieces())).await;
+    let escaped: String = KEY.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
+    for spelling in [KEY.to_owned(), escaped] {
+        let text = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"a {spelling} b\"}}}}]}}\n\n");
+        let clean = text.replace(&spelling, "[key]");
+        let at = text.find(&spelling).unwrap();
+        let body = streaming("count");
+        // In two at every place of the key, and in three.
+        for cut in (at..=at + spelling.len()).step_by(if spelling == KEY { 1 } else { 13 }) {
+            let (one, rest) = text.split_at(cut);
+            let (two, three) = rest.split_at(rest.len() / 2);
+            for sent in [vec![one, rest], vec![one, two, three]] {
+                let mut sent: Vec<String> = sent.into_iter().map(str::to_owned).collect();
+                sent.insert(0, pieces()[0].clone());
+                stage.upstream.does(Does::Stream(sent));
+                let header = stage.customer.sign(2, &body).await;
+                let got = stage.customer.send(&body, &header).await.text().await.unwrap();
+                assert_eq!(got, format!("{}{clean}", pieces()[0]), "{cut}");
+                // Nor in the kept answer.
+                let again = stage.customer.send(&body, &header).await.text().await.unwrap();
+                assert_eq!(again, got);
+            }
+        }
+    }
+    // At the very end, in a whole answer, and in a header.
+    stage.upstream.does(Does::Stream(vec![pieces()[0].clone(), format!(": {KEY}")]));
+    let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
+    assert_eq!(got, format!("{}: [key]", pieces()[0]));
+    let spaced = KEY.replace('-', "\\u002d");
+    stage.upstream.does(Does::Status(200, format!("{{\"a\":\"{spaced}\"}}")));
+    let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
+    assert_eq!(got, "{\"a\":\"[key]\"}");
 }

@@ -1,0 +1,230 @@
+//! Keeps a secret out of what is passed on, whatever spelling it comes in and wherever it is cut.
+//!
+//! A spelling writes each byte of the secret as it is, as a JSON escape (`\u0073`, `\/`) or percent-encoded
+//! (`%73`), in any mixture. The filter of a stream holds back only bytes that may be the beginning of a spelling,
+//! at most one byte less than the longest spelling, and passes everything else on at once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bursar_outbound::Bytes;
+use secrecy::{ExposeSecret, SecretString};
+
+/// What stands in the place of the secret.
+const MARK: &[u8] = b"[key]";
+
+/// Finds one secret.
+#[derive(Clone)]
+pub struct Redactor {
+    /// Empty where there is no secret.
+    secret: Arc<SecretString>,
+}
+
+/// Shows nothing of the secret.
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redactor([redacted])")
+    }
+}
+
+impl Redactor {
+    pub fn new(secret: Option<SecretString>) -> Self {
+        Self { secret: Arc::new(secret.unwrap_or_default()) }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.secret.expose_secret().as_bytes()
+    }
+
+    /// The text without the secret.
+    pub fn whole(&self, text: Vec<u8>) -> Vec<u8> {
+        if self.bytes().is_empty() {
+            return text;
+        }
+        let mut filter = self.stream();
+        let mut clean = filter.pass(&Bytes::from(text)).to_vec();
+        clean.extend_from_slice(&filter.end());
+        clean
+    }
+
+    /// Whether the secret is in a text.
+    pub fn is_in(&self, text: &[u8]) -> bool {
+        let mut filter = self.stream();
+        filter.scan(text);
+        filter.found
+    }
+
+    /// A filter for one stream.
+    pub fn stream(&self) -> StreamFilter {
+        StreamFilter {
+            redactor: self.clone(),
+            held: Vec::new(),
+            threads: Vec::new(),
+            spare: Vec::new(),
+            clean: Vec::new(),
+            found: false,
+        }
+    }
+}
+
+/// Passes a stream on without the secret.
+#[derive(Debug)]
+pub struct StreamFilter {
+    redactor: Redactor,
+    /// Bytes that may begin the secret: from the start of the oldest thread on.
+    held: Vec<u8>,
+    /// Spellings that are still possible, by where they begin.
+    threads: Vec<Thread>,
+    /// Room for the next generation of threads.
+    spare: Vec<Thread>,
+    clean: Vec<u8>,
+    found: bool,
+}
+
+/// One way to read the held bytes as the secret.
+#[derive(Debug, Clone, Copy)]
+struct Thread {
+    /// Where it begins in `held`.
+    start: usize,
+    /// How many bytes of the secret are read.
+    read: usize,
+    part: Part,
+}
+
+/// Where within the spelling of one byte a thread stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Before it.
+    Begin,
+    /// After `\`.
+    Backslash,
+    /// Within hex digits: how many are still to come, and the value so far.
+    Hex { left: u8, value: u16 },
+}
+
+impl StreamFilter {
+    /// What of the stream may go on now that a piece has come.
+    pub fn pass(&mut self, piece: &Bytes) -> Bytes {
+        if self.redactor.bytes().is_empty() {
+            return piece.clone();
+        }
+        let before = (self.held.is_empty(), self.found);
+        self.found = false;
+        self.scan(piece);
+        // Nearly every piece: it is passed on without a copy.
+        if before.0 && !self.found && self.held.is_empty() {
+            self.clean.clear();
+            self.found = before.1;
+            return piece.clone();
+        }
+        self.found |= before.1;
+        Bytes::from(std::mem::take(&mut self.clean))
+    }
+
+    /// What was held back, at the end of the stream. Half of the secret or more is not passed on: the rest
+    /// could be guessed.
+    pub fn end(&mut self) -> Bytes {
+        let most = self.threads.iter().map(|thread| thread.read).max().unwrap_or(0);
+        let telling = most > 0 && most >= self.redactor.bytes().len().div_ceil(2);
+        self.threads.clear();
+        let held = std::mem::take(&mut self.held);
+        if telling { Bytes::from_static(MARK) } else { Bytes::from(held) }
+    }
+
+    fn scan(&mut self, piece: &[u8]) {
+        let redactor = self.redactor.clone();
+        let secret = redactor.bytes();
+        if secret.is_empty() {
+            return;
+        }
+        let begins = |byte: &u8| secret.first() == Some(byte) || matches!(byte, b'\\' | b'%');
+        let mut rest = piece;
+        loop {
+            // Most bytes begin nothing, and are passed on together.
+            if self.threads.is_empty() {
+                let plain = rest.iter().position(begins).unwrap_or(rest.len());
+                let (passed, after) = rest.split_at(plain);
+                self.clean.extend_from_slice(passed);
+                rest = after;
+            }
+            let Some((byte, after)) = rest.split_first() else { return };
+            rest = after;
+            self.step(*byte, secret);
+        }
+    }
+
+    fn step(&mut self, byte: u8, secret: &[u8]) {
+        let fresh = Thread { start: self.held.len(), read: 0, part: Part::Begin };
+        self.held.push(byte);
+        let mut next = std::mem::take(&mut self.spare);
+        for thread in self.threads.drain(..).chain([fresh]) {
+            thread.step(byte, secret, &mut next);
+        }
+        let whole = next.iter().filter(|thread| thread.read == secret.len());
+        if let Some(start) = whole.map(|thread| thread.start).min() {
+            self.clean.extend(self.held.drain(..start.min(self.held.len())));
+            self.clean.extend_from_slice(MARK);
+            self.held.clear();
+            self.found = true;
+            next.clear();
+        }
+        self.spare = std::mem::replace(&mut self.threads, next);
+        self.let_go();
+    }
+
+    /// Passes on what no thread can still make a part of the secret.
+    fn let_go(&mut self) {
+        let oldest = self.threads.iter().map(|thread| thread.start).min();
+        let free = oldest.unwrap_or(self.held.len());
+        if free > 0 {
+            self.clean.extend(self.held.drain(..free.min(self.held.len())));
+            for thread in &mut self.threads {
+                thread.start = thread.start.saturating_sub(free);
+            }
+        }
+    }
+}
+
+impl Thread {
+    /// The threads that this one becomes with the next byte; none if it cannot be the secret any more.
+    fn step(self, byte: u8, secret: &[u8], next: &mut Vec<Self>) {
+        let Some(wanted) = secret.get(self.read).copied() else { return };
+        let done = Self { read: self.read.saturating_add(1), part: Part::Begin, ..self };
+        let within = |part| Self { part, ..self };
+        match self.part {
+            Part::Begin => {
+                if byte == wanted {
+                    next.push(done);
+                }
+                match byte {
+                    b'\\' => next.push(within(Part::Backslash)),
+                    b'%' => next.push(within(Part::Hex { left: 2, value: 0 })),
+                    _other => {}
+                }
+            }
+            Part::Backslash => match byte {
+                b'u' => next.push(within(Part::Hex { left: 4, value: 0 })),
+                // `\"`, `\\` and `\/` are the byte itself.
+                b'"' | b'\\' | b'/' if byte == wanted => next.push(done),
+                _other => {}
+            },
+            Part::Hex { left, value } => {
+                let Some(digit) = hex_digit(byte) else { return };
+                let value = (value << 4) | digit;
+                match left {
+                    0 | 1 if value == u16::from(wanted) => next.push(done),
+                    0 | 1 => {}
+                    _more => next.push(within(Part::Hex { left: left.saturating_sub(1), value })),
+                }
+            }
+        }
+    }
+}
+
+fn hex_digit(byte: u8) -> Option<u16> {
+    let digit = char::from(byte).to_digit(16)?;
+    u16::try_from(digit).ok()
+}
+
+#[cfg(test)]
+mod tests;

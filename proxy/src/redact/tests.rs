@@ -1,0 +1,141 @@
+use super::*;
+use proptest::prelude::*;
+
+const KEY: &str = "sk-upstream/0123456789abcdef";
+
+fn redactor(key: &str) -> Redactor {
+    Redactor::new(Some(SecretString::from(key.to_owned())))
+}
+
+/// What a customer gets of a stream that comes in these pieces.
+fn passed(key: &str, pieces: &[&[u8]]) -> Vec<u8> {
+    let mut filter = redactor(key).stream();
+    let mut out = Vec::new();
+    for piece in pieces {
+        out.extend_from_slice(&filter.pass(&Bytes::copy_from_slice(piece)));
+    }
+    out.extend_from_slice(&filter.end());
+    out
+}
+
+fn json_escaped(key: &str) -> String {
+    key.bytes().map(|byte| format!("\\u{byte:04x}")).collect()
+}
+
+fn percent_encoded(key: &str) -> String {
+    key.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// The key as servers may write it.
+fn spellings() -> Vec<String> {
+    let mixed = KEY.bytes().enumerate().map(|(n, byte)| match n % 4 {
+        0 => char::from(byte).to_string(),
+        1 => format!("\\u{byte:04X}"),
+        2 => format!("%{byte:02x}"),
+        _three => format!("\\u{byte:04x}"),
+    });
+    vec![
+        KEY.to_owned(),
+        KEY.replace('/', "\\/"),
+        KEY.replace('-', "%2D").replace('/', "%2f"),
+        json_escaped(KEY),
+        json_escaped(KEY).to_uppercase().replace("\\U", "\\u"),
+        percent_encoded(KEY),
+        mixed.collect(),
+    ]
+}
+
+#[test]
+fn the_key_never_passes_wherever_a_stream_is_cut() {
+    for spelling in spellings() {
+        let frame = format!("data: {{\"error\":{{\"message\":\"bad key {spelling}, sorry\"}}}}\n\n");
+        let clean = frame.replace(&spelling, "[key]");
+        let bytes = frame.as_bytes();
+        for first in 0..=bytes.len() {
+            let (one, rest) = bytes.split_at(first);
+            assert_eq!(passed(KEY, &[one, rest]), clean.as_bytes(), "{first} of {frame}");
+        }
+        // One byte at a time, which is every cut at once.
+        let single: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(passed(KEY, &single), clean.as_bytes());
+    }
+}
+
+#[test]
+fn the_key_never_passes_when_it_is_cut_twice() {
+    let frame = format!("data: a {KEY}\n\n");
+    let bytes = frame.as_bytes();
+    for first in 0..=bytes.len() {
+        for second in first..=bytes.len() {
+            let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
+            assert_eq!(passed(KEY, &pieces), b"data: a [key]\n\n", "{first} {second}");
+        }
+    }
+}
+
+#[test]
+fn the_key_never_passes_at_the_end_of_a_stream_and_more_than_half_of_it_does_not_either() {
+    for spelling in spellings() {
+        let text = format!("x{spelling}");
+        for cut in 0..=text.len() {
+            let (one, rest) = text.as_bytes().split_at(cut);
+            assert_eq!(passed(KEY, &[one, rest]), b"x[key]", "{cut} of {spelling}");
+        }
+    }
+    let half = KEY.len() / 2;
+    assert_eq!(passed(KEY, &[&KEY.as_bytes()[..half - 1]]), &KEY.as_bytes()[..half - 1]);
+    for most in half..KEY.len() {
+        assert_eq!(passed(KEY, &[&KEY.as_bytes()[..most]]), b"[key]", "{most}");
+    }
+}
+
+#[test]
+fn a_stream_without_the_key_passes_at_once_and_unchanged() {
+    let mut filter = redactor(KEY).stream();
+    for frame in ["data: {\"a\":\"\\n 100% sure\"}\n\n", "data: [DONE]\n\n", ": still here\n\n"] {
+        assert_eq!(filter.pass(&Bytes::from(frame)), frame.as_bytes());
+    }
+    // Of a beginning that may become the key nothing else is held back.
+    assert_eq!(filter.pass(&Bytes::from("data: a sk-up")), &b"data: a "[..]);
+    assert_eq!(filter.pass(&Bytes::from("date\n\n")), &b"sk-update\n\n"[..]);
+    for n in 0..KEY.len() {
+        let mut filter = redactor(KEY).stream();
+        let text = format!("text {}", KEY.get(..n).unwrap());
+        let out = filter.pass(&Bytes::from(text.clone()));
+        assert!(text.len() - out.len() <= KEY.len() - 1, "{n}");
+    }
+    assert_eq!(Redactor::new(None).whole(b"sk-anything".to_vec()), b"sk-anything");
+    assert!(!Redactor::new(None).is_in(b"") && redactor(KEY).is_in(format!("a{KEY}").as_bytes()));
+}
+
+#[test]
+fn keys_that_repeat_themselves_are_found_in_every_place() {
+    assert_eq!(passed("aab", &[b"aaaab"]), b"aa[key]");
+    assert_eq!(passed("aa", &[b"aaa"]), b"[key][key]");
+    assert_eq!(passed("abab", &[b"ab", b"abab"]), b"[key][key]");
+    assert_eq!(passed("a", &[b"banana"]), b"b[key]n[key]n[key]");
+    assert_eq!(passed("a\\u0", &[b"a\\u0"]), b"[key]");
+    assert_eq!(passed("a\"b", &[b"a\\\"b"]), b"[key]");
+    assert_eq!(passed("a\\b", &[b"a\\\\b"]), b"[key]");
+    assert_eq!(passed("a%41", &[b"a%2541"]), b"[key]");
+    assert_eq!(passed("\u{e9}", &["\u{e9}".as_bytes()]), b"[key]");
+}
+
+proptest! {
+    /// However a text is cut, the same comes out, and never the key.
+    #[test]
+    fn cuts_change_nothing(
+        parts in proptest::collection::vec("[abs%\\\\u0-9/-]{0,6}|ab-9", 0..12),
+        cuts in proptest::collection::vec(0usize..80, 0..8),
+    ) {
+        let text = parts.concat().into_bytes();
+        let whole = redactor("ab-9").whole(text.clone());
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).collect();
+        cuts.extend([0, text.len()]);
+        cuts.sort_unstable();
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+        let cut = passed("ab-9", &pieces);
+        prop_assert_eq!(&cut, &whole);
+        prop_assert!(!redactor("ab-9").is_in(&cut));
+    }
+}
