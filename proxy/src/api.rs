@@ -22,10 +22,12 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::book::Stage;
 use crate::fault::{Code, Fault};
 use crate::metrics::Metrics;
+use crate::models_list::ModelsList;
 use crate::offer::Challenge;
-use crate::payment::{Payment, Unfit, Unpaid};
+use crate::payment::{Named, Payment, Unfit, Unpaid};
 use crate::sell::{Order, Seller, Sold};
 use crate::shop::{Quote, Shop};
 use crate::wait::within;
@@ -42,8 +44,8 @@ const WAITING_TIMES: usize = 4;
 const QUEUED_TIMES: usize = 32;
 /// The longest body that is priced at once.
 const SHORT_BYTES: usize = 16 << 10;
-/// Lists of models that are asked for at a time.
-const MODELS_AT_ONCE: usize = 16;
+/// Callers that may wait for the list of models.
+const MODELS_WAITING: usize = 256;
 
 /// What all requests share.
 #[derive(Debug)]
@@ -59,7 +61,8 @@ pub struct Api {
     pub pricing: Semaphore,
     /// Those and the ones that wait for it: each is in memory.
     pub queue: Semaphore,
-    pub models: Semaphore,
+    pub models: ModelsList,
+    pub waiting_for_models: Semaphore,
     pub stopping: CancellationToken,
 }
 
@@ -67,6 +70,7 @@ impl Api {
     pub fn new(shop: Shop, seller: Seller, access: Access, stopping: CancellationToken) -> Self {
         let parts = seller.parts();
         let (metrics, clock) = (Arc::clone(&parts.metrics), Arc::clone(&parts.clock));
+        let models = ModelsList::new(Arc::clone(&clock), parts.tasks.clone());
         let waiting = shop.config().in_flight.saturating_mul(WAITING_TIMES);
         let waiting = Arc::new(Semaphore::new(waiting));
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -79,7 +83,8 @@ impl Api {
             waiting,
             pricing: Semaphore::new(cores),
             queue: Semaphore::new(cores.saturating_mul(QUEUED_TIMES)),
-            models: Semaphore::new(MODELS_AT_ONCE),
+            models,
+            waiting_for_models: Semaphore::new(MODELS_WAITING),
             stopping,
         }
     }
@@ -149,11 +154,17 @@ async fn answer(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Fault> {
     let body = body.map_err(|fault| unread(&fault, api.shop.config().body_bytes))?;
-    let quote = price(api, body, resource(api, headers)).await?;
+    let resource = resource(api, headers);
     let Some((text, version)) = payment_header(headers)? else {
+        let quote = price(api, body, resource).await?;
         api.metrics.chat("quoted");
         return Ok(challenge(&quote, None));
     };
+    // Before the price: what was paid is given although its price or its model is no longer offered.
+    if let Some(order) = repeat(api, (text, version), &body, &resource).await? {
+        return serve(api, order, version).await;
+    }
+    let quote = price(api, body, resource).await?;
     let now = u64::try_from(api.clock.now().utc.0).unwrap_or(0) / 1_000;
     let longest = api.shop.config().upstream_ms.div_ceil(1_000);
     let until = now.saturating_add(longest).saturating_add(SPARE_SECONDS);
@@ -164,13 +175,61 @@ async fn answer(
         Err(Unpaid::Unreadable(fault)) => return Err(fault),
         Err(Unpaid::Unfit(unfit)) => return Ok(unpaid(api, &quote, &unfit)),
     };
+    let named = Named { id: payment.id, digest: payment.digest };
+    serve(api, Order { quote, named, payment: Some(payment) }, version).await
+}
+
+/// The order of a payment that came with this body before and is charged, or may be.
+async fn repeat(
+    api: &Arc<Api>,
+    (text, version): (&str, Version),
+    body: &Bytes,
+    resource: &Arc<str>,
+) -> Result<Option<Order>, Fault> {
+    // Whatever cannot be read is refused where the price is known.
+    let Ok(named) = Named::read(text, version, api.shop.terms()) else { return Ok(None) };
+    let quote = bare(body).await?;
+    let known = api.seller.known(named, &quote.digest).await;
+    let known = known.map_err(|fault| {
+        tracing::error!(%fault, "the store failed");
+        Fault::of(Code::StoreFailed)
+    })?;
+    let Some(record) = known else { return Ok(None) };
+    let quote = match record.stage {
+        // Its upstream is asked once more.
+        Stage::Owed | Stage::Streaming => {
+            match price(api, body.clone(), Arc::clone(resource)).await {
+                Ok(quote) => quote,
+                Err(_not_sold_now) => {
+                    let quote = api.shop.unpriced(body);
+                    quote.vocabulary.load().await;
+                    quote
+                }
+            }
+        }
+        Stage::Taken | Stage::Answered | Stage::Paid | Stage::Broken => quote,
+    };
+    Ok(Some(Order { quote, named, payment: None }))
+}
+
+/// A body without a price. The digest of a long one takes milliseconds.
+async fn bare(body: &Bytes) -> Result<Quote, Fault> {
+    if body.len() <= SHORT_BYTES {
+        return Ok(Quote::bare(body));
+    }
+    let body = body.clone();
+    let hashed = tokio::task::spawn_blocking(move || Quote::bare(&body)).await;
+    hashed.map_err(|_ended| Fault::of(Code::Stopping))
+}
+
+/// Sells what was ordered, or gives again what was sold.
+async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Response, Fault> {
     if api.stopping.is_cancelled() {
         return Err(Fault::of(Code::Stopping));
     }
     // Held by the sale: a customer who leaves does not end it.
     let waits = Arc::clone(&api.waiting).try_acquire_owned();
     let waits = waits.map_err(|_none| Fault::of(Code::Busy))?;
-    let order = Order { quote, payment };
     let quote = order.quote.clone();
     // It goes on although this request ends: the payment may be under way.
     let seller = api.seller.clone();
@@ -201,7 +260,9 @@ async fn answer(
 /// A long body takes milliseconds, which others need not wait for; and nobody has paid for them yet.
 async fn price(api: &Arc<Api>, body: Bytes, resource: Arc<str>) -> Result<Quote, Fault> {
     if body.len() <= SHORT_BYTES {
-        return api.shop.quote(&body, &resource);
+        let reading = api.shop.read(&body)?;
+        reading.vocabulary().load().await;
+        return api.shop.price(reading, &body, &resource);
     }
     let _queued = api.queue.try_acquire().map_err(|_full| Fault::of(Code::Busy))?;
     let _turn = api.pricing.acquire().await.map_err(|_closed| Fault::of(Code::Stopping))?;
@@ -280,10 +341,12 @@ fn resource(api: &Api, headers: &HeaderMap) -> Arc<str> {
 }
 
 async fn models(State(api): State<Arc<Api>>) -> Response {
-    let Ok(_place) = api.models.try_acquire() else {
+    let Ok(_place) = api.waiting_for_models.try_acquire() else {
         return answers::fault(&Fault::of(Code::Busy));
     };
-    match api.seller.parts().upstream.models().await {
+    let seller = api.seller.clone();
+    let ask = || async move { seller.parts().upstream.models().await };
+    match api.models.get(ask).await {
         Ok(side) => answers::side(side),
         Err(fault) => answers::fault(&fault),
     }

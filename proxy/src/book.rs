@@ -22,7 +22,7 @@ pub mod keeper;
 pub mod redb_store;
 pub mod store;
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, hex};
 use serde::{Deserialize, Serialize};
 
 use crate::facilitator::Outcome;
@@ -30,6 +30,33 @@ use crate::facilitator::Outcome;
 /// Names a payment: a digest of the network, the token and the payer's nonce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PaymentId(pub [u8; 32]);
+
+/// Names a sale to the facilitator: random, so that no copy of the payment has it. Made once, when the payment is
+/// taken, and sent with every question about it.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SaleKey(pub [u8; 16]);
+
+impl SaleKey {
+    /// # Errors
+    /// The machine gives no randomness.
+    pub fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// As it is sent: 32 hex digits.
+    pub fn text(self) -> String {
+        hex::encode(self.0)
+    }
+}
+
+/// Whoever has it can repeat our request.
+impl std::fmt::Debug for SaleKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SaleKey([redacted])")
+    }
+}
 
 /// SHA-256 of something.
 pub type Digest = [u8; 32];
@@ -81,19 +108,23 @@ impl Settlement {
         matches!(self, Self::Settled { .. } | Self::Pending { .. })
     }
 
-    /// How it stands after an answer of the facilitator. Whoever asked once and heard nothing cannot believe
-    /// that the payment was used: the first question may have used it.
+    /// The state after an answer of the facilitator. A pending answer counts only with a hash, which the caller
+    /// has removed if no node of ours knows it.
+    ///
+    /// A refusal because the payment was used proves nothing after a question whose answer was lost: that
+    /// question may have used it. It proves something once the facilitator shows that it compared our key.
     #[must_use]
     pub fn told(self, outcome: &Outcome) -> Self {
         match (self, outcome) {
             // There is no way back from there.
             (this @ Self::Settled { .. }, _) => this,
-            // Who never asked was not the one for whom it was settled: another seller was.
-            (Self::Open, Outcome::Settled { receipt, repeated: true }) => {
+            (_, Outcome::Elsewhere { receipt }) => Self::Failed { receipt: receipt.clone() },
+            // We never asked, or the last answer was a definite no: another seller's request was settled.
+            (Self::Open | Self::Failed { .. }, Outcome::Settled { receipt, repeated: true }) => {
                 Self::Failed { receipt: denied(receipt) }
             }
             (_, Outcome::Settled { receipt, .. }) => Self::Settled { receipt: receipt.clone() },
-            (_, Outcome::Pending { receipt, sent: true }) => {
+            (_, Outcome::Pending { receipt, hash: Some(_) }) => {
                 Self::Pending { receipt: receipt.clone() }
             }
             (this @ (Self::Pending { .. } | Self::Asked), Outcome::Failed { receipt, reason }) => {
@@ -107,9 +138,9 @@ impl Settlement {
             (Self::Open | Self::Failed { .. }, Outcome::Failed { receipt, .. }) => {
                 Self::Failed { receipt: receipt.clone() }
             }
-            (this, Outcome::Unasked(_)) => this,
+            (this, Outcome::Unasked(_) | Outcome::Declined(_)) => this,
             // What waits without a transaction may still be sent.
-            (_, Outcome::Unknown(_) | Outcome::Pending { sent: false, .. }) => Self::Asked,
+            (_, Outcome::Unknown(_) | Outcome::Pending { hash: None, .. }) => Self::Asked,
         }
     }
 }
@@ -173,6 +204,8 @@ pub struct Record {
     pub usage: Option<Usage>,
     /// Whether the answer is kept.
     pub kept: bool,
+    /// Sent with every question about the payment. The last member: rows from before there were keys end here.
+    pub key: Option<SaleKey>,
 }
 
 /// An answer as it was sent, but for the receipt.
@@ -250,6 +283,7 @@ mod tests {
             payer: Address::ZERO,
             usage: None,
             kept,
+            key: None,
         }
     }
 
@@ -279,10 +313,15 @@ mod tests {
         let settled = Outcome::Settled { receipt: text("s"), repeated: false };
         let repeated = Outcome::Settled { receipt: text("s"), repeated: true };
 
-        let pending = |sent| Outcome::Pending { receipt: text("p"), sent };
+        let pending = |known: bool| Outcome::Pending {
+            receipt: text("p"),
+            hash: known.then_some(alloy_primitives::B256::ZERO),
+        };
         let failed = |reason: &str| Outcome::Failed { receipt: text("f"), reason: text(reason) };
         let (poor, used) = (failed("insufficient_balance"), failed("duplicate_settlement"));
         let (unasked, unknown) = (Outcome::Unasked(text("")), Outcome::Unknown(text("")));
+        let declined = Outcome::Declined(text("facilitator_out_of_gas"));
+        let elsewhere = Outcome::Elsewhere { receipt: text("f") };
         let open = Settlement::Open;
         let asked = Settlement::Asked;
         let (s, p, f) = (
@@ -316,18 +355,36 @@ mod tests {
             (&f, &unknown, &asked),
             (&p, &unknown, &p),
             (&asked, &unknown, &asked),
+            (&open, &declined, &open),
+            (&asked, &declined, &asked),
+            (&p, &declined, &p),
+            (&f, &declined, &f),
+            (&s, &declined, &s),
+            // Another caller got the success, whatever we asked before.
+            (&open, &elsewhere, &f),
+            (&asked, &elsewhere, &f),
+            (&p, &elsewhere, &f),
+            (&f, &elsewhere, &f),
+            (&s, &elsewhere, &s),
+            (&f, &used, &f),
+            (&asked, &repeated, &s),
+            (&p, &repeated, &s),
+            (&s, &repeated, &s),
+            (&s, &used, &s),
             (&s, &poor, &s),
             (&s, &unknown, &s),
             (&s, &pending(false), &s),
         ] {
             assert_eq!(before.clone().told(outcome), *after, "{before:?} {outcome:?}");
         }
-        // Of another seller with the same address, unless we asked before.
-        assert_eq!(asked.told(&repeated), s);
-        let receipt = "{\"success\":true,\"transaction\":\"0x1\"}".to_owned();
-        let repeated = Outcome::Settled { receipt, repeated: true };
-        let Settlement::Failed { receipt } = open.told(&repeated) else { panic!() };
-        assert!(receipt.contains("duplicate_settlement") && receipt.contains("\"success\":false"));
+        // It was settled for another seller with the same address, unless a question of ours was lost.
+        for before in [open, f] {
+            let receipt = "{\"success\":true,\"transaction\":\"0x1\"}".to_owned();
+            let repeated = Outcome::Settled { receipt, repeated: true };
+            let Settlement::Failed { receipt } = before.told(&repeated) else { panic!() };
+            assert!(receipt.contains("duplicate_settlement"));
+            assert!(receipt.contains("\"success\":false"));
+        }
     }
 
     #[test]

@@ -11,7 +11,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, U256};
+use bursar_chain::rpc::{ENDPOINTS_MAX, RpcConfig};
 use bursar_core::networks::{ChainId, Network, by_chain};
 use bursar_outbound::{HeaderValue, Plain, Target, TargetFault};
 use bursar_serve::access::IpRanges;
@@ -26,6 +27,7 @@ use toml::Value;
 use crate::offer::{Method, Terms};
 use crate::price::{Rate, Rates};
 use crate::tokens::Vocabulary;
+use crate::unpaid::{Bounds, Dollars, SCALE};
 
 pub use models::Model;
 pub use table::reference;
@@ -53,6 +55,8 @@ pub struct Config {
     pub facilitator_url: Place,
     pub facilitator_key: Option<SecretString>,
     pub facilitator_key_file: Option<PathBuf>,
+    /// Nodes that are asked whether they know a transaction, first those that are asked first.
+    pub rpc: Rpc,
     pub allow_plain_http: bool,
     pub wallet_address: Option<Address>,
     pub networks: Vec<&'static Network>,
@@ -78,6 +82,8 @@ pub struct Config {
     pub upstream_idle_ms: u64,
     pub max_timeout_seconds: u64,
     pub in_flight: usize,
+    /// What may be unpaid at any time.
+    pub unpaid: Bounds,
     pub rate_per_minute: u32,
     pub trusted_proxies: IpRanges,
     pub drain_ms: u64,
@@ -98,6 +104,7 @@ impl Default for Config {
             facilitator_url: Place(DEFAULT_FACILITATOR.to_owned()),
             facilitator_key: None,
             facilitator_key_file: None,
+            rpc: Rpc::Default,
             allow_plain_http: false,
             wallet_address: None,
             networks: by_chain(ChainId(8453)).into_iter().collect(),
@@ -120,12 +127,29 @@ impl Default for Config {
             upstream_idle_ms: 60_000,
             max_timeout_seconds: 600,
             in_flight: 1_024,
+            unpaid: Bounds { per_payer: dollars(10), total: dollars(100) },
             rate_per_minute: 300,
             trusted_proxies: IpRanges::default(),
             drain_ms: 30_000,
             log_format: LogFormat::Text,
         }
     }
+}
+
+/// Whole dollars.
+fn dollars(whole: u64) -> Dollars {
+    let unit = U256::from(10).saturating_pow(U256::from(SCALE));
+    U256::from(whole).saturating_mul(unit)
+}
+
+/// Which nodes are asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rpc {
+    /// The public ones of each network's row.
+    Default,
+    Off,
+    /// The operator's, each for the network that it names, or for the only one.
+    Nodes(Vec<(Option<ChainId>, Place)>),
 }
 
 /// A URL as it was given. It may hold a key, so it is shown nowhere.
@@ -208,6 +232,7 @@ impl Config {
         self.upstream()?;
         self.facilitator()?;
         let one = self.networks.len() == 1;
+        self.nodes()?;
         if self.asset.is_some() && !one {
             return wrong("ASSET", "an asset is on one network, so name one in NETWORK");
         }
@@ -244,6 +269,48 @@ impl Config {
     /// The URL may not be asked.
     pub fn facilitator(&self) -> Result<Target, Unusable> {
         target("FACILITATOR_URL", &self.facilitator_url.0, self.plain())
+    }
+
+    /// The nodes of each network that has any.
+    ///
+    /// # Errors
+    /// A URL that may not be asked, or that is for a network on which no payment is taken.
+    pub fn nodes(&self) -> Result<Vec<RpcConfig>, Unusable> {
+        let wrong = |why: &str| Err(Unusable::Key { key: "RPC_URL", why: why.to_owned() });
+        let one = self.networks.len() == 1;
+        let named = match &self.rpc {
+            Rpc::Off => return Ok(Vec::new()),
+            Rpc::Default => &[][..],
+            Rpc::Nodes(named) => named,
+        };
+        for (chain, url) in named {
+            match chain {
+                None if !one => {
+                    return wrong("there are several networks: write eip155:<id>=<URL> for each node");
+                }
+                Some(chain) if !self.networks.iter().any(|row| row.chain == *chain) => {
+                    return wrong("a node is for a network that NETWORK does not name: leave it out");
+                }
+                None | Some(_) => {}
+            }
+            target("RPC_URL", &url.0, self.plain())?;
+        }
+        let mut all = Vec::with_capacity(self.networks.len());
+        for network in &self.networks {
+            let is_its = |chain: &Option<ChainId>| chain.is_none_or(|chain| chain == network.chain);
+            let own = named.iter().filter(|(chain, _url)| is_its(chain)).map(|(_, url)| url.0.clone());
+            let mut urls: Vec<String> = own.collect();
+            if urls.is_empty() {
+                urls = network.rpc.iter().map(|url| (*url).to_owned()).collect();
+            }
+            if urls.len() > ENDPOINTS_MAX {
+                return wrong("a network has more nodes than are ever asked: name 8 at most");
+            }
+            if !urls.is_empty() {
+                all.push(RpcConfig::new(network.chain, urls).over(self.plain()));
+            }
+        }
+        Ok(all)
     }
 
     fn plain(&self) -> Plain {

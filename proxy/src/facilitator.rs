@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, B256};
 use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Object, Value};
 use bursar_core::networks::{Network, by_text};
 use bursar_outbound::{Asked, Bytes, Client, HeaderMap, HeaderValue, Method, Target, Unanswered};
 use bursar_x402::settlement::REPEATED;
 
+use crate::book::SaleKey;
 use crate::wait::within;
 
 /// A verdict has some hundred bytes, and extensions of strangers beside them.
@@ -20,6 +21,9 @@ const VERIFY_MS: u64 = 10_000;
 const SETTLE_MS: u64 = 60_000;
 /// How long a text of the facilitator may be that is passed on.
 const TEXT_CHARS: usize = 300;
+
+/// By this header a facilitator knows a repeat of one caller's request from a copy of the payment.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Where payments are verified and settled.
 #[derive(Debug)]
@@ -52,20 +56,27 @@ pub enum Verdict {
 /// What became of a settlement. Receipts are what the client gets, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// `repeated` says that it was settled before, for whoever asked first.
+    /// `repeated` marks the answer to an earlier request, whoever sent that.
     Settled {
         receipt: String,
         repeated: bool,
     },
-    /// It is on its way; `sent` says whether there is a transaction.
+    /// The transaction is in flight, if the facilitator names one.
     Pending {
         receipt: String,
-        sent: bool,
+        hash: Option<B256>,
     },
     Failed {
         receipt: String,
         reason: String,
     },
+    /// The success was returned to another caller: our key was not the first.
+    Elsewhere {
+        receipt: String,
+    },
+    /// The facilitator rejected the request before it accepted anything, for a reason of its own. The payment
+    /// stays as it was.
+    Declined(String),
     /// It was not asked: nothing was settled.
     Unasked(String),
     /// It may have been settled.
@@ -77,7 +88,12 @@ pub enum Outcome {
 pub struct About {
     pub network: &'static Network,
     pub payer: Address,
+    /// Names the sale to the facilitator; sales that began before there were keys have none.
+    pub key: Option<SaleKey>,
 }
+
+/// Rejections that say something of the facilitator and nothing of the payment.
+const DECLINED: [&str; 3] = ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"];
 
 impl Facilitator {
     pub fn new(
@@ -96,14 +112,14 @@ impl Facilitator {
     }
 
     pub async fn verify(&self, question: &str, about: About) -> Verdict {
-        match self.ask(Method::POST, "verify", question, VERIFY_MS).await {
+        match self.ask((Method::POST, "verify"), question, about.key, VERIFY_MS).await {
             Ok(heard) => verdict(heard.status, &heard.body, about),
             Err(Unanswered::Unreached(why) | Unanswered::Lost(why)) => Verdict::None(why),
         }
     }
 
     pub async fn settle(&self, question: &str, about: About) -> Outcome {
-        match self.ask(Method::POST, "settle", question, SETTLE_MS).await {
+        match self.ask((Method::POST, "settle"), question, about.key, SETTLE_MS).await {
             Ok(heard) => outcome(&heard, about),
             Err(Unanswered::Unreached(why)) => Outcome::Unasked(why),
             Err(Unanswered::Lost(why)) => Outcome::Unknown(why),
@@ -115,7 +131,7 @@ impl Facilitator {
     /// # Errors
     /// Why there is no such list.
     pub async fn supported(&self) -> Result<Value, String> {
-        match self.ask(Method::GET, "supported", "", VERIFY_MS).await {
+        match self.ask((Method::GET, "supported"), "", None, VERIFY_MS).await {
             Ok(Heard { status: 200, body, .. }) => Ok(body),
             Ok(Heard { status, .. }) => Err(format!("it answers HTTP {status}")),
             Err(fault) => Err(fault.to_string()),
@@ -128,14 +144,18 @@ impl Facilitator {
 
     async fn ask(
         &self,
-        method: Method,
-        path: &str,
+        (method, path): (Method, &str),
         question: &str,
+        key: Option<SaleKey>,
         wait_ms: u64,
     ) -> Result<Heard, Unanswered> {
         let target = self.base.below(&[path]);
         let body = Bytes::copy_from_slice(question.as_bytes());
-        let asked = Asked { method, target: &target, headers: self.headers.clone(), body };
+        let mut headers = self.headers.clone();
+        if let Some(key) = key.and_then(|key| HeaderValue::from_str(&key.text()).ok()) {
+            headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        let asked = Asked { method, target: &target, headers, body };
         let exchange = async {
             let answered = self.client.open(asked).await?;
             let status = answered.status.as_u16();
@@ -163,6 +183,10 @@ fn verdict(status: u16, answer: &Value, about: About) -> Verdict {
     match answer.get("isValid").and_then(Value::as_bool) {
         Some(true) if status == 200 && is_of(answer, about) => Verdict::Good,
         Some(true) => Verdict::None("its answer contradicts what it was asked".to_owned()),
+        Some(false) if is_declined(answer, "invalidReason") => {
+            let reason = said(answer, "invalidReason").unwrap_or_default();
+            Verdict::None(format!("it settles nothing now: {reason}"))
+        }
         // With another status it is a trouble of its own, whatever the form.
         Some(false) if status < 500 => Verdict::Bad {
             reason: said(answer, "invalidReason").unwrap_or_else(|| "invalid_payment".to_owned()),
@@ -181,19 +205,29 @@ fn outcome(heard: &Heard, about: About) -> Outcome {
     let Heard { status, body: answer, repeated } = heard;
     let (status, repeated) = (*status, *repeated);
     let receipt = || receipt(answer, about.network).to_compact();
-    let hash = answer.get("transaction").and_then(Value::as_str).is_some_and(is_hash);
+    let hash = hash_in(answer);
     match answer.get("success").and_then(Value::as_bool) {
-        Some(true) if status == 200 && hash && is_of(answer, about) && is_on(answer, about) => {
+        Some(true) if status == 200 && hash.is_some() && is_of(answer, about) && is_on(answer, about) => {
             Outcome::Settled { receipt: receipt(), repeated }
         }
         Some(true) => Outcome::Unknown("its answer contradicts what it was asked".to_owned()),
         Some(false) => {
             let reason = said(answer, "errorReason").unwrap_or_default();
             if reason == "settlement_pending" {
-                Outcome::Pending { receipt: receipt(), sent: hash }
+                Outcome::Pending { receipt: receipt(), hash }
+            } else if hash.is_none() && is_declined(answer, "errorReason") {
+                Outcome::Declined(reason)
+            // Only a facilitator that knows keys names the transaction there. Another one may mean our own
+            // earlier request.
+            } else if reason == "duplicate_settlement"
+                && about.key.is_some()
+                && hash.is_none()
+                && answer.get("extra").and_then(hash_in).is_some()
+            {
+                Outcome::Elsewhere { receipt: receipt() }
             // Else it is a trouble of its own, or one after something was sent.
             } else if status < 500
-                && !hash
+                && hash.is_none()
                 && !reason.is_empty()
                 && !reason.starts_with("unexpected")
             {
@@ -222,9 +256,14 @@ fn is_on(answer: &Value, about: About) -> bool {
     network.and_then(by_text) == Some(about.network)
 }
 
-fn is_hash(text: &str) -> bool {
-    let digits = text.strip_prefix("0x").unwrap_or_default();
-    digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+/// The hash of a transaction, if the member is one.
+fn hash_in(answer: &Value) -> Option<B256> {
+    let text = answer.get("transaction").and_then(Value::as_str)?;
+    text.strip_prefix("0x").filter(|digits| digits.len() == 64)?.parse().ok()
+}
+
+fn is_declined(answer: &Value, key: &str) -> bool {
+    answer.get(key).and_then(Value::as_str).is_some_and(|reason| DECLINED.contains(&reason))
 }
 
 /// What the facilitator said, in the words of the protocol and within bounds.
@@ -257,7 +296,7 @@ mod tests {
 
     fn about() -> About {
         let network = by_chain(ChainId(8453)).unwrap();
-        About { network, payer: PAYER.parse().unwrap() }
+        About { network, payer: PAYER.parse().unwrap(), key: Some(SaleKey([7; 16])) }
     }
 
     fn value(text: &str) -> Value {
@@ -280,6 +319,9 @@ mod tests {
             (200, "{}"),
             (200, "[]"),
             (503, "{\"isValid\":false,\"invalidReason\":\"unexpected_verify_error\"}"),
+            // Says nothing of the payment, so no other payment is asked for.
+            (200, "{\"isValid\":false,\"invalidReason\":\"facilitator_out_of_gas\"}"),
+            (503, "{\"isValid\":false,\"invalidReason\":\"gas_budget_spent\"}"),
         ] {
             assert!(matches!(judge(status, text), Verdict::None(_)), "{status} {text}");
         }
@@ -316,11 +358,33 @@ mod tests {
         }
         let pending =
             "{\"success\":false,\"errorReason\":\"settlement_pending\",\"transaction\":\"HASH\"}";
-        assert!(matches!(judge(200, pending), Outcome::Pending { sent: true, .. }));
-        assert!(matches!(
-            judge(500, &pending.replace("HASH", "")),
-            Outcome::Pending { sent: false, .. }
-        ));
+        let named = |outcome| match outcome {
+            Outcome::Pending { hash, .. } => hash.map(|hash| hash.to_string()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(named(judge(200, pending)), Some(hash.clone()));
+        assert_eq!(named(judge(500, &pending.replace("HASH", ""))), None);
+        assert_eq!(named(judge(200, &pending.replace("HASH", "0x12"))), None);
+        assert_eq!(named(judge(200, &pending.replace("HASH", &"ab".repeat(32)))), None);
+        for reason in DECLINED {
+            for status in [200, 402, 429, 503] {
+                let text = format!("{{\"success\":false,\"errorReason\":\"{reason}\",\"transaction\":\"\"}}");
+                assert_eq!(judge(status, &text), Outcome::Declined(reason.to_owned()));
+            }
+        }
+        let sent = "{\"success\":false,\"errorReason\":\"gas_too_high\",\"transaction\":\"HASH\"}";
+        assert!(matches!(judge(200, sent), Outcome::Unknown(_)), "something was sent");
+        // Only with our key and the other transaction it is said that another caller got the success.
+        let used = "{\"success\":false,\"errorReason\":\"duplicate_settlement\",\"transaction\":\"\",\
+                    \"extra\":{\"transaction\":\"HASH\"}}";
+        assert!(matches!(judge(200, used), Outcome::Elsewhere { .. }));
+        for text in [used.replace("HASH", ""), used.replace("extra", "other")] {
+            assert!(matches!(judge(200, &text), Outcome::Failed { .. }), "{text}");
+        }
+        let keyless = About { key: None, ..about() };
+        let body = value(&used.replace("HASH", &hash));
+        let heard = Heard { status: 200, body, repeated: false };
+        assert!(matches!(outcome(&heard, keyless), Outcome::Failed { .. }));
         for text in [
             "{\"success\":false}",
             "{\"success\":false,\"errorReason\":\"unexpected_error\"}",

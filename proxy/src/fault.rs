@@ -29,6 +29,7 @@ pub enum Code {
     UpstreamTimeout,
     UpstreamKey,
     TooManyRequests,
+    UnpaidLimit,
     Busy,
     Stopping,
     StoreFailed,
@@ -216,6 +217,14 @@ const ROWS: &[Row] = &[
         "Too many requests: wait for Retry-After seconds.",
     ),
     row(
+        Code::UnpaidLimit,
+        "unpaid_limit",
+        429,
+        PAYMENT,
+        Some(false),
+        "Too many answers are waiting for their settlement, and nothing was charged: send the same request, with the same payment, after Retry-After seconds.",
+    ),
+    row(
         Code::Busy,
         "busy",
         503,
@@ -297,6 +306,16 @@ impl Code {
 
     pub fn says(self) -> &'static str {
         self.row().says
+    }
+
+    /// Seconds after which a repeat may succeed, where that is known.
+    pub fn retry_after(self) -> Option<&'static str> {
+        match self {
+            Self::TooManyRequests | Self::PaymentInUse | Self::Busy | Self::Stopping => Some("2"),
+            // As often as pending settlements are looked up.
+            Self::UnpaidLimit => Some("5"),
+            _other => None,
+        }
     }
 }
 

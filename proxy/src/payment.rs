@@ -2,10 +2,11 @@
 //! what can be seen without it is seen here, so that a mistaken or lying facilitator cannot sell for less.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use alloy_primitives::{Address, U256};
 use bursar_core::json::Object;
-use bursar_core::networks::by_text;
+use bursar_core::networks::{Network, by_text};
 use bursar_x402::Version;
 use bursar_x402::error::X402Error;
 use bursar_x402::fields::Fields;
@@ -14,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::book::{Digest, PaymentId};
 use crate::fault::{Code, Fault};
-use crate::offer::{Method, Offer};
+use crate::offer::{Method, Offer, Terms};
 
 /// A payment that is for what is sold; whether it is good is not said yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +34,14 @@ pub struct Payment {
     /// Why it buys nothing now. It may have bought something before: an answer that is asked for again is
     /// given whatever the price is by then.
     pub unfit: Option<Unfit>,
+}
+
+/// Which payment a header holds, whatever it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named {
+    pub id: PaymentId,
+    /// Of the payload as it was signed.
+    pub digest: Digest,
 }
 
 /// Why a payment buys nothing: the client is asked again, with the reason.
@@ -99,11 +108,12 @@ impl Payment {
         let offer = chosen(&named, offers)?;
         let payload = top.required("payload", top.object("payload")?)?;
         let signed = Signed::read(payload, offer.terms.method)?;
+        let terms = &offer.terms;
         let named_otherwise = accepted.is_some() && !is_named(&named, offer)?;
         let unfit =
             if named_otherwise { Some(priced_otherwise()) } else { signed.unfit(offer, span) };
         Ok(Self {
-            id: signed.id(offer),
+            id: signed.id(terms.network, terms.method, terms.asset),
             digest: Sha256::digest(payload.to_compact()).into(),
             version,
             payer: signed.from,
@@ -111,6 +121,46 @@ impl Payment {
             question: offer.question(version, &value),
             offer: offer.clone(),
             unfit,
+        })
+    }
+}
+
+impl Named {
+    /// Reads which payment it is from the header alone: an answer that was paid is found again although its
+    /// price, its model or its network is no longer offered. `terms` say which asset version 1 means.
+    ///
+    /// # Errors
+    /// [`Unpaid`]: it cannot be known.
+    pub fn read(text: &str, version: Version, terms: &[Arc<Terms>]) -> Result<Self, Unpaid> {
+        let value = header::decode(text)?;
+        let object = value
+            .as_object()
+            .ok_or_else(|| X402Error::InvalidHeader("it is not an object".into()))?;
+        let top = Fields::new(object, "");
+        let accepted = match version {
+            Version::V1 => None,
+            Version::V2 => Some(top.required("accepted", top.object("accepted")?)?),
+        };
+        let named = accepted.map_or(top, |object| Fields::new(object, "accepted."));
+        let network = by_text(named.required("network", named.digits("network")?)?);
+        let unknown = || Unfit::new("unsupported_network", "the payment is on an unknown network");
+        let network = network.ok_or_else(unknown)?;
+        let payload = top.required("payload", top.object("payload")?)?;
+        let method = match payload.get("permit2Authorization") {
+            Some(_) => Method::Permit2,
+            None => Method::Eip3009,
+        };
+        let asset = match accepted {
+            Some(_) => named.address("asset")?,
+            None => {
+                let offered = terms.iter().find(|terms| terms.network == network);
+                offered.map_or(network.stablecoin.address, |terms| terms.asset)
+            }
+        };
+        let signed = Signed::read(payload, method)?;
+        Ok(Self {
+            id: signed.id(network, method, asset),
+            digest: Sha256::digest(payload.to_compact()).into(),
         })
     }
 }
@@ -231,12 +281,12 @@ impl Signed {
     }
 
     /// One payment however it is written: numbers and addresses, not their texts.
-    fn id(&self, offer: &Offer) -> PaymentId {
+    fn id(&self, network: &Network, method: Method, asset: Address) -> PaymentId {
         let mut hash = Sha256::new();
-        hash.update(offer.terms.network.chain.0.to_be_bytes());
+        hash.update(network.chain.0.to_be_bytes());
         // Permit2 counts nonces for a payer, a token of EIP-3009 counts its own.
-        match offer.terms.method {
-            Method::Eip3009 => hash.update(offer.terms.asset),
+        match method {
+            Method::Eip3009 => hash.update(asset),
             Method::Permit2 => hash.update([0; 20]),
         }
         hash.update(self.from);

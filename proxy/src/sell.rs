@@ -16,13 +16,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::book::keeper::{Claim, Held, Keeper};
 use crate::book::store::StoreFault;
-use crate::book::{Answer, Next, PaymentId, Record, Settlement, Stage};
+use crate::book::{Answer, Digest, Next, PaymentId, Record, SaleKey, Settlement, Stage};
 use crate::facilitator::{About, Facilitator, Verdict};
 use crate::fault::{Code, Fault};
 use crate::metrics::Metrics;
-use crate::payment::{Payment, Unfit};
+use crate::node::Nodes;
+use crate::payment::{Named, Payment, Unfit};
 use crate::shop::Quote;
 use crate::strikes::Strikes;
+use crate::unpaid::{self, Debt, Dollars, Unpaid};
 use crate::upstream::{Begun, Said, Side, Upstream};
 use crate::usage;
 use crate::wait::within;
@@ -43,6 +45,10 @@ pub struct Seller(Arc<Parts>);
 pub struct Parts {
     pub keeper: Keeper,
     pub facilitator: Facilitator,
+    /// Must know the transaction of a settlement that is pending.
+    pub nodes: Nodes,
+    /// What is delivered, or being made, and not paid.
+    pub unpaid: Unpaid,
     pub upstream: Upstream,
     pub metrics: Arc<Metrics>,
     pub clock: Arc<dyn Clock>,
@@ -61,7 +67,9 @@ pub struct Parts {
 #[derive(Debug, Clone)]
 pub struct Order {
     pub quote: Quote,
-    pub payment: Payment,
+    pub named: Named,
+    /// As it pays for the body now; without it only an answer that was paid before is given.
+    pub payment: Option<Payment>,
 }
 
 /// What a customer gets.
@@ -187,9 +195,24 @@ impl Seller {
         &self.0
     }
 
+    /// What is kept of a payment, if it came with this body before and is charged, or may be.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn known(
+        &self,
+        named: Named,
+        body: &Digest,
+    ) -> Result<Option<Record>, StoreFault> {
+        let record = self.0.keeper.find(named.id).await?;
+        Ok(record.filter(|record| {
+            record.stage != Stage::Taken && record.next(body, &named.digest) != Next::Spent
+        }))
+    }
+
     /// Sells an answer, once for each payment, however often it is asked for.
     pub async fn sell(&self, order: Order) -> Sold {
-        let id = order.payment.id;
+        let id = order.named.id;
         let begun = self.0.clock.mono_ms();
         loop {
             match self.0.keeper.claim(id, &order.quote.digest) {
@@ -231,17 +254,19 @@ impl Seller {
 
     /// Nobody else works on the payment.
     async fn held(&self, order: &Order, held: Held) -> Step<Sold> {
-        let id = order.payment.id;
+        let id = order.named.id;
         let known = self.stored(self.0.keeper.find(id).await)?;
-        let Some(record) = known else { return self.fresh(order, held).await };
-        match record.next(&order.quote.digest, &order.payment.digest) {
-            Next::Serve => self.fresh(order, held).await,
+        let Some(record) = known else { return self.fresh(order, None, held).await };
+        match record.next(&order.quote.digest, &order.named.digest) {
+            Next::Serve => self.fresh(order, record.key, held).await,
             Next::Settle => {
                 let answer = self.stored(self.0.keeper.answer(id).await)?;
                 let Some(answer) = answer else {
                     return end(Refused::of(Code::AnswerNotKept, &record));
                 };
-                self.settle_whole(record, answer, None).await
+                // Without room it is delivered only if it is settled.
+                let debt = self.debt(&record).ok();
+                self.settle_whole(record, answer, None, debt).await
             }
             Next::Stream => self.owed(order, record, held).await,
             Next::Replay => {
@@ -259,25 +284,34 @@ impl Seller {
         }
     }
 
-    /// A payment that is seen for the first time.
-    async fn fresh(&self, order: &Order, held: Held) -> Step<Sold> {
-        if let Some(unfit) = &order.payment.unfit {
+    /// A payment that is seen for the first time, or bought nothing so far.
+    async fn fresh(&self, order: &Order, key: Option<SaleKey>, held: Held) -> Step<Sold> {
+        let Some(payment) = &order.payment else {
+            return end(Refused::free(Fault::of(Code::AnswerNotKept)));
+        };
+        if let Some(unfit) = &payment.unfit {
             return end(Sold::Unpaid(unfit.clone()));
         }
-        let payer = order.payment.payer;
-        if self.0.strikes.is_out(payer, self.0.clock.mono_ms()) {
+        if self.0.strikes.is_out(payment.payer, self.0.clock.mono_ms()) {
             let fault = Fault::of(Code::TooManyRequests);
             return end(Refused::free(
                 fault.because("payments of this payer bought nothing too often"),
             ));
         }
-        self.verify(order).await?;
-        let Some(place) = self.place() else {
+        if self.0.places.available_permits() == 0 {
             return end(Refused::free(Fault::of(Code::Busy)));
-        };
-        let mut record = self.record_of(order);
+        }
+        let mut record = self.record_of(&order.quote, payment, self.key(key)?);
+        // The key is on disk before the first question that carries it.
         self.stored(self.0.keeper.put(&record, None).await)?;
         self.0.points.reach("taken");
+        let (place, debt) = match self.admitted(&record, payment).await {
+            Ok(admitted) => admitted,
+            Err(refused) => {
+                self.release(&record).await;
+                return Err(refused);
+            }
+        };
         let said = match self.ask_upstream(order).await {
             Ok(said) => said,
             Err(fault) => return self.in_vain(&record, fault).await,
@@ -290,7 +324,7 @@ impl Seller {
             }
             Said::Success(begun) if begun.is_stream => {
                 record.stage = Stage::Owed;
-                self.settle_stream(&mut record).await?;
+                self.settle_stream(&mut record, Some(debt)).await?;
                 self.begin_stream(order, record, *begun, (held, place)).await
             }
             Said::Success(begun) => {
@@ -300,9 +334,40 @@ impl Seller {
                     Err(fault) => return self.in_vain(&record, fault).await,
                 };
                 self.answered(order, &mut record, &answer);
-                self.settle_whole(record, answer, request_id).await
+                self.settle_whole(record, answer, request_id, Some(debt)).await
             }
         }
+    }
+
+    /// What a good payment needs before the upstream is asked: a place, and room below the bounds of what may be
+    /// unpaid. Only a verified payment counts against its payer.
+    async fn admitted(
+        &self,
+        record: &Record,
+        payment: &Payment,
+    ) -> Step<(OwnedSemaphorePermit, Debt)> {
+        self.verify(record, payment).await?;
+        let Some(place) = self.place() else {
+            return end(Refused::free(Fault::of(Code::Busy)));
+        };
+        Ok((place, self.debt(record)?))
+    }
+
+    /// Counts a sale as unpaid.
+    fn debt(&self, record: &Record) -> Step<Debt> {
+        let amount = unpaid::price_of(record).unwrap_or(Dollars::MAX);
+        self.0.unpaid.reserve(record.id, record.payer, amount).or_else(|over| {
+            tracing::warn!(payer = %record.payer, ?over, "too much is unpaid");
+            end(Refused::of(Code::UnpaidLimit, record))
+        })
+    }
+
+    /// The key of a sale, which it keeps for good.
+    fn key(&self, known: Option<SaleKey>) -> Step<SaleKey> {
+        known.map_or_else(SaleKey::random, Ok).or_else(|fault| {
+            tracing::error!(%fault, "this machine gives no randomness");
+            end(Refused::free(Fault::of(Code::StoreFailed)))
+        })
     }
 
     /// The upstream worked, perhaps, and nothing came of it. The payment is as good as before.
@@ -325,7 +390,8 @@ impl Seller {
             return end(Refused::of(if paid { Code::AnswerOwed } else { Code::Busy }, &record));
         };
         if !record.settlement.is_good() {
-            self.settle_stream(&mut record).await?;
+            let debt = self.debt(&record).ok();
+            self.settle_stream(&mut record, debt).await?;
         }
         // It is paid from here on, so whatever goes wrong is to be tried again.
         let begun = match self.ask_upstream(order).await {
@@ -340,12 +406,16 @@ impl Seller {
             return end(Refused::of(Code::AnswerOwed, &record));
         };
         self.answered(order, &mut record, &answer);
-        self.settle_whole(record, answer, request_id).await
+        self.settle_whole(record, answer, request_id, None).await
     }
 
-    async fn verify(&self, order: &Order) -> Step<()> {
-        let payment = &order.payment;
-        match self.0.facilitator.verify(&payment.question, about(payment)).await {
+    async fn verify(&self, record: &Record, payment: &Payment) -> Step<()> {
+        let about = About {
+            network: payment.offer.terms.network,
+            payer: payment.payer,
+            key: record.key,
+        };
+        match self.0.facilitator.verify(&payment.question, about).await {
             Verdict::Good => Ok(()),
             Verdict::Bad { reason, message } => end(Sold::Unpaid(Unfit { reason, message })),
             Verdict::None(why) => {
@@ -393,8 +463,7 @@ impl Seller {
         }
     }
 
-    fn record_of(&self, order: &Order) -> Record {
-        let Order { quote, payment } = order;
+    fn record_of(&self, quote: &Quote, payment: &Payment, key: SaleKey) -> Record {
         Record {
             id: payment.id,
             body: quote.digest,
@@ -412,6 +481,7 @@ impl Seller {
             payer: payment.payer,
             usage: None,
             kept: false,
+            key: Some(key),
         }
     }
 
@@ -429,8 +499,4 @@ impl Seller {
             end(Refused { fault, charged: Charged::Unknown, receipt: None })
         })
     }
-}
-
-fn about(payment: &Payment) -> About {
-    About { network: payment.offer.terms.network, payer: payment.payer }
 }

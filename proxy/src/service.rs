@@ -1,11 +1,14 @@
 //! Puts the proxy together, and takes it down in good order.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bursar_chain::clock::SystemClock;
 use bursar_chain::points::Points;
-use bursar_chain::ports::Clock;
+use bursar_chain::ports::{Chain, Clock};
+use bursar_chain::rpc::RpcChain;
+use bursar_core::networks::ChainId;
 use bursar_outbound::Client;
 use bursar_serve::access::Access;
 use bursar_serve::http::{self, Bounds, Edge};
@@ -22,9 +25,11 @@ use crate::book::store::StoreFault;
 use crate::config::{Config, Unusable};
 use crate::facilitator::Facilitator;
 use crate::metrics::Metrics;
+use crate::node::Nodes;
 use crate::sell::{Budget, Parts, READ_MS, Seller};
 use crate::shop::Shop;
 use crate::strikes::Strikes;
+use crate::unpaid::Unpaid;
 use crate::upkeep;
 use crate::upstream::Upstream;
 
@@ -87,6 +92,22 @@ pub fn facilitator_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Facilit
     Ok(Facilitator::new(client, target, key, Arc::clone(clock)))
 }
 
+/// The nodes that must know a settlement that is pending. Opens no connection.
+///
+/// # Errors
+/// Settings that cannot be used.
+pub fn nodes_of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Nodes, StartFault> {
+    let mut chains: HashMap<ChainId, Arc<dyn Chain>> = HashMap::new();
+    for rpc in config.nodes()? {
+        let chain = rpc.chain;
+        let nodes = RpcChain::new(rpc, Arc::clone(clock)).map_err(|fault| {
+            StartFault::Settings(Unusable::Key { key: "RPC_URL", why: fault.to_string() })
+        })?;
+        chains.insert(chain, Arc::new(nodes));
+    }
+    Ok(Nodes::new(chains, Arc::clone(clock)))
+}
+
 /// Who is asked for answers.
 ///
 /// # Errors
@@ -112,14 +133,19 @@ impl Running {
         let writer = TaskTracker::new();
         let store = RedbStore::open_file(&config.store).map_err(unusable)?;
         let keeper = Keeper::load(Arc::new(store), &writer).await.map_err(unusable)?;
-        for vocabulary in config.vocabularies() {
-            vocabulary.prepare();
+        // The first customer does not wait for it. A second one is loaded when a model needs it.
+        if let Some(vocabulary) = config.vocabularies().first() {
+            vocabulary.load().await;
         }
+        let unpaid = Unpaid::new(config.unpaid);
+        keeper.all_pending().iter().for_each(|record| unpaid.load(record));
         let (servers, sales, looks) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
         let metrics = Arc::new(Metrics::default());
         let seller = Seller::new(Parts {
             keeper,
             facilitator: facilitator_of(&config, &clock)?,
+            nodes: nodes_of(&config, &clock)?,
+            unpaid,
             upstream: upstream_of(&config, &clock)?,
             metrics: Arc::clone(&metrics),
             clock: Arc::clone(&clock),

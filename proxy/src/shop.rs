@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::book::Digest;
 use crate::chat::Chat;
-use crate::config::Config;
+use crate::config::{Config, Model};
 use crate::fault::{Code, Fault};
 use crate::offer::{Estimate, Offer, Terms};
 use crate::price::Tokens;
@@ -44,16 +44,43 @@ impl Shop {
         &self.config
     }
 
+    pub fn terms(&self) -> &[Arc<Terms>] {
+        &self.terms
+    }
+
+    /// Reads a body. Cheap: nothing is counted yet.
+    ///
+    /// # Errors
+    /// [`Fault`]: it is not sold.
+    pub fn read(&self, body: &Bytes) -> Result<Reading, Fault> {
+        let chat = Chat::parse(body, &self.config.extra_fields)?;
+        let name = chat.model.as_deref().or(self.config.default_model.as_deref());
+        let model = self.config.model(name);
+        let model = model.ok_or_else(|| Fault::of(Code::ModelNotFound).about("model"))?;
+        Ok(Reading { chat, model })
+    }
+
     /// The price of a body.
     ///
     /// # Errors
     /// [`Fault`]: it is not sold.
     pub fn quote(&self, body: &Bytes, resource: &Arc<str>) -> Result<Quote, Fault> {
+        self.price(self.read(body)?, body, resource)
+    }
+
+    /// The price of a body that was read.
+    ///
+    /// # Errors
+    /// [`Fault`]: it is not sold.
+    pub fn price(
+        &self,
+        reading: Reading,
+        body: &Bytes,
+        resource: &Arc<str>,
+    ) -> Result<Quote, Fault> {
         let config = &self.config;
-        let chat = Chat::parse(body, &config.extra_fields)?;
+        let Reading { chat, model } = reading;
         let name = chat.model.as_deref().or(config.default_model.as_deref());
-        let model =
-            config.model(name).ok_or_else(|| Fault::of(Code::ModelNotFound).about("model"))?;
         let most = model.max_completion_tokens.unwrap_or(config.max_completion_tokens);
         let usual = model.completion_tokens.unwrap_or(config.completion_tokens).min(most);
         let bound = chat.bound.unwrap_or(usual);
@@ -89,6 +116,55 @@ impl Shop {
             vocabulary: model.vocabulary,
             listed: name.is_some_and(|name| config.models.contains_key(name)),
         })
+    }
+
+    /// A body that was paid before, whatever it costs now: its model may no longer be sold. Only an answer that is
+    /// owed goes upstream, with the bound that the body names.
+    pub fn unpriced(&self, body: &Bytes) -> Quote {
+        let config = &self.config;
+        let mut quote = Quote::bare(body);
+        let Ok(chat) = Chat::parse(body, &config.extra_fields) else { return quote };
+        let name = chat.model.as_deref().or(config.default_model.as_deref());
+        let bound = chat.bound.unwrap_or(config.completion_tokens);
+        quote.stream = chat.stream;
+        quote.estimate.model = name.map(str::to_owned);
+        let forward = chat.completed((config.bound_field, bound), name);
+        quote.forward = forward.map_or_else(|| body.clone(), Bytes::from);
+        quote
+    }
+}
+
+/// A body that was read, and what is known of its model.
+#[derive(Debug)]
+pub struct Reading {
+    chat: Chat,
+    model: Model,
+}
+
+impl Reading {
+    /// What its tokens are counted by.
+    pub fn vocabulary(&self) -> Vocabulary {
+        self.model.vocabulary
+    }
+}
+
+impl Quote {
+    /// A body without a price: enough to find a kept answer, and to send the body as it came.
+    pub fn bare(body: &Bytes) -> Self {
+        Self {
+            offers: Vec::new(),
+            estimate: Estimate {
+                model: None,
+                prompt_tokens: 0,
+                completion_tokens_max: 0,
+                usd: String::new(),
+            },
+            stream: false,
+            forward: body.clone(),
+            digest: Sha256::digest(body).into(),
+            vocabulary: Vocabulary::default(),
+            listed: false,
+        }
     }
 }
 

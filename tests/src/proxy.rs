@@ -32,13 +32,14 @@ pub struct Home {
 }
 
 impl Home {
-    /// Settings; `more` is added to them.
+    /// Settings; `more` is added to them. Without a node in `more` there is none.
     pub fn new(upstream: &str, facilitator: &str, more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
+        let node = if more.contains("rpc =") { "" } else { "rpc = \"off\"" };
         let text = format!(
             "listen = \"127.0.0.1:0\"\nmetrics_listen = \"127.0.0.1:0\"\nwallet_address = \"{SELLER}\"\n\
              upstream_url = \"{upstream}\"\nfacilitator_url = \"{facilitator}\"\n\
-             upstream_api_key_file = \"key\"\n{more}\n"
+             upstream_api_key_file = \"key\"\n{node}\n{more}\n"
         );
         std::fs::write(folder.path().join("proxy.toml"), text).expect("written");
         std::fs::write(folder.path().join("key"), KEY).expect("written");

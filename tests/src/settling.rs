@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ pub enum Says {
     Pending(bool),
     /// It was settled before, for another who asked.
     Repeated,
+    /// Another caller got the success, as our facilitator says it to a request with a key.
+    Elsewhere,
     /// It is refused for a reason.
     Refuses(&'static str),
     /// This text with this status.
@@ -44,6 +46,8 @@ struct Shared {
     /// Payments that were settled, each once.
     moved: Mutex<Vec<Value>>,
     asked: AtomicUsize,
+    /// Of each question, in their order: what was asked, and its `Idempotency-Key`.
+    keys: Mutex<Vec<(&'static str, Option<String>)>>,
     gate: Semaphore,
 }
 
@@ -71,6 +75,7 @@ impl Settling {
             verified: AtomicUsize::new(0),
             moved: Mutex::default(),
             asked: AtomicUsize::new(0),
+            keys: Mutex::default(),
             gate: Semaphore::new(0),
         });
         let app = Router::new()
@@ -102,6 +107,11 @@ impl Settling {
         self.shared.asked.load(Ordering::SeqCst)
     }
 
+    /// Of each question, in their order: what was asked, and its `Idempotency-Key`.
+    pub fn keys(&self) -> Vec<(&'static str, Option<String>)> {
+        self.shared.keys.lock().expect("held for a moment").clone()
+    }
+
     /// How many payments were settled, each counted once.
     pub fn moved(&self) -> usize {
         self.shared.moved.lock().expect("held for a moment").len()
@@ -123,7 +133,17 @@ fn payer(question: &Value) -> Value {
     question["paymentPayload"]["payload"]["authorization"]["from"].clone()
 }
 
-async fn verify(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+impl Shared {
+    fn keep_key(&self, asked: &'static str, headers: &HeaderMap) {
+        let mut all = headers.get_all("idempotency-key").iter();
+        let key = all.next().map(|key| key.to_str().expect("text").to_owned());
+        assert!(all.next().is_none(), "one key");
+        self.keys.lock().expect("held for a moment").push((asked, key));
+    }
+}
+
+async fn verify(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    shared.keep_key("verify", &headers);
     shared.verified.fetch_add(1, Ordering::SeqCst);
     let question: Value = serde_json::from_slice(&body).expect("JSON");
     let says = shared.verify.lock().expect("held for a moment").clone();
@@ -137,13 +157,14 @@ async fn verify(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
             shared.gate.acquire().await.expect("open").forget();
             told(&json!({ "isValid": true, "payer": payer(&question) }))
         }
-        Says::Good | Says::Pending(_) | Says::Mute | Says::Repeated => {
+        Says::Good | Says::Pending(_) | Says::Mute | Says::Repeated | Says::Elsewhere => {
             told(&json!({ "isValid": true, "payer": payer(&question) }))
         }
     }
 }
 
-async fn settle(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+async fn settle(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    shared.keep_key("settle", &headers);
     shared.asked.fetch_add(1, Ordering::SeqCst);
     let question: Value = serde_json::from_slice(&body).expect("JSON");
     let network = question["paymentRequirements"]["network"].clone();
@@ -182,6 +203,11 @@ async fn settle(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
         Says::Pending(sent) => told(&json!({
             "success": false, "errorReason": "settlement_pending", "network": network,
             "transaction": if sent { hash.as_str() } else { "" },
+        })),
+        Says::Elsewhere => told(&json!({
+            "success": false, "errorReason": "duplicate_settlement", "transaction": "",
+            "network": network, "errorMessage": format!("it was settled by {hash}"),
+            "extra": { "transaction": hash },
         })),
         Says::Refuses(reason) => told(&json!({
             "success": false, "errorReason": reason, "transaction": "", "network": network,

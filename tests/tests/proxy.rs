@@ -1,13 +1,19 @@
 //! The proxy from outside: what customers get, what the upstream is asked, and how often money moves.
 
+#[path = "proxy/books.rs"]
+mod books;
 #[path = "proxy/broken.rs"]
 mod broken;
+#[path = "proxy/keys.rs"]
+mod keys;
 #[path = "proxy/kills.rs"]
 mod kills;
 #[path = "proxy/once.rs"]
 mod once;
 #[path = "proxy/payments.rs"]
 mod payments;
+#[path = "proxy/pending.rs"]
+mod pending;
 #[path = "proxy/sales.rs"]
 mod sales;
 #[path = "proxy/settlements.rs"]

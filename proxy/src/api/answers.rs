@@ -12,7 +12,7 @@ use bursar_x402::{Version, header as x402};
 use futures::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
 
-use crate::fault::{Code, Fault};
+use crate::fault::Fault;
 use crate::offer::Challenge;
 use crate::sell::{Head, Refused, Streamed};
 use crate::upstream::Side;
@@ -96,8 +96,8 @@ fn envelope(fault: &Fault, x402: Option<Value>) -> Response {
         let text = if retry { "true" } else { "false" };
         headers.insert(RETRY, HeaderValue::from_static(text));
     }
-    if matches!(code, Code::TooManyRequests | Code::Busy | Code::Stopping) {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+    if let Some(seconds) = code.retry_after() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(seconds));
     }
     response
 }

@@ -138,6 +138,11 @@ impl Keeper {
         lock(&self.pending).keys().copied().collect()
     }
 
+    /// The same as they are kept.
+    pub fn all_pending(&self) -> Vec<Record> {
+        lock(&self.pending).values().cloned().collect()
+    }
+
     /// How many payments are worked on.
     pub fn busy(&self) -> usize {
         lock(&self.held).len()

@@ -84,7 +84,11 @@ impl Store for RedbStore {
     }
 
     fn get(&self, id: PaymentId) -> StoreReply<'_, Option<Record>> {
-        self.row(PAYMENTS, id)
+        self.work(move |db| {
+            let read = db.begin_read().map_err(failed)?;
+            let table = read.open_table(PAYMENTS).map_err(failed)?;
+            record(&table, &id.0)
+        })
     }
 
     fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<Answer>> {
@@ -98,7 +102,7 @@ impl Store for RedbStore {
             let mut all = Vec::new();
             for row in read.open_table(OPEN).map_err(failed)?.iter().map_err(failed)? {
                 let (id, ()) = row.map(|(id, unit)| (id, unit.value())).map_err(failed)?;
-                all.extend(found(&payments, id.value())?);
+                all.extend(record(&payments, id.value())?);
             }
             Ok(all)
         })
@@ -114,7 +118,7 @@ impl Store for RedbStore {
             for row in taken.range::<&[u8]>(..&end[..]).map_err(failed)? {
                 let (key, _unit) = row.map_err(failed)?;
                 let id = key.value().get(8..).unwrap_or_default();
-                let record: Option<Record> = found(&payments, id)?;
+                let record = record(&payments, id)?;
                 all.extend(record.filter(|one| one.is_over(now_ms, kept_ms)).map(|one| one.id));
                 if all.len() >= most {
                     break;
@@ -150,7 +154,7 @@ fn written(write: &WriteTransaction, changes: &[Change]) -> Result<(), StoreFaul
             }
             Change::Forget(id) => {
                 let row = &id.0[..];
-                if let Some(record) = found::<Record>(&payments, row)? {
+                if let Some(record) = record(&payments, row)? {
                     taken.remove(&order(record.taken_at, id)[..]).map_err(failed)?;
                 }
                 payments.remove(row).map_err(failed)?;
@@ -179,6 +183,22 @@ fn found<T: DeserializeOwned>(
 ) -> Result<Option<T>, StoreFault> {
     let row = table.get(id).map_err(failed)?;
     row.map(|row| postcard::from_bytes(row.value()).map_err(failed)).transpose()
+}
+
+/// A payment. A row that was written before sales had keys ends where the key begins: it reads as one without.
+fn record(
+    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
+    id: &[u8],
+) -> Result<Option<Record>, StoreFault> {
+    const NO_KEY: u8 = 0;
+    let Some(row) = table.get(id).map_err(failed)? else { return Ok(None) };
+    let read = match postcard::from_bytes(row.value()) {
+        Err(postcard::Error::DeserializeUnexpectedEnd) => {
+            postcard::from_bytes(&[row.value(), &[NO_KEY]].concat())
+        }
+        read => read,
+    };
+    read.map(Some).map_err(failed)
 }
 
 fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, StoreFault> {

@@ -6,8 +6,9 @@ use bursar_serve::settings::{Given, HEAD, Key, put, rows};
 use toml::Value;
 
 use super::models::{MODEL, rate};
-use super::{Config, Place};
+use super::{Config, Place, Rpc};
 use crate::offer::Method;
+use crate::unpaid::{Dollars, SCALE};
 
 /// The manual: every key with its variable, its default and its meaning.
 pub fn reference() -> String {
@@ -15,15 +16,32 @@ pub fn reference() -> String {
     format!("{HEAD}{}{models}", rows(SERVICE, "", ""))
 }
 
-fn flag(given: Given<'_>) -> Result<bool, String> {
-    match given {
-        Given::Value(Value::Boolean(flag)) => Ok(*flag),
-        other => match other.text() {
-            Ok("true") => Ok(true),
-            Ok("false") => Ok(false),
-            _neither => Err("it must be true or false".to_owned()),
-        },
+/// An amount that may be unpaid. Nothing could be sold within none at all.
+fn bound(given: Given<'_>) -> Result<Dollars, String> {
+    let amount = given.decimal(SCALE)?;
+    let some = Some(amount).filter(|amount| !amount.is_zero());
+    some.ok_or_else(|| "it must be more than 0: an answer is unpaid while it is made".to_owned())
+}
+
+/// `off`, or nodes: each `https://…`, or `eip155:8453=https://…` where there are several networks.
+fn rpc(given: Given<'_>) -> Result<Rpc, String> {
+    let texts = match given {
+        Given::Value(Value::String(_)) => vec![given.text()?],
+        other => other.list()?,
+    };
+    match texts.as_slice() {
+        [] | ["off"] => return Ok(Rpc::Off),
+        ["default"] => return Ok(Rpc::Default),
+        _nodes => {}
     }
+    let node = |text: &str| {
+        let named = text.split_once('=').filter(|(name, _url)| !name.contains('/'));
+        let Some((name, url)) = named else { return Ok((None, Place(text.to_owned()))) };
+        let network = by_text(name.trim())
+            .ok_or_else(|| "what stands before = must be a known network, like eip155:8453".to_owned())?;
+        Ok((Some(network.chain), Place(url.trim().to_owned())))
+    };
+    texts.into_iter().map(node).collect::<Result<_, String>>().map(Rpc::Nodes)
 }
 
 fn owned(given: Given<'_>) -> Result<String, String> {
@@ -76,12 +94,21 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         set: |config, given| put(&mut config.upstream_key_file, given.path().map(Some)),
     },
     Key {
+        name: "rpc",
+        variable: "RPC_URL",
+        default: "the network's public node",
+        meaning: "Nodes of the network, one URL or several: a settlement that is still pending counts only if one \
+                  of them knows its transaction. With several networks write `eip155:8453=https://…`. `off` asks \
+                  none, and then no pending settlement counts.",
+        set: |config, given| put(&mut config.rpc, rpc(given)),
+    },
+    Key {
         name: "allow_plain_http",
         variable: "PROXY_ALLOW_PLAIN_HTTP",
         default: "false",
-        meaning: "Whether upstream and facilitator may be asked over http at private addresses. This machine \
+        meaning: "Whether upstream, facilitator and node may be asked over http at private addresses. This machine \
                   always may; a public address never.",
-        set: |config, given| put(&mut config.allow_plain_http, flag(given)),
+        set: |config, given| put(&mut config.allow_plain_http, given.flag()),
     },
     Key {
         name: "listen",
@@ -190,7 +217,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         variable: "PROXY_OTHER_MODELS",
         default: "only without a table",
         meaning: "Whether models that are not in the table are sold, at `price_per_1k_tokens`.",
-        set: |config, given| put(&mut config.other_models, flag(given).map(Some)),
+        set: |config, given| put(&mut config.other_models, given.flag().map(Some)),
     },
     Key {
         name: "default_model",
@@ -281,6 +308,21 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         default: "1024",
         meaning: "How many paid requests are served at a time.",
         set: |config, given| put(&mut config.in_flight, given.whole(1..=65_536)),
+    },
+    Key {
+        name: "max_unpaid_usd_per_payer",
+        variable: "PROXY_MAX_UNPAID_USD_PER_PAYER",
+        default: "10",
+        meaning: "The most dollars of one payer that may be unpaid at any time: the prices of answers that are being \
+                  made, or were delivered while their settlement is pending.",
+        set: |config, given| put(&mut config.unpaid.per_payer, bound(given)),
+    },
+    Key {
+        name: "max_unpaid_usd",
+        variable: "PROXY_MAX_UNPAID_USD",
+        default: "100",
+        meaning: "The same of all payers together.",
+        set: |config, given| put(&mut config.unpaid.total, bound(given)),
     },
     Key {
         name: "rate_per_minute",

@@ -254,6 +254,58 @@ fn networks_are_one_or_a_list_and_each_is_offered_once() {
 }
 
 #[test]
+fn each_network_has_its_own_nodes_the_public_ones_or_none() {
+    let nodes = |given: &[(&str, &str)]| {
+        let all = env(given).unwrap().nodes().unwrap();
+        let each = all.iter().map(|rpc| format!("{} {}", rpc.chain, rpc.endpoints.join(" ")));
+        each.collect::<Vec<_>>()
+    };
+    let both = ("NETWORK", "eip155:8453, eip155:1");
+    assert_eq!(nodes(&[]), ["8453 https://mainnet.base.org"]);
+    // Nobody runs a public node of the row of Ethereum.
+    assert_eq!(nodes(&[both]), ["8453 https://mainnet.base.org"]);
+    for off in ["off", "none"] {
+        assert_eq!(nodes(&[("RPC_URL", off)]), [""; 0]);
+    }
+    let own = "https://a.test/k?x=1=2, http://127.0.0.1:8545";
+    assert_eq!(nodes(&[("RPC_URL", own)]), ["8453 https://a.test/k?x=1=2 http://127.0.0.1:8545"]);
+    let named = ("RPC_URL", "eip155:1=https://b.test/k, base=https://a.test");
+    assert_eq!(nodes(&[both, named]), ["8453 https://a.test", "1 https://b.test/k"]);
+    let one = ("RPC_URL", "eip155:1=https://b.test");
+    assert_eq!(nodes(&[both, one]), ["8453 https://mainnet.base.org", "1 https://b.test"]);
+    let many = vec!["https://a.test/SECRET"; 9].join(",");
+    for (given, word) in [
+        (vec![both, ("RPC_URL", "https://a.test/SECRET")], "several"),
+        (vec![("RPC_URL", "eip155:1=https://a.test/SECRET")], "NETWORK"),
+        (vec![("RPC_URL", "eip155:7=https://a.test/SECRET")], "known network"),
+        (vec![("RPC_URL", "http://node.test/SECRET")], "allow_plain_http"),
+        (vec![("RPC_URL", "wss://node.test/SECRET")], "https://"),
+        (vec![("RPC_URL", "off, https://a.test/SECRET")], "RPC_URL"),
+        (vec![("RPC_URL", many.as_str())], "8 at most"),
+    ] {
+        let told = told(env(&given));
+        assert!(told.contains(word) && told.contains("RPC_URL"), "{given:?}: {told}");
+        assert!(!told.contains("SECRET"), "{told}");
+    }
+    let private = ("RPC_URL", "http://10.0.0.9:8545");
+    assert!(env(&[private]).is_err());
+    assert!(env(&[private, ("PROXY_ALLOW_PLAIN_HTTP", "true")]).is_ok());
+}
+
+#[test]
+fn what_may_be_unpaid_is_an_exact_amount_above_nothing() {
+    let set = |text: &str| env(&[("PROXY_MAX_UNPAID_USD_PER_PAYER", text)]);
+    let unit = U256::from(10).pow(U256::from(SCALE));
+    let config = set("0.000001").unwrap();
+    assert_eq!(config.unpaid.per_payer, unit / U256::from(1_000_000));
+    assert_eq!(config.unpaid.total, unit * U256::from(100), "by default");
+    for wrong in ["0", "0.0", "-1", "1e3", "many"] {
+        assert!(told(set(wrong)).contains("PROXY_MAX_UNPAID_USD_PER_PAYER"), "{wrong}");
+    }
+    assert!(env(&[("PROXY_MAX_UNPAID_USD", "0")]).is_err());
+}
+
+#[test]
 fn plain_http_stays_on_this_machine_unless_it_is_allowed() {
     for variable in ["UPSTREAM_URL", "FACILITATOR_URL"] {
         for here in ["http://127.0.0.1:1/v1", "http://localhost:1/v1", "http://[::1]:1/v1"] {

@@ -6,6 +6,7 @@ use super::{Refused, Seller, Sold, Step, end};
 use crate::book::{Answer, Record, Settlement, Stage};
 use crate::facilitator::{About, Outcome, Verdict};
 use crate::fault::Code;
+use crate::unpaid::Debt;
 
 /// How often a facilitator is asked that cannot be reached.
 const TRIES: u32 = 3;
@@ -19,44 +20,68 @@ impl Seller {
         mut record: Record,
         answer: Answer,
         request_id: Option<String>,
+        debt: Option<Debt>,
     ) -> Step<Sold> {
         let earned = !record.settlement.is_good();
         // An answer that is kept already is not written again.
         let mut new = (!record.kept).then(|| answer.clone());
         record.kept = true;
+        let mut owed = None;
         if earned {
-            self.settle(&mut record, new.take()).await?;
+            owed = self.settle(&mut record, new.take(), debt).await?;
         }
         record.stage = Stage::Paid;
         self.stored(self.0.keeper.put(&record, new).await)?;
+        owed.into_iter().for_each(Debt::keep);
         self.0.points.reach("paid");
         self.sold(&record, "whole", earned);
         Ok(Sold::whole(&record, answer, request_id))
     }
 
     /// Settles for a stream that is about to begin, and keeps that it was.
-    pub(super) async fn settle_stream(&self, record: &mut Record) -> Step<()> {
-        self.settle(record, None).await?;
+    pub(super) async fn settle_stream(
+        &self,
+        record: &mut Record,
+        debt: Option<Debt>,
+    ) -> Step<()> {
+        let owed = self.settle(record, None, debt).await?;
         self.stored(self.0.keeper.put(record, None).await)?;
+        owed.into_iter().for_each(Debt::keep);
         self.0.points.reach("paid");
         self.sold(record, "streamed", true);
         Ok(())
     }
 
     /// Asks to settle until there is a good word. Else nothing is handed out, and nothing is forgotten: the
-    /// same request asks again. That it was asked is on disk before it is.
-    async fn settle(&self, record: &mut Record, answer: Option<Answer>) -> Step<()> {
+    /// same request asks again. That it was asked is on disk before it is. Returns the debt that remains while
+    /// the money is on its way; without room for it, a pending settlement does not count.
+    async fn settle(
+        &self,
+        record: &mut Record,
+        answer: Option<Answer>,
+        debt: Option<Debt>,
+    ) -> Step<Option<Debt>> {
         let before = std::mem::replace(&mut record.settlement, Settlement::Asked);
         self.stored(self.0.keeper.put(record, answer).await)?;
         self.0.points.reach("asking");
         let last = self.ask(record, before).await;
         self.0.points.reach("settled");
-        if record.settlement.is_good() {
-            return Ok(());
+        match (&record.settlement, debt) {
+            (Settlement::Settled { .. }, _paid) => return Ok(None),
+            (Settlement::Pending { .. }, Some(debt)) => return Ok(Some(debt)),
+            (Settlement::Pending { .. }, None) => {
+                record.settlement = Settlement::Asked;
+                self.stored(self.0.keeper.put(record, None).await)?;
+                return end(Refused::of(Code::UnpaidLimit, record));
+            }
+            (Settlement::Open | Settlement::Asked | Settlement::Failed { .. }, _undelivered) => {}
         }
         let facilitator = self.0.facilitator.label();
         let code = match (&record.settlement, last) {
-            (Settlement::Failed { .. } | Settlement::Open, Outcome::Unasked(why)) => {
+            (
+                Settlement::Failed { .. } | Settlement::Open,
+                Outcome::Unasked(why) | Outcome::Declined(why),
+            ) => {
                 tracing::warn!(facilitator, %why, "a payment could not be settled");
                 Code::FacilitatorUnavailable
             }
@@ -119,11 +144,21 @@ impl Seller {
         let Some(about) = about(record) else {
             return Outcome::Unknown("the payment is on a network that is not known".to_owned());
         };
-        let outcome = self.0.facilitator.settle(&record.question, about).await;
+        let mut outcome = self.0.facilitator.settle(&record.question, about).await;
+        if let Outcome::Pending { hash, .. } = &mut outcome
+            && let Some(named) = *hash
+            // What was delivered for it before stays delivered.
+            && !matches!(record.settlement, Settlement::Pending { .. })
+            && !self.0.nodes.know(about.network.chain, named).await
+        {
+            *hash = None;
+        }
         self.0.metrics.settlement(match &outcome {
             Outcome::Settled { .. } => "settled",
             Outcome::Pending { .. } => "pending",
             Outcome::Failed { .. } => "failed",
+            Outcome::Elsewhere { .. } => "elsewhere",
+            Outcome::Declined(_) => "declined",
             Outcome::Unasked(_) => "unasked",
             Outcome::Unknown(_) => "unknown",
         });
@@ -151,9 +186,12 @@ impl Seller {
                 payer = %record.payer, amount = %record.amount, ?outcome, "an answer went out unpaid"
             );
             self.0.metrics.unpaid_answers.inc();
+            self.0.strikes.add(record.payer, self.0.clock.mono_ms());
         }
-        if let Err(fault) = self.0.keeper.put(&record, None).await {
-            tracing::error!(%fault, "the end of a settlement could not be kept");
+        match self.0.keeper.put(&record, None).await {
+            Ok(()) if matches!(record.settlement, Settlement::Pending { .. }) => {}
+            Ok(()) => self.0.unpaid.end(record.id),
+            Err(fault) => tracing::error!(%fault, "the end of a settlement could not be kept"),
         }
     }
 
@@ -172,5 +210,5 @@ impl Seller {
 
 fn about(record: &Record) -> Option<About> {
     let network = by_chain(ChainId(record.network))?;
-    Some(About { network, payer: record.payer })
+    Some(About { network, payer: record.payer, key: record.key })
 }

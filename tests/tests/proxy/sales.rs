@@ -74,19 +74,62 @@ async fn the_upstream_gets_its_key_the_body_and_nothing_else_of_the_customer() {
 }
 
 #[tokio::test]
-async fn models_are_passed_through_unpaid_and_a_refused_key_is_not_told() {
+async fn models_are_passed_through_unpaid_and_the_upstream_is_asked_once() {
     let stage = Stage::usual().await;
     let url = format!("{}/v1/models", stage.proxy.url);
-    let got = stage.customer.client.get(&url).send().await.unwrap();
-    let (status, list) = told(got).await;
-    assert_eq!((status, &list["data"][0]["id"]), (200, &json!("toy")));
+    let get = || async { told(stage.customer.client.get(&url).send().await.unwrap()).await };
+    for (status, list) in futures::future::join_all((0..50).map(|_n| get())).await {
+        assert_eq!((status, &list["data"][0]["id"]), (200, &json!("toy")));
+    }
+    assert_eq!(stage.upstream.models(), 1);
+    // A list that is fresh outlives a failure.
     stage.upstream.does(Does::Status(503, "{\"error\":{}}".to_owned()));
-    let got = stage.customer.client.get(&url).send().await.unwrap();
-    assert_eq!(told(got).await, (503, json!({ "error": {} })));
-    stage.upstream.does(Does::Status(401, format!("wrong key {KEY}")));
+    assert_eq!(get().await.0, 200);
+    assert_eq!(stage.upstream.models(), 1);
+}
+
+#[tokio::test]
+async fn what_the_upstream_says_instead_of_its_models_is_passed_on_and_a_refused_key_is_not_told() {
+    for (status, text) in [(503, "{\"error\":{}}".to_owned()), (404, format!("no {KEY}"))] {
+        let stage = Stage::set(Does::Status(status, text.clone())).await;
+        let url = format!("{}/v1/models", stage.proxy.url);
+        for _time in 0..3 {
+            let got = stage.customer.client.get(&url).send().await.unwrap();
+            assert_eq!(got.status(), status);
+            assert_eq!(got.text().await.unwrap(), text.replace(KEY, "[key]"));
+        }
+        assert_eq!(stage.upstream.models(), 1, "a failure is shared for a moment, too");
+    }
+    let stage = Stage::set(Does::Status(401, format!("wrong key {KEY}"))).await;
+    let url = format!("{}/v1/models", stage.proxy.url);
     let got = stage.customer.client.get(&url).send().await.unwrap();
     assert_eq!(refusal(got).await, (502, "upstream_key_refused".to_owned()));
-    assert_eq!(stage.upstream.models(), 3);
+}
+
+#[tokio::test]
+async fn models_and_prices_have_a_limit_for_each_address_and_this_machine_has_none() {
+    let stage = Stage::with(
+        Does::Whole(answer("hello world")),
+        "rate_per_minute = 2\ntrusted_proxies = [\"127.0.0.0/8\"]",
+    )
+    .await;
+    let models = async |from: Option<&str>| {
+        let mut asked = stage.customer.client.get(format!("{}/v1/models", stage.proxy.url));
+        if let Some(from) = from {
+            asked = asked.header("x-forwarded-for", from);
+        }
+        asked.send().await.unwrap()
+    };
+    assert_eq!(models(Some("9.9.9.9")).await.status(), 200);
+    let request = stage.customer.request(&chat("hello")).header("x-forwarded-for", "9.9.9.9");
+    assert_eq!(request.send().await.unwrap().status(), 402);
+    let got = models(Some("9.9.9.9")).await;
+    assert_eq!(got.headers()["retry-after"], "2");
+    assert_eq!(refusal(got).await, (429, "too_many_requests".to_owned()));
+    assert_eq!(models(Some("8.8.8.8")).await.status(), 200);
+    for _time in 0..9 {
+        assert_eq!(models(None).await.status(), 200);
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bursar_tests::node::Node;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Customer, Home, Proxy};
 use bursar_tests::settling::Settling;
@@ -12,6 +13,7 @@ use serde_json::Value;
 pub(crate) struct Stage {
     pub(crate) upstream: Upstream,
     pub(crate) settling: Settling,
+    pub(crate) node: Node,
     pub(crate) home: Home,
     pub(crate) proxy: Proxy,
     pub(crate) customer: Customer,
@@ -26,10 +28,12 @@ impl Stage {
     pub(crate) async fn with(does: Does, more: &str) -> Self {
         let upstream = Upstream::serve(does).await;
         let settling = Settling::serve().await;
-        let home = Home::new(&upstream.url, &settling.url, more);
+        let node = Node::serve().await;
+        let rpc = if more.contains("rpc =") { String::new() } else { format!("rpc = \"{}\"", node.url) };
+        let home = Home::new(&upstream.url, &settling.url, &format!("{rpc}\n{more}"));
         let proxy = home.start().await;
         let customer = Customer::of(&proxy.url, Payer::random());
-        Self { upstream, settling, home, proxy, customer }
+        Self { upstream, settling, node, home, proxy, customer }
     }
 
     /// A model that answers with two words.
@@ -52,13 +56,22 @@ impl Stage {
         tokio::time::timeout(PATIENCE, counted).await.expect("it is counted");
     }
 
+    /// Stops the proxy, and starts it on the same store with other settings.
+    pub(crate) async fn restart_with(self, more: &str) -> Self {
+        let rpc = format!("rpc = \"{}\"", self.node.url);
+        let other = Home::new(&self.upstream.url, &self.settling.url, &format!("{rpc}\n{more}"));
+        let text = std::fs::read_to_string(other.settings()).expect("settings");
+        std::fs::write(self.home.settings(), text).expect("written");
+        self.restart().await
+    }
+
     /// Stops the proxy, and starts it on the same store.
     pub(crate) async fn restart(mut self) -> Self {
-        let Stage { upstream, settling, home, proxy, mut customer } = self;
+        let Stage { upstream, settling, node, home, proxy, mut customer } = self;
         proxy.stop().await;
         let proxy = home.start().await;
         customer.url = proxy.url.clone();
-        self = Stage { upstream, settling, home, proxy, customer };
+        self = Stage { upstream, settling, node, home, proxy, customer };
         self
     }
 }

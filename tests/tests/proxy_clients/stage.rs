@@ -50,7 +50,12 @@ impl Stage {
         let upstream = Upstream::serve(does).await;
         let network = format!("network = \"{}\"", chain.network().caip2());
         let network = if selling.contains("network =") { String::new() } else { network };
-        let selling = format!("{network}\n{selling}");
+        let node = if selling.contains("rpc =") {
+            String::new()
+        } else {
+            format!("rpc = [\"{}={}\"]", chain.network().caip2(), chain.url())
+        };
+        let selling = format!("{network}\n{node}\n{selling}");
         let home = Home::new(&upstream.url, &facilitator.url, &selling);
         let proxy = home.start().await;
         Some(Self { chain, office, facilitator, upstream, _home: home, proxy })

@@ -1,4 +1,5 @@
 use super::*;
+use crate::book::SaleKey;
 use alloy_primitives::Address;
 
 fn record(n: u8, taken_at: i64, settlement: Settlement) -> Record {
@@ -19,6 +20,7 @@ fn record(n: u8, taken_at: i64, settlement: Settlement) -> Record {
         payer: Address::ZERO,
         usage: None,
         kept: true,
+        key: Some(SaleKey([9; 16])),
     }
 }
 
@@ -70,4 +72,34 @@ async fn what_must_stay_does_not_hide_what_is_over() {
     assert_eq!(over, [20, 21, 22].map(|n| PaymentId([n; 32])));
     assert_eq!(store.over(123, 100, 100).await.unwrap().len(), 4);
     assert_eq!(store.over(119, 100, 100).await.unwrap(), vec![]);
+}
+
+/// Rows of version 0.1 without a key: all of a record but its last member.
+#[tokio::test]
+async fn a_file_from_before_sales_had_keys_is_read_and_gets_no_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.redb");
+    let new = record(1, 5, Settlement::Pending { receipt: "{}".to_owned() });
+    let mut row = postcard::to_allocvec(&new).unwrap();
+    // One byte says that there is a key, and then the key comes.
+    row.truncate(row.len() - 17);
+    {
+        let db = Database::create(&path).unwrap();
+        let write = db.begin_write().unwrap();
+        let id = &new.id.0[..];
+        write.open_table(PAYMENTS).unwrap().insert(id, &row[..]).unwrap();
+        write.open_table(OPEN).unwrap().insert(id, ()).unwrap();
+        write.open_table(TAKEN).unwrap().insert(&order(5, &new.id)[..], ()).unwrap();
+        write.commit().unwrap();
+    }
+    let store = RedbStore::open_file(&path).unwrap();
+    let old = Record { key: None, ..new.clone() };
+    assert_eq!(store.get(new.id).await.unwrap(), Some(old.clone()));
+    assert_eq!(store.open().await.unwrap(), vec![old.clone()]);
+    let done = Record { settlement: Settlement::Open, ..old };
+    put(&store, &done, None).await;
+    assert_eq!(store.get(new.id).await.unwrap(), Some(done));
+    assert_eq!(store.over(i64::MAX, 0, 9).await.unwrap(), vec![new.id]);
+    store.commit(vec![Change::Forget(new.id)]).await.unwrap();
+    assert_eq!(store.get(new.id).await.unwrap(), None);
 }

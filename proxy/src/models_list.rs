@@ -1,0 +1,199 @@
+//! The upstream's list of models, kept for a short time: however many callers ask for it, the upstream is asked
+//! once a minute. Where it fails, the last list is served for a bounded time.
+
+use std::sync::Arc;
+
+use bursar_chain::ports::Clock;
+use tokio::sync::Mutex;
+use tokio_util::task::TaskTracker;
+
+use crate::fault::{Code, Fault};
+use crate::upstream::Side;
+
+/// How long a list is served without asking again.
+const FRESH_MS: u64 = 60_000;
+/// How long a failure is served without asking again.
+const FAILED_MS: u64 = 5_000;
+/// How old a list may be that is served because the upstream fails.
+const STALE_MS: u64 = 600_000;
+
+/// What a caller gets.
+pub type Listed = Result<Side, Fault>;
+
+/// The kept list. Clones share it.
+#[derive(Debug, Clone)]
+pub struct ModelsList {
+    // Held while the upstream is asked, so that simultaneous callers share its answer.
+    kept: Arc<Mutex<Kept>>,
+    clock: Arc<dyn Clock>,
+    /// Asks to the end for callers that have left.
+    tasks: TaskTracker,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The last list, and when it came.
+    list: Option<(u64, Side)>,
+    /// The last failure, if none succeeded since, and when it came.
+    failure: Option<(u64, Listed)>,
+}
+
+impl Kept {
+    /// What is served without asking the upstream.
+    fn now(&self, now_ms: u64) -> Option<Listed> {
+        let is_younger = |at: u64, ms: u64| now_ms.saturating_sub(at) < ms;
+        if let Some((at, list)) = &self.list
+            && is_younger(*at, FRESH_MS)
+        {
+            return Some(Ok(list.clone()));
+        }
+        let (at, failure) = self.failure.as_ref()?;
+        is_younger(*at, FAILED_MS).then(|| self.in_spite_of(failure, now_ms))
+    }
+
+    fn in_spite_of(&self, failure: &Listed, now_ms: u64) -> Listed {
+        match &self.list {
+            Some((at, list)) if now_ms.saturating_sub(*at) < STALE_MS => Ok(list.clone()),
+            _too_old => failure.clone(),
+        }
+    }
+
+    fn keep(&mut self, answer: Listed, now_ms: u64) -> Listed {
+        match answer {
+            Ok(side) if side.status < 400 => {
+                self.list = Some((now_ms, side.clone()));
+                self.failure = None;
+                Ok(side)
+            }
+            failure => {
+                let served = self.in_spite_of(&failure, now_ms);
+                self.failure = Some((now_ms, failure));
+                served
+            }
+        }
+    }
+}
+
+impl ModelsList {
+    pub fn new(clock: Arc<dyn Clock>, tasks: TaskTracker) -> Self {
+        Self { kept: Arc::default(), clock, tasks }
+    }
+
+    /// The list, from `ask` if none is fresh.
+    ///
+    /// # Errors
+    /// The upstream's [`Fault`], if there is no list that is young enough.
+    pub async fn get<F>(&self, ask: impl FnOnce() -> F) -> Listed
+    where
+        F: Future<Output = Listed> + Send + 'static,
+    {
+        let mut kept = Arc::clone(&self.kept).lock_owned().await;
+        if let Some(known) = kept.now(self.clock.mono_ms()) {
+            return known;
+        }
+        let (asked, clock) = (ask(), Arc::clone(&self.clock));
+        let asking = self.tasks.spawn(async move {
+            let answer = asked.await;
+            kept.keep(answer, clock.mono_ms())
+        });
+        asking.await.unwrap_or_else(|_ended| Err(Fault::of(Code::Stopping)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bursar_chain::clock::manual::ManualClock;
+    use bursar_core::time::Utc;
+    use bursar_outbound::Bytes;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    fn side(status: u16, text: &'static str) -> Side {
+        Side { status, content_type: None, retry_after: None, body: Bytes::from_static(text.as_bytes()) }
+    }
+
+    struct Stage {
+        list: ModelsList,
+        clock: Arc<ManualClock>,
+        asked: Arc<AtomicUsize>,
+    }
+
+    impl Stage {
+        fn new() -> Self {
+            let clock = Arc::new(ManualClock::new(Utc(0)));
+            let list = ModelsList::new(clock.clone(), TaskTracker::new());
+            Self { list, clock, asked: Arc::default() }
+        }
+
+        async fn get(&self, answer: Listed) -> Listed {
+            let asked = Arc::clone(&self.asked);
+            self.list
+                .get(|| async move {
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    tokio::task::yield_now().await;
+                    answer
+                })
+                .await
+        }
+
+        fn asked(&self) -> usize {
+            self.asked.load(Ordering::SeqCst)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_is_asked_for_once_and_again_when_it_is_old() {
+        let stage = Stage::new();
+        let all = (0..50).map(|_n| stage.get(Ok(side(200, "one"))));
+        for got in futures::future::join_all(all).await {
+            assert_eq!(got.unwrap(), side(200, "one"));
+        }
+        assert_eq!(stage.asked(), 1);
+        stage.clock.advance(FRESH_MS - 1);
+        assert_eq!(stage.get(Ok(side(200, "two"))).await.unwrap(), side(200, "one"));
+        stage.clock.advance(1);
+        assert_eq!(stage.get(Ok(side(200, "two"))).await.unwrap(), side(200, "two"));
+        assert_eq!(stage.asked(), 2);
+    }
+
+    #[tokio::test]
+    async fn where_the_upstream_fails_the_last_list_is_served_for_a_while() {
+        let stage = Stage::new();
+        stage.get(Ok(side(200, "one"))).await.unwrap();
+        let fault = || Err(Fault::of(Code::UpstreamUnavailable));
+        stage.clock.advance(FRESH_MS);
+        assert_eq!(stage.get(fault()).await.unwrap(), side(200, "one"));
+        assert_eq!(stage.get(fault()).await.unwrap(), side(200, "one"));
+        assert_eq!(stage.asked(), 2, "a failure is shared, too");
+        stage.clock.advance(FAILED_MS);
+        assert_eq!(stage.get(Ok(side(503, "no"))).await.unwrap(), side(200, "one"));
+        assert_eq!(stage.asked(), 3);
+        stage.clock.advance(STALE_MS - FRESH_MS - FAILED_MS);
+        assert_eq!(stage.get(Ok(side(503, "no"))).await.unwrap(), side(503, "no"));
+        assert_eq!(stage.get(fault()).await.unwrap(), side(503, "no"));
+        stage.clock.advance(FAILED_MS);
+        assert_eq!(stage.get(fault()).await, fault());
+        assert_eq!(stage.get(Ok(side(200, "two"))).await, fault(), "it waits");
+        stage.clock.advance(FAILED_MS);
+        assert_eq!(stage.get(Ok(side(200, "two"))).await.unwrap(), side(200, "two"));
+        stage.clock.advance(FRESH_MS);
+        assert_eq!(stage.get(fault()).await.unwrap(), side(200, "two"));
+        assert_eq!(stage.asked(), 7);
+    }
+
+    #[tokio::test]
+    async fn a_caller_who_leaves_does_not_make_the_next_one_ask_again() {
+        let stage = Stage::new();
+        let (open, gate) = tokio::sync::oneshot::channel::<()>();
+        let first = stage.list.get(|| async move {
+            let _open = gate.await;
+            Ok(side(200, "one"))
+        });
+        let mut first = Box::pin(first);
+        assert!(futures::poll!(&mut first).is_pending());
+        drop(first);
+        open.send(()).unwrap();
+        assert_eq!(stage.get(Ok(side(200, "two"))).await.unwrap(), side(200, "one"));
+        assert_eq!(stage.asked(), 0);
+    }
+}

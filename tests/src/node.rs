@@ -1,0 +1,90 @@
+//! A node in the test's hand: whether it knows the transactions that it is asked for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// What it answers when it is asked for a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Knows {
+    Everything,
+    Nothing,
+    /// It fails.
+    Broken,
+}
+
+#[derive(Debug)]
+struct Shared {
+    knows: Mutex<Knows>,
+    chain: u64,
+    asked: AtomicUsize,
+}
+
+/// One that listens, and knows every transaction until it is told otherwise.
+#[derive(Debug)]
+pub struct Node {
+    pub url: String,
+    shared: Arc<Shared>,
+    server: JoinHandle<()>,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Node {
+    pub async fn serve() -> Self {
+        Self::of(8453).await
+    }
+
+    /// Of another chain.
+    pub async fn of(chain: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let knows = Mutex::new(Knows::Everything);
+        let shared = Arc::new(Shared { knows, chain, asked: AtomicUsize::new(0) });
+        let app = Router::new().route("/", post(answer)).with_state(Arc::clone(&shared));
+        let server = tokio::spawn(async move {
+            let _ended = axum::serve(listener, app).await;
+        });
+        Self { url, shared, server }
+    }
+
+    /// From now on.
+    pub fn knows(&self, knows: Knows) {
+        *self.shared.knows.lock().expect("held for a moment") = knows;
+    }
+
+    /// How often it was asked for a transaction.
+    pub fn asked(&self) -> usize {
+        self.shared.asked.load(Ordering::SeqCst)
+    }
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    let question: Value = serde_json::from_slice(&body).expect("JSON");
+    let result = match question["method"].as_str() {
+        Some("eth_chainId") => json!(format!("{:#x}", shared.chain)),
+        Some("eth_getTransactionByHash") => {
+            shared.asked.fetch_add(1, Ordering::SeqCst);
+            match *shared.knows.lock().expect("held for a moment") {
+                Knows::Everything => json!({ "hash": question["params"][0] }),
+                Knows::Nothing => Value::Null,
+                Knows::Broken => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            }
+        }
+        other => panic!("a node is asked for {other:?}"),
+    };
+    json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }).to_string().into_response()
+}

@@ -1,0 +1,139 @@
+//! The key that names a sale to the facilitator, and what the facilitator's answers mean with it.
+
+use std::collections::BTreeSet;
+
+use bursar_tests::proxy::{chat, receipt, streaming};
+use bursar_tests::settling::Says;
+use bursar_tests::upstream::{Does, answer, frames};
+use serde_json::json;
+
+use crate::stage::{Stage, refusal, told, until};
+
+/// The keys of all questions so far; each question must have one.
+fn keys(stage: &Stage) -> Vec<String> {
+    stage.settling.keys().into_iter().map(|(_asked, key)| key.expect("a key")).collect()
+}
+
+#[tokio::test]
+async fn one_random_key_is_sent_with_every_question_about_a_sale() {
+    let stage = Stage::set(Does::Whole(answer("hello world"))).await;
+    stage.settling.settle_says(Says::Mute);
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
+    stage.settling.settle_says(Says::Pending(true));
+    // The next process knows the key.
+    let stage = stage.restart().await;
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
+    let so_far = stage.settling.asked();
+    // It looks after the money by itself, with the same key.
+    until(|| stage.settling.asked() > so_far).await;
+    let all = keys(&stage);
+    let asked: BTreeSet<_> = stage.settling.keys().into_iter().map(|(asked, _)| asked).collect();
+    assert_eq!(asked, BTreeSet::from(["settle", "verify"]));
+    assert!(all.len() >= 5 && all.iter().all(|key| *key == all[0]), "{all:?}");
+    assert!(all[0].len() >= 32 && all[0].bytes().all(|byte| byte.is_ascii_hexdigit()));
+    // Another sale has another one.
+    stage.settling.settle_says(Says::Good);
+    assert_eq!(stage.customer.buy(2, &body).await.status(), 200);
+    assert_eq!(keys(&stage).into_iter().collect::<BTreeSet<_>>().len(), 2);
+}
+
+/// A copy of a payment has its nonce, its signature and its body, and must not lead to its key.
+#[tokio::test]
+async fn the_key_does_not_follow_from_the_payment() {
+    let body = chat("hello");
+    let mut all = BTreeSet::new();
+    let first = Stage::usual().await;
+    let header = first.customer.sign(2, &body).await;
+    for stage in [first, Stage::usual().await] {
+        assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
+        all.extend(keys(&stage));
+    }
+    assert_eq!(all.len(), 2, "the same payment, sold by two");
+}
+
+#[tokio::test]
+async fn a_payment_whose_success_another_caller_got_buys_nothing_here() {
+    for (does, body) in [
+        (Does::Whole(answer("hello world")), chat("hello")),
+        (Does::Stream(frames(&["hello", " world"])), streaming("hello")),
+    ] {
+        // At the first question, and after one whose answer was lost.
+        for first in [None, Some(Says::Mute), Some(Says::Pending(false))] {
+            let stage = Stage::set(does.clone()).await;
+            let header = stage.customer.sign(2, &body).await;
+            if let Some(says) = first {
+                stage.settling.settle_says(says);
+                assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
+            }
+            stage.settling.settle_says(Says::Elsewhere);
+            let got = stage.customer.send(&body, &header).await;
+            let paid = receipt(&got);
+            assert_eq!(paid["success"], json!(false));
+            assert!(paid["errorMessage"].as_str().unwrap().contains("0xabab"), "{paid}");
+            let (status, told) = told(got).await;
+            assert_eq!((status, &told["error"]["code"]), (402, &json!("settlement_failed")));
+            assert!(!told.to_string().contains("world"));
+        }
+    }
+}
+
+/// What was delivered for a settlement of ours stays what it is.
+#[tokio::test]
+async fn a_sale_that_is_settled_stays_settled_whatever_is_said_later() {
+    let stage = Stage::usual().await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 200);
+    stage.settling.settle_says(Says::Elsewhere);
+    let stage = stage.restart().await;
+    let again = stage.customer.send(&body, &header).await;
+    assert_eq!(receipt(&again)["success"], json!(true));
+    assert_eq!(told(again).await, (200, answer("hello world")));
+}
+
+/// Another seller with the same address settled between two of our questions, and the mark says so.
+#[tokio::test]
+async fn a_repeated_success_after_a_definite_no_is_another_sellers() {
+    let stage = Stage::usual().await;
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    stage.settling.settle_says(Says::Refuses("insufficient_balance"));
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 402);
+    stage.settling.settle_says(Says::Repeated);
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(receipt(&got)["errorReason"], "duplicate_settlement");
+    assert_eq!(refusal(got).await, (402, "settlement_failed".to_owned()));
+}
+
+#[tokio::test]
+async fn a_facilitator_without_gas_is_not_the_payers_fault() {
+    for reason in ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"] {
+        let stage = Stage::usual().await;
+        let body = chat("hello");
+        let header = stage.customer.sign(2, &body).await;
+        stage.settling.verify_says(Says::Refuses(reason));
+        let got = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(got).await, (503, "facilitator_unavailable".to_owned()), "no 402");
+        stage.settling.verify_says(Says::Good);
+        stage.settling.settle_says(Says::Refuses(reason));
+        // More often than a payer may buy in vain.
+        for _time in 0..12 {
+            let (status, told) = told(stage.customer.send(&body, &header).await).await;
+            assert_eq!((status, &told["error"]["code"]), (503, &json!("facilitator_unavailable")));
+            assert_eq!(told["x402"]["charged"], "no");
+        }
+        // After a lost answer it proves nothing.
+        stage.settling.settle_says(Says::Mute);
+        assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
+        stage.settling.settle_says(Says::Refuses(reason));
+        let (_, said) = told(stage.customer.send(&body, &header).await).await;
+        assert_eq!(said["error"]["code"], "settlement_unknown");
+        stage.settling.settle_says(Says::Good);
+        let got = stage.customer.send(&body, &header).await;
+        assert_eq!(told(got).await, (200, answer("hello world")));
+        assert_eq!(stage.counts(), (1, 1));
+        assert_eq!(stage.customer.buy(2, &chat("another")).await.status(), 200, "no strikes");
+    }
+}

@@ -1,0 +1,193 @@
+//! Settlements that are pending: which of them count, and how much may be unpaid at a time.
+
+use bursar_tests::node::{Knows, Node};
+use bursar_tests::payer::Payer;
+use bursar_tests::proxy::{Customer, chat, receipt, streaming};
+use bursar_tests::settling::Says;
+use bursar_tests::upstream::{Does, answer, frames};
+use futures::future::join_all;
+use serde_json::json;
+
+use crate::stage::{Stage, refusal, told, until};
+
+fn whole() -> Does {
+    Does::Whole(answer("hello world"))
+}
+
+#[tokio::test]
+async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content() {
+    for (does, body) in
+        [(whole(), chat("hello")), (Does::Stream(frames(&["hello", " world"])), streaming("hello"))]
+    {
+        for knows in [Knows::Nothing, Knows::Broken] {
+            let stage = Stage::set(does.clone()).await;
+            stage.node.knows(knows);
+            stage.settling.settle_says(Says::Pending(true));
+            let header = stage.customer.sign(2, &body).await;
+            let (status, said) = told(stage.customer.send(&body, &header).await).await;
+            assert_eq!((status, &said["error"]["code"]), (503, &json!("settlement_unknown")));
+            assert_eq!(said["x402"]["charged"], "unknown");
+            assert!(!said.to_string().contains("world"));
+            assert!(stage.node.asked() > 0);
+            // It is asked again when the customer asks again, and once it knows the transaction it counts.
+            stage.node.knows(Knows::Everything);
+            let got = stage.customer.send(&body, &header).await;
+            assert_eq!(receipt(&got)["errorReason"], "settlement_pending");
+            assert!(got.text().await.unwrap().contains("world"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_node_or_with_one_of_another_chain_no_pending_settlement_counts() {
+    let other = Node::of(1).await;
+    for rpc in ["rpc = \"off\"".to_owned(), format!("rpc = \"{}\"", other.url)] {
+        let stage = Stage::with(whole(), &rpc).await;
+        stage.settling.settle_says(Says::Pending(true));
+        let body = chat("hello");
+        let header = stage.customer.sign(2, &body).await;
+        let got = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(got).await, (503, "settlement_unknown".to_owned()), "{rpc}");
+        assert_eq!((other.asked(), stage.node.asked()), (0, 0));
+        // What is settled needs no node, and the kept answer is given.
+        stage.settling.settle_says(Says::Good);
+        let got = stage.customer.send(&body, &header).await;
+        assert_eq!(told(got).await, (200, answer("hello world")));
+        assert_eq!(stage.counts(), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_settled_payment_asks_no_node() {
+    let stage = Stage::set(whole()).await;
+    assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
+    assert_eq!(stage.node.asked(), 0);
+}
+
+/// What one answer to these costs, in units of USDC.
+async fn price(stage: &Stage) -> u64 {
+    let asked = stage.customer.ask(&chat("hello")).await;
+    asked.first["accepts"][0]["maxAmountRequired"].as_str().unwrap().parse().unwrap()
+}
+
+fn usd(units: u64) -> String {
+    format!("0.{units:06}")
+}
+
+#[tokio::test]
+async fn a_payer_owes_no_more_than_the_bound_and_may_buy_again_when_it_is_paid() {
+    let price = price(&Stage::set(whole()).await).await;
+    // Room for two answers, and not quite for three.
+    let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(3 * price - 1));
+    let stage = Stage::with(whole(), &bound).await;
+    stage.settling.settle_says(Says::Pending(true));
+    let body = chat("hello");
+    for _time in 0..2 {
+        assert_eq!(stage.customer.buy(2, &body).await.status(), 200);
+    }
+    let third = stage.customer.sign(2, &body).await;
+    let got = stage.customer.send(&body, &third).await;
+    assert_eq!(got.headers()["retry-after"], "5");
+    assert_eq!(got.headers()["x-should-retry"], "false");
+    let (status, said) = told(got).await;
+    assert_eq!((status, &said["error"]["code"]), (429, &json!("unpaid_limit")));
+    assert_eq!(said["x402"]["charged"], "no");
+    assert_eq!(stage.upstream.calls(), 2, "it is refused before the upstream is asked");
+    // Another payer is not concerned.
+    let other = Customer::of(&stage.proxy.url, Payer::random());
+    assert_eq!(other.buy(2, &body).await.status(), 200);
+    // The next process knows what is unpaid.
+    let stage = stage.restart().await;
+    let got = stage.customer.send(&body, &third).await;
+    assert_eq!(refusal(got).await, (429, "unpaid_limit".to_owned()));
+    // Answers that were sold before are given whatever is unpaid.
+    stage.settling.settle_says(Says::Good);
+    until(|| stage.settling.moved() == 3).await;
+    loop {
+        let got = stage.customer.send(&body, &third).await;
+        if got.status() == 200 {
+            break;
+        }
+        assert_eq!(refusal(got).await, (429, "unpaid_limit".to_owned()));
+    }
+    assert_eq!(stage.settling.moved(), 4);
+}
+
+#[tokio::test]
+async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
+    let price = price(&Stage::set(whole()).await).await;
+    let bound = format!("max_unpaid_usd = \"{}\"", usd(5 * price));
+    let stage = Stage::with(Does::Late(answer("late")), &bound).await;
+    stage.settling.settle_says(Says::Pending(true));
+    let body = chat("hello");
+    let customers: Vec<_> =
+        (0..20).map(|_n| Customer::of(&stage.proxy.url, Payer::random())).collect();
+    let headers = join_all(customers.iter().map(|customer| customer.sign(2, &body))).await;
+    // Those who got in wait in the upstream until all others were refused.
+    let sent = customers.iter().zip(&headers).map(|(customer, header)| customer.send(&body, header));
+    let open = async {
+        let refused = "chats_total{result=\"unpaid_limit\"} 15";
+        stage.counted(refused).await;
+        stage.upstream.open(20);
+    };
+    let (all, ()) = tokio::join!(join_all(sent), open);
+    let mut delivered = 0;
+    for got in all {
+        if got.status() == 200 {
+            delivered += 1;
+        } else {
+            assert_eq!(refusal(got).await, (429, "unpaid_limit".to_owned()));
+        }
+    }
+    assert_eq!((delivered, stage.upstream.calls()), (5, 5));
+}
+
+/// What no node knew at first is delivered later, and only as far as the bound allows.
+#[tokio::test]
+async fn repeats_do_not_exceed_the_bound_either() {
+    let price = price(&Stage::set(whole()).await).await;
+    let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(2 * price));
+    let stage = Stage::with(whole(), &bound).await;
+    stage.settling.settle_says(Says::Pending(false));
+    let body = chat("hello");
+    let mut headers = Vec::new();
+    for _each in 0..4 {
+        let header = stage.customer.sign(2, &body).await;
+        assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
+        headers.push(header);
+    }
+    stage.settling.settle_says(Says::Pending(true));
+    let all = join_all(headers.iter().map(|header| stage.customer.send(&body, header))).await;
+    let statuses = |all: &[reqwest::Response]| {
+        let mut all: Vec<_> = all.iter().map(|got| got.status().as_u16()).collect();
+        all.sort_unstable();
+        all
+    };
+    assert_eq!(statuses(&all), [200, 200, 429, 429]);
+    // Nobody owes for what is settled.
+    stage.settling.settle_says(Says::Good);
+    let all = join_all(headers.iter().map(|header| stage.customer.send(&body, header))).await;
+    assert_eq!(statuses(&all), [200; 4]);
+    assert_eq!(stage.upstream.calls(), 4);
+}
+
+#[tokio::test]
+async fn an_upstream_that_fails_leaves_no_debt() {
+    let price = price(&Stage::set(whole()).await).await;
+    let bound = format!("max_unpaid_usd_per_payer = \"{}\"", usd(price));
+    let stage = Stage::with(Does::Status(500, "{}".to_owned()), &bound).await;
+    let body = chat("hello");
+    for _time in 0..3 {
+        assert_eq!(stage.customer.buy(2, &body).await.status(), 500);
+    }
+    stage.upstream.does(whole());
+    stage.settling.settle_says(Says::Refuses("insufficient_balance"));
+    assert_eq!(stage.customer.buy(2, &body).await.status(), 402);
+    stage.settling.verify_says(Says::Refuses("insufficient_balance"));
+    assert_eq!(stage.customer.buy(2, &body).await.status(), 402);
+    stage.settling.verify_says(Says::Good);
+    stage.settling.settle_says(Says::Good);
+    for _time in 0..3 {
+        assert_eq!(stage.customer.buy(2, &body).await.status(), 200);
+    }
+}
