@@ -42,7 +42,6 @@ pub(crate) async fn run(global: &Global, args: &PayArgs) -> u8 {
         ended = purchase.make() => Some(ended),
         () = &mut interrupt => None,
     };
-    let interrupted = ended.is_none();
     let failure = match ended {
         Some(ended) => ended.err(),
         None => Some(purchase.account.interrupted()),
@@ -52,14 +51,7 @@ pub(crate) async fn run(global: &Global, args: &PayArgs) -> u8 {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let streams: (&mut dyn io::Write, &mut dyn io::Write) = (&mut out, &mut err);
     let options = global.options();
-    let exit = oneshot::conclude(COMMAND, &data, failure.as_ref(), warnings, &options, streams);
-    if !interrupted {
-        tokio::select! {
-            () = purchase.wallet.agent().outlast_its_second() => {}
-            () = &mut interrupt => {}
-        }
-    }
-    exit
+    oneshot::conclude(COMMAND, &data, failure.as_ref(), warnings, &options, streams)
 }
 
 /// All that can be wrong before anything is sent to anybody.

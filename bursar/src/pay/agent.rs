@@ -2,9 +2,6 @@
 //! `bursar agent instructions` prints say so; nothing of it is an argument, and the operator's own channel is
 //! never used.
 
-use std::cell::Cell;
-use std::time::Duration;
-
 use bursar_core::canonical;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -31,8 +28,6 @@ pub(super) struct Agent {
     bearer: bool,
     /// Where the wallet is.
     pub(super) wallet: Target,
-    /// The latest second that a purchase was signed with.
-    stamp: Cell<Option<i64>>,
 }
 
 impl Agent {
@@ -59,47 +54,43 @@ impl Agent {
         // The operator named it, and with it the network between, as the wallet's own LAN mode has it.
         let wallet = Target::parse(&found(URL)?, Plain::Anywhere)
             .map_err(|_fault| without(format!("{URL} is no URL of a wallet.")))?;
-        Ok(Self { id, token, bearer, wallet, stamp: Cell::new(None) })
+        Ok(Self { id, token, bearer, wallet })
     }
 
     pub(super) fn is_bearer(&self) -> bool {
         self.bearer
     }
 
-    /// The body of `/sign`. Every call is a purchase of its own, so a body is made once and then repeated.
-    pub(super) fn purchase(&self, content: Object) -> Result<Zeroizing<String>, Fault> {
-        let body = self.proven(content.clone(), content, Some(&self.stamp))?;
-        Ok(if self.bearer {
-            // Else a second purchase of the same offer would be the first one again.
-            let mut entropy = [0u8; 16];
-            getrandom::fill(&mut entropy)
-                .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
-            written(body.with("idempotency_key", hex::encode(entropy)))
-        } else {
-            written(body)
-        })
+    /// The body of `/sign` for an offer that was made at `url`. Every call is a separate purchase, also in the same
+    /// second as another process, so a body is made once and then repeated.
+    pub(super) fn purchase(&self, content: Object, url: &str) -> Result<Zeroizing<String>, Fault> {
+        let mut entropy = [0u8; 16];
+        getrandom::fill(&mut entropy)
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        let unique = hex::encode(entropy);
+        if self.bearer {
+            let content = content.with("request_url", url);
+            let body = self.proven(content.clone(), content)?;
+            return Ok(written(body.with("idempotency_key", unique)));
+        }
+        // In hmac mode the signature is the purchase's identity, and it covers neither a key nor less than a
+        // second. It covers this URL, whose fragment no server is sent and no policy reads.
+        let content = content.with("request_url", format!("{url}#{unique}"));
+        Ok(written(self.proven(content.clone(), content)?))
     }
 
     /// The body of `/callback`: flat, while what is signed nests it.
     pub(super) fn report(&self, told: Object) -> Result<Zeroizing<String>, Fault> {
         let signed = Object::new().with("callback", told.clone());
-        Ok(written(self.proven(signed, told, None)?))
+        Ok(written(self.proven(signed, told)?))
     }
 
-    fn proven(
-        &self,
-        signed: Object,
-        sent: Object,
-        stamp: Option<&Cell<Option<i64>>>,
-    ) -> Result<Object, Fault> {
+    fn proven(&self, signed: Object, sent: Object) -> Result<Object, Fault> {
         let sent = sent.with("agent_id", self.id.as_str());
         if self.bearer {
             return Ok(sent.with("signature", self.token.expose_secret()));
         }
         let now = now_s();
-        if let Some(stamp) = stamp {
-            stamp.set(Some(now));
-        }
         let message = signed.with("agent_id", self.id.as_str()).with("timestamp", now);
         let text = canonical::to_python(&Value::Object(message));
         let broken = || Fault::new(Code::InternalError);
@@ -108,23 +99,10 @@ impl Agent {
         let digest = hex::encode(mac.chain_update(text).finalize().into_bytes());
         Ok(sent.with("signature", format!("SIG:{now}:{digest}")))
     }
-
-    /// Waits until the second is over in which this purchase was signed: in hmac mode the next command would
-    /// give the same proof for the same offer, and the wallet would take it for this purchase.
-    pub(super) async fn outlast_its_second(&self) {
-        let Some(stamp) = self.stamp.get() else { return };
-        // A clock that is set back is not waited for.
-        for _ in 0..25 {
-            if now_s() > stamp {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
 }
 
 /// Seconds since 1970 as this machine has them: the wallet compares them with its own clock.
-fn now_s() -> i64 {
+pub(super) fn now_s() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
@@ -187,29 +165,45 @@ mod tests {
     }
 
     #[test]
-    fn each_purchase_of_a_bearer_has_a_key_of_its_own_and_an_hmac_signs_all_that_it_sends() {
-        let content =
-            || Object::new().with("payment_required", "e30=").with("request_url", "http://a/ü");
+    fn each_purchase_is_a_separate_one_and_an_hmac_signs_all_that_it_sends() {
+        let content = || Object::new().with("payment_required", "e30=");
+        let url = "http://a/ü";
+        let read = |agent: &Agent| {
+            let body = agent.purchase(content(), url).unwrap();
+            bursar_core::json::parse(body.as_bytes(), 9).unwrap()
+        };
         let bearer = agent((MODE, "bearer")).unwrap();
         let key_of = || {
-            let body = bearer.purchase(content()).unwrap();
-            let read = bursar_core::json::parse(body.as_bytes(), 9).unwrap();
-            assert_eq!(read.get("signature").and_then(Value::as_str), Some(SECRET));
-            read.get("idempotency_key").and_then(Value::as_str).unwrap().to_owned()
+            let read = read(&bearer);
+            let text = |key: &str| read.get(key).and_then(Value::as_str).unwrap().to_owned();
+            assert_eq!(
+                (text("signature"), text("request_url")),
+                (SECRET.to_owned(), url.to_owned())
+            );
+            text("idempotency_key")
         };
         assert_ne!(key_of(), key_of());
 
-        let body = agent(("", "")).unwrap().purchase(content()).unwrap();
-        let read = bursar_core::json::parse(body.as_bytes(), 9).unwrap();
-        let signature = read.get("signature").and_then(Value::as_str).unwrap();
-        let (stamp, digest) = signature.strip_prefix("SIG:").unwrap().split_once(':').unwrap();
-        let message = format!(
-            "{{\"agent_id\":\"ABC123\",\"payment_required\":\"e30=\",\"request_url\":\"http://a/\\u00fc\",\
-             \"timestamp\":{stamp}}}"
-        );
-        let key: Vec<u8> = (0..32).collect();
-        let mac = Hmac::<Sha256>::new_from_slice(&key).unwrap().chain_update(message);
-        assert_eq!(digest, hex::encode(mac.finalize().into_bytes()));
-        assert!(read.get("idempotency_key").is_none());
+        let hmac = agent(("", "")).unwrap();
+        let mut digests = std::collections::BTreeSet::new();
+        // Within one second, as processes that start together.
+        for _each in 0..50 {
+            let read = read(&hmac);
+            let text = |key: &str| read.get(key).and_then(Value::as_str).unwrap();
+            let (stamp, digest) =
+                text("signature").strip_prefix("SIG:").unwrap().split_once(':').unwrap();
+            let asked = text("request_url");
+            let unique = asked.strip_prefix("http://a/ü#").unwrap();
+            assert!(unique.len() == 32 && unique.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            let message = format!(
+                "{{\"agent_id\":\"ABC123\",\"payment_required\":\"e30=\",\"request_url\":\
+                 \"http://a/\\u00fc#{unique}\",\"timestamp\":{stamp}}}"
+            );
+            let key: Vec<u8> = (0..32).collect();
+            let mac = Hmac::<Sha256>::new_from_slice(&key).unwrap().chain_update(message);
+            assert_eq!(digest, hex::encode(mac.finalize().into_bytes()));
+            assert!(read.get("idempotency_key").is_none());
+            assert!(digests.insert(digest.to_owned()), "two purchases, one proof");
+        }
     }
 }

@@ -8,12 +8,14 @@ use std::time::Duration;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::{HOLD_MS, PAYMENT_HEADER_BYTES};
+use bursar_core::json::{self, Value};
+use bursar_core::limits::{BODY_DEPTH, HOLD_MS, PAYMENT_HEADER_BYTES};
 use bursar_core::text::quoted;
-use bursar_outbound::{Answered, Client, StatusCode};
+use bursar_outbound::{Answered, Client, HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::account::Account;
+use super::agent::now_s;
 use super::offer::{Challenge, Most};
 use super::receipt::Receipt;
 use super::request::{Missed, Request};
@@ -32,6 +34,8 @@ const GRACE: Duration = Duration::from_secs(60);
 /// Before the first try with the payment, and before each further one.
 const TRIES: [Duration; 3] =
     [Duration::ZERO, Duration::from_millis(500), Duration::from_millis(1_500)];
+/// How long a payment that is in use is asked for again, if it lasts as long.
+const IN_USE_WAIT: Duration = Duration::from_secs(600);
 /// Characters of a server's text in a message.
 const WIDTH: usize = 300;
 
@@ -167,41 +171,46 @@ impl Purchase {
     /// server cannot answer just now: one that has taken it knows it and answers as before.
     async fn redeem(&mut self, payment: &Payment) -> Result<(), Fault> {
         let mut lost = String::new();
-        for (tried, pause) in (1..).zip(TRIES) {
+        let (mut tries, mut pause) = (TRIES.iter().skip(1), Duration::ZERO);
+        let end = Instant::now() + payment.lasts(now_s()).min(IN_USE_WAIT);
+        loop {
             if !pause.is_zero() {
                 self.tell(&format!("{lost}: asking again with the same payment"));
                 sleep(pause).await;
             }
             // Counted before: an interrupted command must know that it may be on its way.
             self.account.sent = self.account.sent.saturating_add(1);
-            let answer = match self.request.send(&self.client, Some(payment)).await {
-                Ok(answer) => answer,
+            match self.request.send(&self.client, Some(payment)).await {
+                Ok(answer) => {
+                    self.look_at(&answer);
+                    match self.end_of(answer, payment, tries.len()).await? {
+                        Redeemed::Yes(status) => return self.judge(status),
+                        Redeemed::InUse { after, body } => {
+                            if Instant::now() + after >= end {
+                                self.sink.take(&body).await?;
+                                return self.judge(StatusCode::CONFLICT);
+                            }
+                            lost = "the server still works on this payment".to_owned();
+                            pause = after;
+                            // No try is lost: the server has answered.
+                            continue;
+                        }
+                        Redeemed::Lost(why) => lost = why,
+                    }
+                }
                 Err(missed) => {
                     lost = missed.to_string();
                     match missed {
                         Missed::Unreached(_) => {
                             self.account.sent = self.account.sent.saturating_sub(1);
-                            continue;
                         }
-                        Missed::Lost(_) => continue,
+                        Missed::Lost(_) => {}
                         Missed::Late => break,
                     }
                 }
-            };
-            self.look_at(&answer);
-            if answer.status == StatusCode::PAYMENT_REQUIRED {
-                return Err(self.refused(answer).await);
             }
-            // What it says is passed on once it says nothing else.
-            if matches!(answer.status.as_u16(), 502..=504) && tried < TRIES.len() {
-                lost = format!("HTTP {}", answer.status.as_u16());
-                continue;
-            }
-            match self.take(answer, payment).await {
-                Err(Broken::There(why)) if self.sink.begin_again() => lost = why,
-                Err(broken) => return Err(self.broke_off(broken)),
-                Ok(status) => return self.judge(status),
-            }
+            let Some(next) = tries.next() else { break };
+            pause = *next;
         }
         let label = self.request.target.label();
         Err(if self.account.sent == 0 {
@@ -217,13 +226,59 @@ impl Purchase {
         })
     }
 
+    /// What an answer to the payment means.
+    async fn end_of(
+        &mut self,
+        answer: Answered,
+        payment: &Payment,
+        tries_left: usize,
+    ) -> Result<Redeemed, Fault> {
+        match answer.status.as_u16() {
+            402 => Err(self.refused(answer).await),
+            // What it says is passed on once it says nothing else.
+            status @ 502..=504 if tries_left > 0 => Ok(Redeemed::Lost(format!("HTTP {status}"))),
+            409 => self.conflict(answer, payment).await,
+            _final => self.taken(answer, payment).await,
+        }
+    }
+
+    async fn taken(&mut self, answer: Answered, payment: &Payment) -> Result<Redeemed, Fault> {
+        match self.take(answer, payment).await {
+            Err(Broken::There(why)) if self.sink.begin_again() => Ok(Redeemed::Lost(why)),
+            Err(broken) => Err(self.broke_off(broken)),
+            Ok(status) => Ok(Redeemed::Yes(status)),
+        }
+    }
+
+    /// 409: the server still works on the same request with this payment, or it says something else.
+    async fn conflict(&mut self, answer: Answered, payment: &Payment) -> Result<Redeemed, Fault> {
+        let after = retry_after(&answer.headers);
+        let is_short = answer.headers.get("content-length").and_then(|value| value.to_str().ok());
+        let is_short = is_short.and_then(|text| text.parse::<usize>().ok());
+        // Only a short answer with a length is a refusal; anything else is passed on as it comes.
+        if is_short.is_none_or(|bytes| bytes > PAYMENT_HEADER_BYTES) {
+            return self.taken(answer, payment).await;
+        }
+        let headers = answer.headers.clone();
+        let body = match offer_body(answer).await {
+            Ok(body) => body,
+            Err(why) => return Ok(Redeemed::Lost(why)),
+        };
+        if is_in_use(&body) {
+            return Ok(Redeemed::InUse { after, body });
+        }
+        self.receipt(&headers);
+        self.sink.take(&body).await?;
+        Ok(Redeemed::Yes(StatusCode::CONFLICT))
+    }
+
     /// The answer to a payment: its receipt, its body, and the report to the wallet beside it.
     async fn take(
         &mut self,
         mut answer: Answered,
         payment: &Payment,
     ) -> Result<StatusCode, Broken> {
-        self.receipt(&answer);
+        self.receipt(&answer.headers);
         let settled = self.account.receipt.as_ref().and_then(Receipt::settled_by);
         let settled = settled.filter(|_| self.account.reported.is_none());
         let report = async {
@@ -268,6 +323,30 @@ impl Purchase {
         let message = format!("The server did not accept the payment: {reason}. {end}");
         Fault::because(Code::PaymentRefused, message)
     }
+}
+
+/// What came of sending the payment once.
+enum Redeemed {
+    /// The server has answered for good.
+    Yes(StatusCode),
+    /// It still works on this payment: ask again after so long.
+    InUse { after: Duration, body: Vec<u8> },
+    /// There is no answer, and why.
+    Lost(String),
+}
+
+/// How long the server wants to be left alone, within bounds.
+fn retry_after(headers: &HeaderMap) -> Duration {
+    let seconds = headers.get("retry-after").and_then(|value| value.to_str().ok());
+    let seconds = seconds.and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(2);
+    Duration::from_secs(seconds.clamp(1, 300))
+}
+
+/// Whether a refusal says that a request with this payment is still being worked on.
+fn is_in_use(body: &[u8]) -> bool {
+    let Ok(value) = json::parse(body, BODY_DEPTH) else { return false };
+    let code = value.get("error").and_then(|error| error.get("code")).or_else(|| value.get("code"));
+    code.and_then(Value::as_str) == Some("payment_in_use")
 }
 
 /// The body that may hold an offer, within its bounds.

@@ -19,6 +19,8 @@ use crate::cli::PayArgs;
 
 /// How long a server may think before its answer begins: it may settle a payment or a model may write.
 const HEAD_WAIT: Duration = Duration::from_secs(600);
+/// What an agent in hmac mode adds to the URL that it shows the wallet: `#` and 32 digits.
+const FRAGMENT_BYTES: usize = 33;
 /// The body is kept for the paid request, so it has a bound.
 const BODY_BYTES: u64 = 64 << 20;
 
@@ -121,7 +123,7 @@ fn bad(message: impl Into<String>) -> Fault {
 /// read differently is refused here.
 fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
     let url = args.url.split('#').next().unwrap_or_default();
-    if url.len() > URL_BYTES
+    if url.len() > URL_BYTES.saturating_sub(FRAGMENT_BYTES)
         || url.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\')
     {
         return Err(bad("A URL has 4 KiB at most, and neither spaces nor backslashes."));

@@ -10,6 +10,7 @@ use bursar_core::json::{self, Object, Value};
 use bursar_core::limits::{BODY_DEPTH, HANDLER_MS, REPLY_BYTES};
 use bursar_core::text::quoted;
 use bursar_outbound::{Client, HeaderName, HeaderValue, Reply};
+use bursar_x402::header;
 
 use super::agent::Agent;
 use super::offer::Asked;
@@ -27,6 +28,20 @@ pub(super) struct Payment {
     pub(super) text: String,
     /// `transaction_id` of the wallet.
     pub(super) id: RequestId,
+}
+
+impl Payment {
+    /// How long a server can still settle it.
+    pub(super) fn lasts(&self, now_s: i64) -> Duration {
+        let value = header::decode(&self.text).ok();
+        let terms = value.as_ref().and_then(|value| value.get("payload")?.get("authorization"));
+        let before = terms.and_then(|terms| match terms.get("validBefore")? {
+            Value::String(text) => text.parse::<u64>().ok(),
+            other => other.as_number().and_then(json::Number::as_u64),
+        });
+        let now = u64::try_from(now_s).unwrap_or(0);
+        Duration::from_secs(before.unwrap_or(0).saturating_sub(now))
+    }
 }
 
 /// How a request stands.
@@ -52,17 +67,13 @@ impl Wallet {
         Ok(Self { client, agent })
     }
 
-    pub(super) fn agent(&self) -> &Agent {
-        &self.agent
-    }
-
     /// Asks for the payment of an offer, made at `url`.
     pub(super) async fn sign(&self, asked: &Asked, url: &str) -> Result<Standing, Fault> {
         let content = match asked {
             Asked::Header(text) => Object::new().with("payment_required", text.as_str()),
             Asked::Body(json) => Object::new().with("x402_data", json.clone()),
         };
-        let body = self.agent.purchase(content.with("request_url", url))?;
+        let body = self.agent.purchase(content, url)?;
         let mut pauses = PAUSES_MS.iter();
         loop {
             let reply = self.post("sign", &body).await;

@@ -51,6 +51,67 @@ fn a_lost_connection_is_tried_again_with_the_same_payment() {
 }
 
 #[test]
+fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
+    let in_use = json!({ "error": {
+        "message": "later", "type": "payment_error", "param": null, "code": "payment_in_use",
+    } });
+    let mut busy = 4;
+    let shop = Shop::selling("10000", move |stream| {
+        if busy == 0 {
+            say(stream, "200 OK", &[], "goods");
+        } else {
+            say(stream, "409 Conflict", &[("retry-after", "1")], &in_use.to_string());
+        }
+        busy = u32::saturating_sub(busy, 1);
+    });
+    let payer = Payer::new();
+    let ended = payer.paid("hmac", &[&shop.url]);
+    assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
+    assert!(ended.err.contains("still works on this payment"), "{ended:?}");
+    let payments = shop.payments();
+    // More often than a lost connection is tried.
+    assert_eq!(payments.len(), 5);
+    assert!(payments.iter().all(|payment| *payment == payments[0]));
+    assert_eq!(payer.history().len(), 1, "one signature");
+
+    // Whoever says 409 for another reason is believed at once.
+    let spent = json!({ "error": { "message": "no", "code": "payment_spent" } }).to_string();
+    let told = spent.clone();
+    let other = Shop::selling("10000", move |stream| say(stream, "409 Conflict", &[], &told));
+    let ended = payer.paid("bearer", &[&other.url]);
+    assert_eq!((ended.exit, ended.out), (1, spent));
+    assert_eq!(other.payments().len(), 1);
+
+    // The offer is valid for a minute: nothing is waited for beyond that.
+    let in_use = json!({ "error": { "code": "payment_in_use" } }).to_string();
+    let held = in_use.clone();
+    let long = Shop::selling("10000", move |stream| {
+        say(stream, "409 Conflict", &[("retry-after", "90")], &held);
+    });
+    let ended = payer.paid("bearer", &[&long.url]);
+    assert_eq!((ended.exit, ended.out), (1, in_use));
+    assert_eq!((long.payments().len(), payer.history().len()), (1, 3));
+}
+
+#[test]
+fn two_commands_in_one_second_are_two_payments() {
+    let shop = Shop::selling("10000", |stream| say(stream, "200 OK", &[], "goods"));
+    let payer = Payer::new();
+    for mode in ["hmac", "bearer"] {
+        let before = shop.payments().len();
+        let all: Vec<_> = (0..4).map(|_n| payer.pay(mode, &[&shop.url]).spawn().unwrap()).collect();
+        for child in all {
+            let ended = Ended::of(child.wait_with_output().unwrap());
+            assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
+        }
+        let payments: std::collections::BTreeSet<_> =
+            shop.payments().into_iter().skip(before).collect();
+        assert_eq!(payments.len(), 4, "{mode}: each is its own payment");
+    }
+    assert_eq!(payer.history().len(), 8);
+}
+
+#[test]
 fn a_second_402_is_an_error_and_no_second_signature() {
     let evil = "no\u{1b}[2J\u{202e}\r\nbursar: paid";
     let shop = Shop::selling("10000", move |stream| {

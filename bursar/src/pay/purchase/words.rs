@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::text::{quoted, visible};
-use bursar_outbound::{Answered, StatusCode};
+use bursar_outbound::{Answered, HeaderMap, StatusCode};
 
 use super::{Purchase, WIDTH};
 use crate::pay::receipt::Receipt;
@@ -73,8 +73,8 @@ impl Purchase {
         let _closed = writeln!(io::stderr(), "bursar: {}", visible(line));
     }
 
-    pub(super) fn receipt(&mut self, answer: &Answered) {
-        match Receipt::read(&answer.headers) {
+    pub(super) fn receipt(&mut self, headers: &HeaderMap) {
+        match Receipt::read(headers) {
             None => self.tell(&self.paid("the server gave no receipt")),
             Some(Err(why)) => {
                 self.tell(&self.paid(&format!("the server's receipt is not readable: {why}")));
