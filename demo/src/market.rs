@@ -59,8 +59,10 @@ impl Market {
             format!(
                 "listen = \"127.0.0.1:0\"\nmetrics_listen = \"off\"\nupstream_api_key_file = \"key\"\n\
                  wallet_address = \"{SELLER}\"\nprice_per_1k_tokens = \"{PRICE}\"\n\
-                 upstream_url = \"{}\"\nfacilitator_url = \"{}\"\n",
-                model.url, facilitator.url
+                 upstream_url = \"{}\"\nfacilitator_url = \"{}\"\nrpc = \"{}\"\n",
+                model.url,
+                facilitator.url,
+                chain.url()
             ),
         )?;
         let proxy = Actor::start(&["proxy", text(&settings)?]).await?;
