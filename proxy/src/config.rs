@@ -286,10 +286,14 @@ impl Config {
         for (chain, url) in named {
             match chain {
                 None if !one => {
-                    return wrong("there are several networks: write eip155:<id>=<URL> for each node");
+                    return wrong(
+                        "there are several networks: write eip155:<id>=<URL> for each node",
+                    );
                 }
                 Some(chain) if !self.networks.iter().any(|row| row.chain == *chain) => {
-                    return wrong("a node is for a network that NETWORK does not name: leave it out");
+                    return wrong(
+                        "a node is for a network that NETWORK does not name: leave it out",
+                    );
                 }
                 None | Some(_) => {}
             }
@@ -298,7 +302,8 @@ impl Config {
         let mut all = Vec::with_capacity(self.networks.len());
         for network in &self.networks {
             let is_its = |chain: &Option<ChainId>| chain.is_none_or(|chain| chain == network.chain);
-            let own = named.iter().filter(|(chain, _url)| is_its(chain)).map(|(_, url)| url.0.clone());
+            let own =
+                named.iter().filter(|(chain, _url)| is_its(chain)).map(|(_, url)| url.0.clone());
             let mut urls: Vec<String> = own.collect();
             if urls.is_empty() {
                 urls = network.rpc.iter().map(|url| (*url).to_owned()).collect();

@@ -207,7 +207,9 @@ fn outcome(heard: &Heard, about: About) -> Outcome {
     let receipt = || receipt(answer, about.network).to_compact();
     let hash = hash_in(answer);
     match answer.get("success").and_then(Value::as_bool) {
-        Some(true) if status == 200 && hash.is_some() && is_of(answer, about) && is_on(answer, about) => {
+        Some(true)
+            if status == 200 && hash.is_some() && is_of(answer, about) && is_on(answer, about) =>
+        {
             Outcome::Settled { receipt: receipt(), repeated }
         }
         Some(true) => Outcome::Unknown("its answer contradicts what it was asked".to_owned()),
@@ -368,7 +370,9 @@ mod tests {
         assert_eq!(named(judge(200, &pending.replace("HASH", &"ab".repeat(32)))), None);
         for reason in DECLINED {
             for status in [200, 402, 429, 503] {
-                let text = format!("{{\"success\":false,\"errorReason\":\"{reason}\",\"transaction\":\"\"}}");
+                let text = format!(
+                    "{{\"success\":false,\"errorReason\":\"{reason}\",\"transaction\":\"\"}}"
+                );
                 assert_eq!(judge(status, &text), Outcome::Declined(reason.to_owned()));
             }
         }

@@ -109,7 +109,12 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn side(status: u16, text: &'static str) -> Side {
-        Side { status, content_type: None, retry_after: None, body: Bytes::from_static(text.as_bytes()) }
+        Side {
+            status,
+            content_type: None,
+            retry_after: None,
+            body: Bytes::from_static(text.as_bytes()),
+        }
     }
 
     struct Stage {

@@ -199,11 +199,7 @@ impl Seller {
     ///
     /// # Errors
     /// The store's.
-    pub async fn known(
-        &self,
-        named: Named,
-        body: &Digest,
-    ) -> Result<Option<Record>, StoreFault> {
+    pub async fn known(&self, named: Named, body: &Digest) -> Result<Option<Record>, StoreFault> {
         let record = self.0.keeper.find(named.id).await?;
         Ok(record.filter(|record| {
             record.stage != Stage::Taken && record.next(body, &named.digest) != Next::Spent
@@ -410,11 +406,8 @@ impl Seller {
     }
 
     async fn verify(&self, record: &Record, payment: &Payment) -> Step<()> {
-        let about = About {
-            network: payment.offer.terms.network,
-            payer: payment.payer,
-            key: record.key,
-        };
+        let about =
+            About { network: payment.offer.terms.network, payer: payment.payer, key: record.key };
         match self.0.facilitator.verify(&payment.question, about).await {
             Verdict::Good => Ok(()),
             Verdict::Bad { reason, message } => end(Sold::Unpaid(Unfit { reason, message })),

@@ -95,9 +95,8 @@ impl Unpaid {
     ) -> Result<Debt, OverBound> {
         let mut open = self.lock();
         let of_payer = open.payers.get(&payer).copied().unwrap_or_default();
-        let fits = |sum: Dollars, most: Dollars| {
-            sum.checked_add(amount).is_some_and(|sum| sum <= most)
-        };
+        let fits =
+            |sum: Dollars, most: Dollars| sum.checked_add(amount).is_some_and(|sum| sum <= most);
         // Delivered already, and counted.
         let kept = open.sales.contains_key(&id);
         if !kept {

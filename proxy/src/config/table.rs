@@ -37,8 +37,9 @@ fn rpc(given: Given<'_>) -> Result<Rpc, String> {
     let node = |text: &str| {
         let named = text.split_once('=').filter(|(name, _url)| !name.contains('/'));
         let Some((name, url)) = named else { return Ok((None, Place(text.to_owned()))) };
-        let network = by_text(name.trim())
-            .ok_or_else(|| "what stands before = must be a known network, like eip155:8453".to_owned())?;
+        let network = by_text(name.trim()).ok_or_else(|| {
+            "what stands before = must be a known network, like eip155:8453".to_owned()
+        })?;
         Ok((Some(network.chain), Place(url.trim().to_owned())))
     };
     texts.into_iter().map(node).collect::<Result<_, String>>().map(Rpc::Nodes)

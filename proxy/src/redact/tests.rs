@@ -48,7 +48,8 @@ fn spellings() -> Vec<String> {
 #[test]
 fn the_key_never_passes_wherever_a_stream_is_cut() {
     for spelling in spellings() {
-        let frame = format!("data: {{\"error\":{{\"message\":\"bad key {spelling}, sorry\"}}}}\n\n");
+        let frame =
+            format!("data: {{\"error\":{{\"message\":\"bad key {spelling}, sorry\"}}}}\n\n");
         let clean = frame.replace(&spelling, "[key]");
         let bytes = frame.as_bytes();
         for first in 0..=bytes.len() {

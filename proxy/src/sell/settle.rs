@@ -39,11 +39,7 @@ impl Seller {
     }
 
     /// Settles for a stream that is about to begin, and keeps that it was.
-    pub(super) async fn settle_stream(
-        &self,
-        record: &mut Record,
-        debt: Option<Debt>,
-    ) -> Step<()> {
+    pub(super) async fn settle_stream(&self, record: &mut Record, debt: Option<Debt>) -> Step<()> {
         let owed = self.settle(record, None, debt).await?;
         self.stored(self.0.keeper.put(record, None).await)?;
         owed.into_iter().for_each(Debt::keep);

@@ -171,7 +171,10 @@ mod tests {
     fn plain_http_reaches_this_machine_then_private_networks_and_never_the_internet() {
         let accepts = |url: &str, plain| Target::parse(url, plain).is_ok();
         for url in ["http://127.0.0.1:8545", "http://localhost", "http://[::1]/v1"] {
-            assert!(accepts(url, Plain::allowed(false)) && accepts(url, Plain::allowed(true)), "{url}");
+            assert!(
+                accepts(url, Plain::allowed(false)) && accepts(url, Plain::allowed(true)),
+                "{url}"
+            );
         }
         for url in [
             "http://10.1.2.3",

@@ -236,7 +236,11 @@ mod tests {
         }
         let near = Some([10, 0, 0, 1].into());
         assert!(open.admit(&nothing, near).is_ok());
-        assert_eq!(open.admit(&nothing, near), Err(Refusal::TooMany), "a private address is not this machine");
+        assert_eq!(
+            open.admit(&nothing, near),
+            Err(Refusal::TooMany),
+            "a private address is not this machine"
+        );
         // Every customer of a proxy that was not named shares one allowance.
         let here = Some([127, 0, 0, 1].into());
         let through = |name, value| headers(&[(name, value)]);

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use axum::body::Bytes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bursar_chain::points::NoPoints;
 use bursar_chain::ports::BoxFuture;
-use axum::body::Bytes;
 use bursar_proxy::book::keeper::Keeper;
 use bursar_proxy::book::redb_store::RedbStore;
 use bursar_proxy::book::store::{Change, Store, StoreFault, StoreReply};
@@ -42,9 +42,7 @@ struct Gated {
 
 impl Store for Gated {
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, ()> {
-        let is_end = |change: &Change| {
-            matches!(change, Change::Put(record, _) if record.stage == Progress::Paid)
-        };
+        let is_end = |change: &Change| matches!(change, Change::Put(record, _) if record.stage == Progress::Paid);
         let waits = changes.iter().any(is_end);
         Box::pin(async move {
             if waits {
@@ -109,7 +107,8 @@ async fn a_stream_ends_for_its_reader_when_its_end_is_on_disk() {
         second: serde_json::from_slice(&second).unwrap(),
     };
     let header = Customer::of("", Payer::random()).sign_with(2, &asked, |_due| {});
-    let payment = Payment::read(&header.value, Version::V2, &quote.offers, &(0..=u64::MAX)).unwrap();
+    let payment =
+        Payment::read(&header.value, Version::V2, &quote.offers, &(0..=u64::MAX)).unwrap();
     let named = Named { id: payment.id, digest: payment.digest };
     let sold = seller.sell(Order { quote, named, payment: Some(payment) }).await;
     let Sold::Stream(mut streamed) = sold else { panic!("{sold:?}") };
@@ -147,12 +146,19 @@ async fn a_stored_answer_outlives_the_price_and_the_row_of_its_model() {
         for settings in [
             priced("toy", "0.5"),
             priced("other", "0.001"),
-            format!("max_prompt_tokens = 1\nmax_completion_tokens = 9\ncompletion_tokens = 1\n{}", priced("toy", "0.001")),
+            format!(
+                "max_prompt_tokens = 1\nmax_completion_tokens = 9\ncompletion_tokens = 1\n{}",
+                priced("toy", "0.001")
+            ),
             format!("network = \"eip155:4663\"\n{}", priced("toy", "0.001")),
         ] {
             stage = stage.restart_with(&settings).await;
             let again = stage.customer.send(&body, &header).await;
-            assert_eq!((again.status().as_u16(), receipt(&again)), (200, paid.clone()), "{settings}");
+            assert_eq!(
+                (again.status().as_u16(), receipt(&again)),
+                (200, paid.clone()),
+                "{settings}"
+            );
             assert_eq!(again.text().await.unwrap(), text);
         }
         stage = stage.restart_with(&priced("other", "0.001")).await;

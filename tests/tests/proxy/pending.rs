@@ -124,7 +124,8 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
         (0..20).map(|_n| Customer::of(&stage.proxy.url, Payer::random())).collect();
     let headers = join_all(customers.iter().map(|customer| customer.sign(2, &body))).await;
     // Those who got in wait in the upstream until all others were refused.
-    let sent = customers.iter().zip(&headers).map(|(customer, header)| customer.send(&body, header));
+    let sent =
+        customers.iter().zip(&headers).map(|(customer, header)| customer.send(&body, header));
     let open = async {
         let refused = "chats_total{result=\"unpaid_limit\"} 15";
         stage.counted(refused).await;

@@ -29,7 +29,8 @@ impl Stage {
         let upstream = Upstream::serve(does).await;
         let settling = Settling::serve().await;
         let node = Node::serve().await;
-        let rpc = if more.contains("rpc =") { String::new() } else { format!("rpc = \"{}\"", node.url) };
+        let rpc =
+            if more.contains("rpc =") { String::new() } else { format!("rpc = \"{}\"", node.url) };
         let home = Home::new(&upstream.url, &settling.url, &format!("{rpc}\n{more}"));
         let proxy = home.start().await;
         let customer = Customer::of(&proxy.url, Payer::random());

@@ -173,7 +173,8 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
     let stage = Stage::set(Does::Stream(pieces())).await;
     let escaped: String = KEY.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
     for spelling in [KEY.to_owned(), escaped] {
-        let text = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"a {spelling} b\"}}}}]}}\n\n");
+        let text =
+            format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"a {spelling} b\"}}}}]}}\n\n");
         let clean = text.replace(&spelling, "[key]");
         let at = text.find(&spelling).unwrap();
         let body = streaming("count");

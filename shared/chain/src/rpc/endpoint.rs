@@ -155,7 +155,13 @@ mod tests {
     use super::*;
 
     fn endpoint(url: &str) -> Endpoint {
-        Endpoint::new(1, url, RpcLimits { breaker_failures: 1, ..RpcLimits::default() }, Plain::Here).unwrap()
+        Endpoint::new(
+            1,
+            url,
+            RpcLimits { breaker_failures: 1, ..RpcLimits::default() },
+            Plain::Here,
+        )
+        .unwrap()
     }
 
     #[test]

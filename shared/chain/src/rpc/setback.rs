@@ -150,7 +150,9 @@ mod tests {
         let mut tally = Tally::default();
         for (place, setback) in setbacks.into_iter().enumerate() {
             let url = format!("https://node{place}.test");
-            let endpoint = Endpoint::new(place, &url, RpcLimits::default(), bursar_outbound::Plain::Here).unwrap();
+            let endpoint =
+                Endpoint::new(place, &url, RpcLimits::default(), bursar_outbound::Plain::Here)
+                    .unwrap();
             tally.note(place, &endpoint, setback);
         }
         tally.into_fault(OURS)

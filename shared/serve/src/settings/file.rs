@@ -94,6 +94,9 @@ mod tests {
         let refused = secret_text_on(false, &file).unwrap_err();
         assert!(matches!(refused, ConfigFault::Unguarded { .. }));
         let text = refused.to_string();
-        assert!(text.contains("key") && text.contains("environment") && !text.contains("sk-1"), "{text}");
+        assert!(
+            text.contains("key") && text.contains("environment") && !text.contains("sk-1"),
+            "{text}"
+        );
     }
 }
