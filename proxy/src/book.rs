@@ -388,6 +388,49 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_because_a_payment_was_used_is_told_from_every_other() {
+        for reason in [
+            "invalid_exact_evm_nonce_already_used",
+            "invalid_permit2_nonce",
+            "duplicate_settlement",
+            "invalid_transaction_state",
+            "invalid_exact_evm_transaction_simulation_failed",
+        ] {
+            assert!(is_used(reason), "{reason}");
+        }
+        for reason in ["", "insufficient_balance", "invalid_exact_evm_transaction_failed", "used"] {
+            assert!(!is_used(reason), "{reason}");
+        }
+    }
+
+    #[test]
+    fn only_a_settlement_that_is_settled_or_pending_is_good_and_each_answer_is_its_receipt() {
+        let receipt = || "r".to_owned();
+        for (settlement, good, told) in [
+            (Settlement::Open, false, None),
+            (Settlement::Asked, false, None),
+            (Settlement::Settled { receipt: receipt() }, true, Some("r")),
+            (Settlement::Pending { receipt: receipt() }, true, Some("r")),
+            (Settlement::Failed { receipt: receipt() }, false, Some("r")),
+        ] {
+            assert_eq!(
+                (settlement.is_good(), settlement.receipt()),
+                (good, told),
+                "{settlement:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_is_random_and_shown_nowhere() {
+        let all: std::collections::BTreeSet<_> =
+            (0..100).map(|_n| SaleKey::random().unwrap().text()).collect();
+        assert_eq!(all.len(), 100);
+        assert_eq!(SaleKey([0x0a; 16]).text(), "0a".repeat(16));
+        assert!(!format!("{:?}", SaleKey([0x0a; 16])).contains("0a"));
+    }
+
+    #[test]
     fn it_is_forgotten_when_its_answer_is_old_and_it_cannot_be_used_again() {
         let mut record = record(Stage::Paid, true);
         assert!(!record.is_over(2_999, 1_000) && !record.is_over(4_999, 1_000));

@@ -210,5 +210,48 @@ mod tests {
         let price = body.get("price").unwrap();
         assert_eq!(price.get("model").and_then(Value::as_str), Some("gpt-\"x\""));
         assert_eq!(price.get("prompt_tokens").unwrap().to_compact(), "20");
+        assert_eq!(price.get("completion_tokens_max").unwrap().to_compact(), "1024");
+        assert_eq!(price.get("usd").and_then(Value::as_str), Some("0.001044"));
+        let unnamed = Estimate { model: None, ..estimate };
+        let body = Challenge::new(&offers, &unnamed, "payment required").body;
+        assert!(body.contains("\"model\":null"), "{body}");
+    }
+
+    /// Letter by letter, because signers read every member.
+    #[test]
+    fn requirements_have_the_members_of_their_version() {
+        let offer = offer(8453);
+        let shared = "\"asset\":\"0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913\",\"payTo\":\
+                      \"0x1111111111111111111111111111111111111111\",\"maxTimeoutSeconds\":600";
+        let extra = "\"extra\":{\"name\":\"USD Coin\",\"version\":\"2\"}";
+        assert_eq!(
+            offer.requirements(Version::V2).to_compact(),
+            format!(
+                "{{\"scheme\":\"exact\",\"network\":\"eip155:8453\",\"amount\":\"1044\",{shared},{extra}}}"
+            )
+        );
+        assert_eq!(
+            offer.requirements(Version::V1).to_compact(),
+            format!(
+                "{{\"scheme\":\"exact\",\"network\":\"base\",\"maxAmountRequired\":\"1044\",{shared},\
+                 \"resource\":\"https://llm.example/v1/chat/completions\",\
+                 \"description\":\"One chat completion, priced by its tokens\",\
+                 \"mimeType\":\"application/json\",{extra}}}"
+            )
+        );
+        let permit = Terms { method: Method::Permit2, ..(*offer.terms).clone() };
+        let permit = Offer { terms: Arc::new(permit), ..offer };
+        let asked = permit.requirements(Version::V2).to_compact();
+        assert!(asked.ends_with("\"extra\":{\"assetTransferMethod\":\"permit2\"}}"), "{asked}");
+        // The question holds the payment as it came, and what it is to pay.
+        let payment = parse(b"{\"a\":[1]}", 8).unwrap();
+        let question = permit.question(Version::V1, &payment);
+        let rest = permit.requirements(Version::V1).to_compact();
+        assert_eq!(
+            question,
+            format!(
+                "{{\"x402Version\":1,\"paymentPayload\":{{\"a\":[1]}},\"paymentRequirements\":{rest}}}"
+            )
+        );
     }
 }

@@ -300,3 +300,6 @@ fn seconds(fields: &Fields<'_>, key: &str) -> Result<u64, X402Error> {
     let at = fields.required(key, fields.amount(key)?)?;
     Ok(u64::try_from(at).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,3 +193,6 @@ async fn write(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Command>) {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,21 +11,23 @@ use bursar_chain::ports::BoxFuture;
 use bursar_proxy::book::keeper::Keeper;
 use bursar_proxy::book::redb_store::RedbStore;
 use bursar_proxy::book::store::{Change, Store, StoreFault, StoreReply};
-use bursar_proxy::book::{Answer, PaymentId, Record, Stage as Progress};
+use bursar_proxy::book::{Answer, PaymentId, Record, SaleKey, Settlement, Stage as Progress};
+use bursar_proxy::fault::Code;
 use bursar_proxy::metrics::Metrics;
 use bursar_proxy::offer::Challenge;
 use bursar_proxy::payment::{Named, Payment};
-use bursar_proxy::sell::{Budget, Order, Parts, Seller, Sold};
+use bursar_proxy::sell::{Budget, Charged, Order, Parts, Seller, Sold};
 use bursar_proxy::service::{clock, facilitator_of, nodes_of, upstream_of};
 use bursar_proxy::shop::Shop;
 use bursar_proxy::strikes::Strikes;
+use bursar_proxy::tokens::Vocabulary;
 use bursar_proxy::unpaid::Unpaid;
 use bursar_tests::payer::Payer;
 use bursar_tests::proxy::{Asked, Customer, Home, chat, receipt, streaming};
 use bursar_tests::settling::{Says, Settling};
 use bursar_tests::upstream::{Does, Upstream, answer, frames};
 use bursar_x402::Version;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio_util::task::TaskTracker;
@@ -70,47 +72,149 @@ impl Store for Gated {
     }
 }
 
+/// A seller without HTTP in front of it.
+struct Shopkeeper {
+    seller: Seller,
+    shop: Shop,
+    upstream: Upstream,
+    settling: Settling,
+    _home: Home,
+}
+
+impl Shopkeeper {
+    /// `store` is made around the one of the file.
+    async fn with<S: Store + 'static>(
+        does: Does,
+        patience_ms: u64,
+        store: impl FnOnce(RedbStore) -> Arc<S>,
+    ) -> (Self, Arc<S>) {
+        let upstream = Upstream::serve(does).await;
+        let settling = Settling::serve().await;
+        let home = Home::new(&upstream.url, &settling.url, "");
+        let (config, clock) = (home.config(), clock().unwrap());
+        let store = store(RedbStore::open_file(&config.store).unwrap());
+        let keeper = Keeper::load(store.clone(), &TaskTracker::new()).await.unwrap();
+        let seller = Seller::new(Parts {
+            keeper,
+            facilitator: facilitator_of(&config, &clock).unwrap(),
+            nodes: nodes_of(&config, &clock).unwrap(),
+            unpaid: Unpaid::new(config.unpaid),
+            upstream: upstream_of(&config, &clock).unwrap(),
+            metrics: Arc::new(Metrics::default()),
+            clock: clock.clone(),
+            points: Arc::new(NoPoints),
+            patience_ms,
+            budget: Budget::of(1 << 20),
+            places: Arc::new(Semaphore::new(4)),
+            strikes: Strikes::default(),
+            tasks: TaskTracker::new(),
+        });
+        let terms = config.terms().unwrap();
+        let shop = Shop::new(config, terms);
+        (Self { seller, shop, upstream, settling, _home: home }, store)
+    }
+
+    /// A body with a payment for it.
+    fn order(&self, body: &Value) -> Order {
+        let body = Bytes::from(body.to_string());
+        let quote = self.shop.quote(&body, &"http://a.test/v1/chat/completions".into()).unwrap();
+        let challenge = Challenge::new(&quote.offers, &quote.estimate, "");
+        let second = STANDARD.decode(&challenge.header).unwrap();
+        let asked = Asked {
+            first: serde_json::from_str(&challenge.body).unwrap(),
+            second: serde_json::from_slice(&second).unwrap(),
+        };
+        let header = Customer::of("", Payer::random()).sign_with(2, &asked, |_due| {});
+        let span = 0..=u64::MAX;
+        let payment = Payment::read(&header.value, Version::V2, &quote.offers, &span).unwrap();
+        let named = Named { id: payment.id, digest: payment.digest };
+        Order { quote, named, payment: Some(payment) }
+    }
+}
+
+#[tokio::test]
+async fn a_repeat_waits_for_the_first_within_its_patience_and_is_told_that_it_is_at_work() {
+    let (keeper, _store) = Shopkeeper::with(Does::Late(answer("late")), 0, Arc::new).await;
+    let order = keeper.order(&chat("hello"));
+    let first = tokio::spawn({
+        let (seller, order) = (keeper.seller.clone(), order.clone());
+        async move { seller.sell(order).await }
+    });
+    until(|| keeper.upstream.calls() > 0).await;
+    let Sold::Refused(refused) = keeper.seller.sell(order.clone()).await else { panic!() };
+    assert_eq!((refused.fault.code, refused.charged), (Code::PaymentInUse, Charged::Unknown));
+    assert_eq!(refused.fault.code.retry_after(), Some("2"));
+    keeper.upstream.open(1);
+    assert!(matches!(first.await.unwrap(), Sold::Whole { .. }));
+    assert!(matches!(keeper.seller.sell(order).await, Sold::Whole { .. }));
+    assert_eq!((keeper.upstream.calls(), keeper.settling.moved()), (1, 1));
+}
+
+/// The end of what is pending: settled, failed, or beyond the time in which it could be.
+#[tokio::test]
+async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
+    for (says, over, settlement, left, unpaid_answers) in [
+        (Says::Pending(true), false, "pending", true, 0),
+        (Says::Pending(true), true, "failed", false, 1),
+        (Says::Mute, false, "pending", true, 0),
+        (Says::Mute, true, "failed", false, 1),
+        (Says::Good, false, "settled", false, 0),
+        (Says::Good, true, "settled", false, 0),
+        (Says::Refuses("invalid_exact_evm_transaction_failed"), false, "failed", false, 1),
+        (Says::Elsewhere, false, "failed", false, 1),
+    ] {
+        let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
+        let order = keeper.order(&chat("hello"));
+        let payment = order.payment.unwrap();
+        let record = Record {
+            id: payment.id,
+            body: order.quote.digest,
+            payment: payment.digest,
+            taken_at: 0,
+            ends: payment.ends,
+            stage: Progress::Paid,
+            settlement: Settlement::Pending { receipt: "{}".to_owned() },
+            question: payment.question,
+            model: None,
+            amount: payment.offer.amount.to_string(),
+            usd: payment.offer.usd(),
+            network: 8453,
+            asset: payment.offer.terms.asset,
+            payer: payment.payer,
+            usage: None,
+            kept: false,
+            key: Some(SaleKey([1; 16])),
+        };
+        let parts = keeper.seller.parts();
+        parts.keeper.put(&record, None).await.unwrap();
+        parts.unpaid.load(&record);
+        keeper.settling.settle_says(says.clone());
+        keeper.seller.reconcile(record.clone(), over).await;
+        let kept = match store.get(record.id).await.unwrap().unwrap().settlement {
+            Settlement::Pending { .. } => "pending",
+            Settlement::Failed { .. } => "failed",
+            Settlement::Settled { .. } => "settled",
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(kept, settlement, "{says:?} {over}");
+        assert_eq!(!parts.unpaid.total().is_zero(), left, "{says:?} {over}");
+        assert_eq!(parts.keeper.pending().is_empty(), !left);
+        assert_eq!(parts.metrics.unpaid_answers.get(), unpaid_answers, "{says:?} {over}");
+        let revenue = parts.metrics.text().contains("revenue_atoms_total{");
+        assert_eq!(revenue, settlement == "settled");
+    }
+}
+
 /// Whoever has seen the end of a stream and asks again must find it.
 #[tokio::test]
 async fn a_stream_ends_for_its_reader_when_its_end_is_on_disk() {
-    let upstream = Upstream::serve(Does::Stream(frames(&["hello", " world"]))).await;
-    let settling = Settling::serve().await;
-    let home = Home::new(&upstream.url, &settling.url, "");
-    let (config, clock) = (home.config(), clock().unwrap());
-    let inner = RedbStore::open_file(&config.store).unwrap();
-    let store = Gated { inner, reached: AtomicBool::new(false), gate: Semaphore::new(0) };
-    let store = Arc::new(store);
-    let keeper = Keeper::load(store.clone(), &TaskTracker::new()).await.unwrap();
-    let seller = Seller::new(Parts {
-        keeper,
-        facilitator: facilitator_of(&config, &clock).unwrap(),
-        nodes: nodes_of(&config, &clock).unwrap(),
-        unpaid: Unpaid::new(config.unpaid),
-        upstream: upstream_of(&config, &clock).unwrap(),
-        metrics: Arc::new(Metrics::default()),
-        clock: clock.clone(),
-        points: Arc::new(NoPoints),
-        patience_ms: 60_000,
-        budget: Budget::of(1 << 20),
-        places: Arc::new(Semaphore::new(4)),
-        strikes: Strikes::default(),
-        tasks: TaskTracker::new(),
-    });
-    let terms = config.terms().unwrap();
-    let shop = Shop::new(config, terms);
-    let body = Bytes::from(streaming("hello").to_string());
-    let quote = shop.quote(&body, &"http://a.test/v1/chat/completions".into()).unwrap();
-    let challenge = Challenge::new(&quote.offers, &quote.estimate, "");
-    let second = STANDARD.decode(&challenge.header).unwrap();
-    let asked = Asked {
-        first: serde_json::from_str(&challenge.body).unwrap(),
-        second: serde_json::from_slice(&second).unwrap(),
-    };
-    let header = Customer::of("", Payer::random()).sign_with(2, &asked, |_due| {});
-    let payment =
-        Payment::read(&header.value, Version::V2, &quote.offers, &(0..=u64::MAX)).unwrap();
-    let named = Named { id: payment.id, digest: payment.digest };
-    let sold = seller.sell(Order { quote, named, payment: Some(payment) }).await;
+    let does = Does::Stream(frames(&["hello", " world"]));
+    let gated =
+        |inner| Arc::new(Gated { inner, reached: AtomicBool::new(false), gate: Semaphore::new(0) });
+    let (keeper, store) = Shopkeeper::with(does, 60_000, gated).await;
+    let order = keeper.order(&streaming("hello"));
+    let (seller, named) = (&keeper.seller, order.named);
+    let sold = seller.sell(order).await;
     let Sold::Stream(mut streamed) = sold else { panic!("{sold:?}") };
     let mut text = Vec::new();
     while !text.ends_with(b"[DONE]\n\n") {
@@ -209,4 +313,25 @@ async fn a_payment_that_bought_nothing_yet_needs_the_price_of_now() {
     let stage = stage.restart_with(&priced("toy", "0.5")).await;
     let (status, _challenge) = told(stage.customer.send(&body, &header).await).await;
     assert_eq!((status, stage.settling.moved()), (402, 0));
+}
+
+/// Loaded by the request that needs it, and away from the runtime's threads. No other test of this file's
+/// program uses this vocabulary.
+#[tokio::test]
+async fn a_second_vocabulary_is_loaded_when_a_model_needs_it() {
+    let models = format!(
+        "{}\ntokenizer = \"cl100k_base\"\n{}",
+        priced("old", "0.001"),
+        priced("toy", "0.001")
+    );
+    let stage = Stage::with(Does::Whole(answer("hello world")), &models).await;
+    assert!(Vocabulary::O200k.is_loaded() && !Vocabulary::Cl100k.is_loaded());
+    assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
+    assert!(!Vocabulary::Cl100k.is_loaded(), "nobody needed it");
+    let mut old = chat("hello");
+    old["model"] = json!("old");
+    let all = futures::future::join_all((0..20).map(|_n| stage.customer.ask(&old))).await;
+    assert!(all.iter().all(|asked| asked.first["price"] == all[0].first["price"]));
+    assert!(Vocabulary::Cl100k.is_loaded());
+    assert_eq!(stage.customer.buy(2, &old).await.status(), 200);
 }

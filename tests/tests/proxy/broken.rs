@@ -112,6 +112,30 @@ async fn a_payer_who_makes_the_upstream_work_in_vain_has_to_wait_and_nobody_else
     assert_eq!(refusal(got).await, (502, "upstream_broken".to_owned()));
 }
 
+/// The same for payments that are worth nothing once the answer is there.
+#[tokio::test]
+async fn a_payer_whose_settlements_fail_has_to_wait() {
+    let stage = Stage::usual().await;
+    stage.settling.settle_says(bursar_tests::settling::Says::Refuses("insufficient_balance"));
+    for _time in 0..10 {
+        let got = stage.customer.buy(2, &chat("hello")).await;
+        assert_eq!(refusal(got).await, (402, "settlement_failed".to_owned()));
+    }
+    let got = stage.customer.buy(2, &chat("hello")).await;
+    assert_eq!(refusal(got).await, (429, "too_many_requests".to_owned()));
+    assert_eq!(stage.upstream.calls(), 10);
+}
+
+/// It is not the payer who makes the upstream refuse this service.
+#[tokio::test]
+async fn a_refused_key_is_no_fault_of_the_payer() {
+    let stage = Stage::set(Does::Status(401, "{}".to_owned())).await;
+    for _time in 0..12 {
+        let got = stage.customer.buy(2, &chat("hello")).await;
+        assert_eq!(refusal(got).await, (502, "upstream_key_refused".to_owned()));
+    }
+}
+
 #[tokio::test]
 async fn an_upstream_that_is_away_costs_nothing() {
     let stage = Stage::usual().await;

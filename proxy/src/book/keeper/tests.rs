@@ -1,0 +1,104 @@
+use super::*;
+use crate::book::redb_store::RedbStore;
+use alloy_primitives::Address;
+use tempfile::TempDir;
+
+fn record(n: u8, stage: Stage, settlement: Settlement) -> Record {
+    Record {
+        id: PaymentId([n; 32]),
+        body: [1; 32],
+        payment: [2; 32],
+        taken_at: i64::from(n),
+        ends: 0,
+        stage,
+        settlement,
+        question: "{}".to_owned(),
+        model: None,
+        amount: "7".to_owned(),
+        usd: "0.000007".to_owned(),
+        network: 1,
+        asset: Address::ZERO,
+        payer: Address::ZERO,
+        usage: None,
+        kept: false,
+        key: None,
+    }
+}
+
+fn pending() -> Settlement {
+    Settlement::Pending { receipt: "{}".to_owned() }
+}
+
+async fn keeper(folder: &TempDir) -> (Keeper, TaskTracker) {
+    let (store, writer) = (RedbStore::open_file(&folder.path().join("a.redb")), TaskTracker::new());
+    let keeper = Keeper::load(Arc::new(store.unwrap()), &writer).await.unwrap();
+    (keeper, writer)
+}
+
+/// Ends the writer, which has the file.
+async fn close((keeper, writer): (Keeper, TaskTracker)) {
+    drop(keeper);
+    writer.close();
+    writer.wait().await;
+}
+
+#[tokio::test]
+async fn one_works_on_a_payment_and_others_wait_or_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (keeper, _writer) = keeper(&folder).await;
+    let id = PaymentId([1; 32]);
+    let Claim::Mine(held) = keeper.claim(id, &[1; 32]) else { panic!() };
+    assert_eq!(keeper.busy(), 1);
+    let Claim::Busy(mut done) = keeper.claim(id, &[1; 32]) else { panic!("the same body waits") };
+    assert!(matches!(keeper.claim(id, &[2; 32]), Claim::Other), "another body does not");
+    let other = keeper.claim(PaymentId([2; 32]), &[1; 32]);
+    assert!(matches!(other, Claim::Mine(_)) && keeper.busy() == 2);
+    assert!(futures::poll!(std::pin::pin!(done.changed())).is_pending());
+    drop(held);
+    assert!(done.changed().await.is_err(), "the wait ends with the work");
+    assert!(matches!(keeper.claim(id, &[2; 32]), Claim::Mine(_)));
+    drop(other);
+    assert_eq!(keeper.busy(), 0);
+}
+
+#[tokio::test]
+async fn what_was_only_taken_is_forgotten_at_the_start_and_what_is_pending_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = keeper(&folder).await;
+    let taken = record(1, Stage::Taken, Settlement::Open);
+    let on_its_way = record(2, Stage::Paid, pending());
+    let owed = record(3, Stage::Owed, Settlement::Asked);
+    for record in [&taken, &on_its_way, &owed] {
+        first.0.put(record, None).await.unwrap();
+    }
+    assert_eq!(first.0.pending(), [on_its_way.id]);
+    close(first).await;
+    let second = keeper(&folder).await;
+    assert_eq!(second.0.find(taken.id).await.unwrap(), None);
+    assert_eq!(second.0.find(owed.id).await.unwrap(), Some(owed));
+    assert_eq!(second.0.all_pending(), [on_its_way.clone()]);
+    // It is no longer pending once its end is kept.
+    let settled = Settlement::Settled { receipt: "{}".to_owned() };
+    second.0.put(&Record { settlement: settled, ..on_its_way }, None).await.unwrap();
+    assert_eq!(second.0.pending(), []);
+    close(second).await;
+    assert_eq!(keeper(&folder).await.0.pending(), []);
+}
+
+#[tokio::test]
+async fn a_sweep_forgets_what_is_over_and_says_how_much() {
+    let folder = tempfile::tempdir().unwrap();
+    let (keeper, _writer) = keeper(&folder).await;
+    for n in 0..5 {
+        keeper.put(&record(n, Stage::Paid, Settlement::Open), None).await.unwrap();
+    }
+    keeper.put(&record(9, Stage::Paid, pending()), None).await.unwrap();
+    assert_eq!(keeper.sweep(103, 100, 2).await.unwrap(), 2);
+    assert_eq!(keeper.sweep(103, 100, 9).await.unwrap(), 2);
+    assert_eq!(keeper.sweep(103, 100, 9).await.unwrap(), 0);
+    assert_eq!(keeper.find(PaymentId([3; 32])).await.unwrap(), None);
+    assert!(keeper.find(PaymentId([4; 32])).await.unwrap().is_some(), "it is young");
+    assert!(keeper.find(PaymentId([9; 32])).await.unwrap().is_some(), "it is pending");
+    keeper.forget(PaymentId([4; 32])).await.unwrap();
+    assert_eq!(keeper.find(PaymentId([4; 32])).await.unwrap(), None);
+}

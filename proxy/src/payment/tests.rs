@@ -1,0 +1,260 @@
+use super::*;
+use bursar_core::networks::{ChainId, by_chain};
+use serde_json::{Value, json};
+
+const SPAN: RangeInclusive<u64> = 1_000..=2_000;
+const PAYER: &str = "0x1111111111111111111111111111111111111111";
+const PAYEE: &str = "0x2222222222222222222222222222222222222222";
+const OTHER: &str = "0x3333333333333333333333333333333333333333";
+
+fn offer(chain: u64, method: Method) -> Offer {
+    let network = by_chain(ChainId(chain)).unwrap();
+    let coin = network.stablecoin;
+    let terms = Terms {
+        network,
+        asset: coin.address,
+        decimals: 6,
+        pay_to: PAYEE.parse().unwrap(),
+        method,
+        name: "USD Coin".to_owned(),
+        version: "2".to_owned(),
+        max_timeout_seconds: 600,
+    };
+    Offer { terms: Arc::new(terms), amount: U256::from(500), resource: "http://a.test/".into() }
+}
+
+fn payload(method: Method) -> Value {
+    match method {
+        Method::Eip3009 => json!({ "signature": "0x00", "authorization": {
+            "from": PAYER, "to": PAYEE, "value": "500", "validAfter": "0", "validBefore": "1500",
+            "nonce": format!("0x{}", "07".repeat(32)),
+        } }),
+        Method::Permit2 => json!({ "signature": "0x00", "permit2Authorization": {
+            "from": PAYER, "spender": OTHER, "nonce": "7", "deadline": "1500",
+            "permitted": { "token": offer(8453, method).terms.asset, "amount": "500" },
+            "witness": { "to": PAYEE, "validAfter": "0" },
+        } }),
+    }
+}
+
+fn payment(version: Version, method: Method) -> Value {
+    let accepted = json!({
+        "scheme": "exact", "network": "eip155:8453", "amount": "500",
+        "asset": offer(8453, method).terms.asset, "payTo": PAYEE,
+    });
+    match version {
+        Version::V1 => json!({
+            "x402Version": 1, "scheme": "exact", "network": "base", "payload": payload(method),
+        }),
+        Version::V2 => {
+            json!({ "x402Version": 2, "accepted": accepted, "payload": payload(method) })
+        }
+    }
+}
+
+fn read(payment: &Value, version: Version, offers: &[Offer]) -> Result<Payment, Unpaid> {
+    Payment::read(&header::encode(&payment.to_string()), version, offers, &SPAN)
+}
+
+/// The reason for which a payment buys nothing; `None` if it buys.
+fn unfit(payment: &Value, version: Version, method: Method) -> Option<String> {
+    let read = read(payment, version, &[offer(1, method), offer(8453, method)]);
+    match read {
+        Ok(payment) => payment.unfit.map(|unfit| unfit.reason),
+        Err(Unpaid::Unfit(unfit)) => Some(unfit.reason),
+        Err(Unpaid::Unreadable(fault)) => Some(fault.code.text().to_owned()),
+    }
+}
+
+fn with(mut payment: Value, pointer: &str, value: impl Into<Value>) -> Value {
+    *payment.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value.into();
+    payment
+}
+
+const ALL: [(Version, Method); 4] = [
+    (Version::V1, Method::Eip3009),
+    (Version::V2, Method::Eip3009),
+    (Version::V1, Method::Permit2),
+    (Version::V2, Method::Permit2),
+];
+
+fn key(method: Method) -> &'static str {
+    match method {
+        Method::Eip3009 => "authorization",
+        Method::Permit2 => "permit2Authorization",
+    }
+}
+
+#[test]
+fn a_payment_buys_from_the_first_moment_of_its_span_to_the_last() {
+    for (version, method) in ALL {
+        let ends = match method {
+            Method::Eip3009 => "/payload/authorization/validBefore",
+            Method::Permit2 => "/payload/permit2Authorization/deadline",
+        };
+        let late = Some("invalid_exact_evm_payload_authorization_valid_before".to_owned());
+        for (at, reason) in [
+            ("999", late.clone()),
+            ("1000", None),
+            ("2000", None),
+            ("2001", late.clone()),
+            ("0", late.clone()),
+            // Beyond 64 bits it never ends.
+            ("18446744073709551616", late.clone()),
+        ] {
+            let payment = with(payment(version, method), ends, at);
+            assert_eq!(unfit(&payment, version, method), reason, "{at}");
+        }
+        let good = read(&payment(version, method), version, &[offer(8453, method)]).unwrap();
+        assert_eq!((good.ends, good.payer), (1_500, PAYER.parse().unwrap()));
+        assert_eq!((good.version, good.offer), (version, offer(8453, method)));
+        assert!(good.question.contains("\"paymentRequirements\""));
+    }
+}
+
+#[test]
+fn what_is_signed_for_something_else_buys_nothing() {
+    let (value, payee) =
+        ("invalid_exact_evm_payload_authorization_value", "invalid_exact_evm_recipient_mismatch");
+    for (version, method) in ALL {
+        let (amount, to) = match method {
+            Method::Eip3009 => ("/payload/authorization/value", "/payload/authorization/to"),
+            Method::Permit2 => (
+                "/payload/permit2Authorization/permitted/amount",
+                "/payload/permit2Authorization/witness/to",
+            ),
+        };
+        let good = payment(version, method);
+        for (pointer, other, reason) in [
+            (amount, json!("499"), value),
+            (amount, json!("501"), value),
+            (to, json!(OTHER), payee),
+            ("/x402Version", json!(3 - version.number()), "invalid_x402_version"),
+        ] {
+            let payment = with(good.clone(), pointer, other);
+            assert_eq!(unfit(&payment, version, method).as_deref(), Some(reason), "{pointer}");
+        }
+    }
+    let permit = with(
+        payment(Version::V1, Method::Permit2),
+        "/payload/permit2Authorization/permitted/token",
+        OTHER,
+    );
+    let reason = unfit(&permit, Version::V1, Method::Permit2);
+    assert_eq!(reason.as_deref(), Some("permit2_token_mismatch"));
+    // What version 2 says that it accepts, while what is signed is as offered.
+    let good = payment(Version::V2, Method::Eip3009);
+    for (pointer, other, reason) in [
+        ("/accepted/asset", json!(OTHER), value),
+        ("/accepted/payTo", json!(OTHER), value),
+        ("/accepted/amount", json!("501"), value),
+        ("/accepted/scheme", json!("upto"), "unsupported_scheme"),
+        ("/accepted/network", json!("eip155:4663"), "unsupported_network"),
+        ("/accepted/network", json!("nowhere"), "unsupported_network"),
+    ] {
+        let payment = with(good.clone(), pointer, other);
+        assert_eq!(unfit(&payment, Version::V2, Method::Eip3009).as_deref(), Some(reason));
+    }
+    let extra = with(good, "/accepted", {
+        let mut accepted = payment(Version::V2, Method::Eip3009)["accepted"].clone();
+        accepted["extra"] = json!({ "name": "USD Coin", "more": 1 });
+        accepted
+    });
+    assert_eq!(unfit(&extra, Version::V2, Method::Eip3009), None, "it may say more");
+}
+
+/// Two readings of one payload would be two payments.
+#[test]
+fn a_payload_has_the_members_that_are_signed_and_no_other() {
+    for (version, method) in ALL {
+        let within = format!("/payload/{}", key(method));
+        for pointer in ["/payload", within.as_str()] {
+            let mut payment = payment(version, method);
+            payment.pointer_mut(pointer).unwrap()["more"] = json!("1");
+            let reason = unfit(&payment, version, method);
+            assert_eq!(reason.as_deref(), Some("invalid_payment_header"), "{pointer}");
+        }
+        let known = match method {
+            Method::Eip3009 => &EIP3009[..],
+            Method::Permit2 => &PERMIT2[..],
+        };
+        for member in known {
+            // Who may spend a permit, and from when either counts, is for the facilitator to judge.
+            if matches!(*member, "spender" | "validAfter") {
+                continue;
+            }
+            let mut payment = payment(version, method);
+            payment.pointer_mut(&within).unwrap().as_object_mut().unwrap().remove(*member);
+            let reason = unfit(&payment, version, method);
+            assert_eq!(reason.as_deref(), Some("invalid_payment_header"), "{member}");
+        }
+        // Of the other method.
+        let other = if method == Method::Eip3009 { Method::Permit2 } else { Method::Eip3009 };
+        let swapped = with(payment(version, method), "/payload", payload(other));
+        let reason = unfit(&swapped, version, method);
+        assert_eq!(reason.as_deref(), Some("invalid_payment_header"));
+    }
+}
+
+#[test]
+fn a_payment_is_known_by_network_token_payer_and_nonce_and_by_nothing_else() {
+    for method in [Method::Eip3009, Method::Permit2] {
+        let id = |payment: &Value, version| {
+            let read = read(payment, version, &[offer(8453, method), offer(4663, method)]).unwrap();
+            let text = header::encode(&payment.to_string());
+            let terms = [Arc::clone(&offer(8453, method).terms)];
+            let named = Named::read(&text, version, &terms).unwrap();
+            assert_eq!(named, Named { id: read.id, digest: read.digest }, "found by its name");
+            (read.id, read.digest)
+        };
+        let first = payment(Version::V1, method);
+        let (known, signed) = id(&first, Version::V1);
+        assert_eq!(id(&payment(Version::V2, method), Version::V2), (known, signed));
+        let at = |member: &str| format!("/payload/{}/{member}", key(method));
+        let nonce = match method {
+            Method::Eip3009 => json!(format!("0x{}", "08".repeat(32))),
+            Method::Permit2 => json!("8"),
+        };
+        for (pointer, other) in [(at("from"), json!(OTHER)), (at("nonce"), nonce)] {
+            let (id, digest) = id(&with(first.clone(), &pointer, other), Version::V1);
+            assert!(id != known && digest != signed, "{pointer}");
+        }
+        let elsewhere = with(first.clone(), "/network", "robinhood");
+        assert_ne!(id(&elsewhere, Version::V1).0, known, "another network");
+        // Another signature over the same nonce is the same payment, signed otherwise.
+        let (same, digest) = id(&with(first, "/payload/signature", "0x01"), Version::V1);
+        assert!(same == known && digest != signed);
+    }
+    // A token counts nonces of its own, and Permit2 counts them for the payer.
+    let ids = |method: Method| {
+        let id = |asset: Address| {
+            let offer = offer(8453, method);
+            let terms = Terms { asset, ..(*offer.terms).clone() };
+            let offer = Offer { terms: Arc::new(terms), ..offer };
+            read(&payment(Version::V1, method), Version::V1, &[offer]).unwrap().id
+        };
+        id(PAYER.parse().unwrap()) == id(OTHER.parse().unwrap())
+    };
+    assert_eq!((ids(Method::Eip3009), ids(Method::Permit2)), (false, true));
+}
+
+/// What was paid is found although nothing of it is offered any more.
+#[test]
+fn a_payment_is_named_without_any_offer() {
+    for (version, method) in ALL {
+        let offered = offer(8453, method);
+        let made = read(&payment(version, method), version, &[offered]).unwrap();
+        let text = header::encode(&payment(version, method).to_string());
+        let named = Named::read(&text, version, &[]).unwrap();
+        assert_eq!(named, Named { id: made.id, digest: made.digest });
+    }
+    // Version 1 does not say which asset is meant: the one that is offered there.
+    let other =
+        Terms { asset: OTHER.parse().unwrap(), ..(*offer(8453, Method::Eip3009).terms).clone() };
+    let text = header::encode(&payment(Version::V1, Method::Eip3009).to_string());
+    let named = |terms: &[Arc<Terms>]| Named::read(&text, Version::V1, terms).unwrap().id;
+    assert_ne!(named(&[Arc::new(other)]), named(&[]));
+    for wrong in ["", "e30=", "W10="] {
+        assert!(Named::read(wrong, Version::V2, &[]).is_err(), "{wrong}");
+    }
+}
