@@ -31,6 +31,7 @@ use crate::book::AskedBy;
 use crate::metrics::{Metrics, Route};
 use crate::reason::{Reason, Refused};
 use crate::settle::door::{Door, End, Trouble};
+use crate::standing::Standing;
 use crate::verify::Fault;
 use access::Caller;
 pub use catalogue::Catalogue;
@@ -51,6 +52,7 @@ pub struct Api {
     pub access: Access,
     pub clock: Arc<dyn Clock>,
     pub stopping: CancellationToken,
+    pub standing: Arc<Standing>,
     /// What watches whether successes are written.
     pub answers: TaskTracker,
 }
@@ -66,6 +68,8 @@ pub fn router(api: Arc<Api>) -> Router {
         .merge(guarded)
         .route("/supported", get(supported))
         .route("/health", get(health))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
         .route("/contracts", get(contracts))
         .route("/openapi.json", get(openapi))
         .fallback(|| async {
@@ -86,12 +90,13 @@ pub fn refuse() -> Refuse {
 }
 
 /// What Prometheus reads, on a listener of its own.
-pub fn metrics_router(metrics: Arc<Metrics>) -> Router {
+pub fn metrics_router(metrics: Arc<Metrics>, standing: Arc<Standing>) -> Router {
     let text = move || async move {
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         ([(header::CONTENT_TYPE, kind)], metrics.text())
     };
-    Router::new().route("/metrics", get(text))
+    let report = move || async move { answers::with(StatusCode::OK, standing.report()) };
+    Router::new().route("/metrics", get(text)).route("/status", get(report))
 }
 
 /// A body, unless it was too long or broke off.
@@ -251,7 +256,23 @@ async fn supported(State(api): State<Arc<Api>>, Query(query): Query<View>) -> Re
 }
 
 async fn health(State(api): State<Arc<Api>>) -> Response {
-    answers::with(StatusCode::OK, api.catalogue.health())
+    answers::with(StatusCode::OK, api.catalogue.health(api.standing.is_degraded()))
+}
+
+/// The process answers.
+async fn livez() -> Response {
+    answers::with(StatusCode::OK, serde_json::json!({ "status": "alive" }))
+}
+
+/// Payments can be settled: the store writes, a node answers with new blocks, a signer has coin, there is room.
+async fn readyz(State(api): State<Arc<Api>>) -> Response {
+    let ready = api.standing.is_ready() && !api.stopping.is_cancelled();
+    let mut body = api.standing.checks();
+    body["status"] = Value::from(if ready { "ready" } else { "not ready" });
+    if ready {
+        return answers::with(StatusCode::OK, body);
+    }
+    later(answers::with(StatusCode::SERVICE_UNAVAILABLE, body))
 }
 
 async fn contracts(State(api): State<Arc<Api>>) -> Response {
@@ -288,7 +309,7 @@ mod tests {
             .split(".route(\"")
             .skip(1)
             .map(|rest| rest.split('"').next().unwrap().to_owned())
-            .filter(|path| path != "/metrics")
+            .filter(|path| !["/metrics", "/status"].contains(&path.as_str()))
             .collect();
         assert_eq!(told, routed);
         let codes = &document["components"]["schemas"]["Reason"]["enum"];

@@ -1,17 +1,21 @@
 //! `bursar-facilitator check`: whether what is configured is there and works, before anybody depends on it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use alloy_primitives::Address;
 use alloy_sol_types::SolCall;
 use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::{BlockTag, Chain, Clock};
-use bursar_core::networks::MULTICALL3;
+use bursar_core::networks::{ChainId, MULTICALL3, by_chain};
 use bursar_serve::findings::{Findings, Mark};
 
+use crate::book::redb_store::RedbPayments;
+use crate::book::store::Payments;
 use crate::config::{Config, NetworkConfig};
 use crate::exact::erc20::IErc20;
 use crate::exact::prism;
+use crate::keys::KeyRing;
 use crate::service::{StartFault, chain_of, load_keys};
 
 /// Looks at everything that is configured.
@@ -26,15 +30,22 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     if keys.is_empty() {
         return Err(StartFault::NoNetwork);
     }
+    let mut others = Vec::new();
     for network in config.networks.values() {
-        let title = network.network.title;
         let Some(ring) = keys.get(&network.chain()) else {
-            check.found.add(Mark::Good, title, "not configured: answered with unsupported_network");
+            others.push(network.network.title);
             continue;
         };
         let signers: Vec<Address> = ring.addresses().collect();
         check.network(network, &clock, &signers).await?;
     }
+    let served: Vec<_> = keys.keys().filter_map(|chain| Some(by_chain(*chain)?.title)).collect();
+    check.found.add(Mark::Good, "configured", served.join(", "));
+    if !others.is_empty() {
+        let text = format!("{}: answered with unsupported_network", others.join(", "));
+        check.found.add(Mark::Good, "not configured", text);
+    }
+    check.store(config, &keys).await;
     Ok(check.found)
 }
 
@@ -74,6 +85,46 @@ impl Check {
             self.signer(network, &chain, *signer).await;
         }
         Ok(())
+    }
+
+    /// What is in flight, and whether its signers are still in the settings.
+    async fn store(&mut self, config: &Config, keys: &BTreeMap<ChainId, KeyRing>) {
+        let title = "store";
+        let path = config.store.display();
+        if !config.store.exists() {
+            self.found.add(Mark::Good, title, format!("{path} is made at the first start"));
+            return;
+        }
+        let open = match RedbPayments::open_file(&config.store) {
+            Ok((payments, _desks)) => payments.open().await,
+            Err(fault) => Err(fault),
+        };
+        let open = match open {
+            Ok(open) => open,
+            Err(fault) => {
+                let text = format!(
+                    "{path} cannot be looked at ({fault}); a facilitator that runs holds it"
+                );
+                self.found.add(Mark::Mind, title, text);
+                return;
+            }
+        };
+        let text = format!("{path} can be read, and {} payments are in flight", open.records.len());
+        self.found.add(Mark::Good, title, text);
+        let sends = open.batches.iter().filter(|batch| batch.found.is_none());
+        let removed: BTreeSet<(ChainId, Address)> = sends
+            .map(|batch| (batch.chain, batch.signer))
+            .filter(|(chain, signer)| {
+                !keys.get(chain).is_some_and(|ring| ring.addresses().any(|known| known == *signer))
+            })
+            .collect();
+        for (chain, signer) in removed {
+            let text = format!(
+                "{signer} has transactions in flight on {chain} and is not in the settings: put it back, or the \
+                 chain and their expiry decide about its payments"
+            );
+            self.found.add(Mark::Bad, title, text);
+        }
     }
 
     async fn contracts(&mut self, network: &NetworkConfig, chain: &dyn Chain) {

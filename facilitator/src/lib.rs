@@ -16,6 +16,7 @@ pub mod reason;
 pub mod service;
 pub mod settle;
 pub mod signature;
+pub mod standing;
 pub mod transaction;
 mod upkeep;
 pub mod verify;

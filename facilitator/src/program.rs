@@ -92,7 +92,16 @@ async fn serve(config: Config, points: Arc<dyn Points>) -> anyhow::Result<()> {
     if let Some(address) = running.metrics_address {
         tracing::info!(%address, "metrics");
     }
-    signals::asked_to_stop().await;
+    // cancel-safe: both only wait.
+    tokio::select! {
+        () = signals::asked_to_stop() => {}
+        () = running.broken() => {
+            anyhow::bail!(
+                "the store cannot be written: make room on its disk or mend it, and start again; \
+                 what was taken on resumes then"
+            );
+        }
+    }
     tracing::info!("stopping");
     running.stop().await;
     Ok(())

@@ -9,7 +9,7 @@ use bursar_chain::clock::SystemClock;
 use bursar_chain::follower::Follower;
 use bursar_chain::points::Points;
 use bursar_chain::ports::{Chain, Clock};
-use bursar_chain::rpc::{RpcChain, RpcConfig};
+use bursar_chain::rpc::{Plain, RpcChain, RpcConfig};
 use bursar_core::networks::{ChainId, Gas};
 use bursar_desks::redb_store::RedbStore;
 use bursar_desks::service::{Means, ServiceDesk};
@@ -35,6 +35,7 @@ use crate::settle::dispatch::{Settler, Teller};
 use crate::settle::door::Door;
 use crate::settle::once::Successes;
 use crate::settle::queue::Limits;
+use crate::standing::Standing;
 use crate::upkeep;
 
 /// How many transactions of a desk hold a nonce: those that are mined and not final yet among them.
@@ -77,6 +78,8 @@ pub struct Running {
     draining: CancellationToken,
     /// Nothing is gone on with.
     stopping: CancellationToken,
+    /// The store cannot be written.
+    broken: CancellationToken,
     desks: TaskTracker,
     drain_ms: u64,
     clock: Arc<dyn Clock>,
@@ -102,7 +105,8 @@ pub fn load_keys(config: &Config) -> Result<BTreeMap<ChainId, KeyRing>, crate::k
 /// An endpoint that may not be asked.
 pub fn chain_of(network: &NetworkConfig, clock: &Arc<dyn Clock>) -> Result<RpcChain, StartFault> {
     let endpoints = network.rpc.iter().map(|endpoint| endpoint.expose().to_owned());
-    let config = RpcConfig::new(network.chain(), endpoints);
+    let mut config = RpcConfig::new(network.chain(), endpoints);
+    config.plain = Plain::allowed(network.allow_plain_http);
     RpcChain::new(config, Arc::clone(clock))
         .map_err(|fault| StartFault::Endpoint { chain: network.chain(), why: fault.to_string() })
 }
@@ -126,6 +130,7 @@ impl Running {
             |why: String| StartFault::Store { path: config.store.display().to_string(), why };
         let (payments, desks_store) =
             RedbPayments::open_file(&config.store).map_err(|fault| unusable(fault.to_string()))?;
+        let broken = payments.broken();
         let payments: Arc<dyn Payments> = Arc::new(payments);
         let (ledger, open) = Ledger::load(Arc::clone(&payments), clock.now().utc)
             .await
@@ -138,6 +143,7 @@ impl Running {
         let (draining, stopping) = (CancellationToken::new(), CancellationToken::new());
         let desks = TaskTracker::new();
         let metrics = Arc::new(Metrics::default());
+        let standing = Arc::new(Standing::default());
         let signers: BTreeMap<ChainId, Vec<Address>> =
             keys.iter().map(|(chain, ring)| (*chain, ring.addresses().collect())).collect();
         let catalogue = Catalogue::of(&config, &signers);
@@ -182,6 +188,7 @@ impl Running {
             clock: Arc::clone(&clock),
             stopping: draining.clone(),
             answers: answers.clone(),
+            standing: Arc::clone(&standing),
         });
         let servers = TaskTracker::new();
         let bounds = Bounds {
@@ -192,7 +199,7 @@ impl Running {
         http::serve([listener], api::router(api), edge(bounds), &servers, &draining);
         let metrics_address = match metrics_listener {
             Some((listener, address)) => {
-                let app = api::metrics_router(Arc::clone(&metrics));
+                let app = api::metrics_router(Arc::clone(&metrics), Arc::clone(&standing));
                 http::serve([listener], app, edge(Bounds::metrics()), &servers, &draining);
                 Some(address)
             }
@@ -203,6 +210,7 @@ impl Running {
             ledger,
             payments,
             metrics,
+            standing,
             clock: Arc::clone(&clock),
             retention_days: config.retention_days,
         };
@@ -215,10 +223,16 @@ impl Running {
             answers,
             draining,
             stopping,
+            broken,
             desks,
             drain_ms: config.drain_ms,
             clock,
         })
+    }
+
+    /// Ends once the store cannot be written: then nothing more can be settled until the next start.
+    pub async fn broken(&self) {
+        self.broken.cancelled().await;
     }
 
     /// Takes nothing new on, waits for the answers that are due, and ends. What is still under way then is

@@ -62,6 +62,9 @@ pub fn gas(place: &Place, payments: &[&Payment], cap_contract: u64) -> Option<u6
     (all <= GAS_MAX).then_some(all)
 }
 
+/// Gas for the cheapest payment of all.
+pub const LEAST_GAS: u64 = 190_000;
+
 /// Gas for the cheapest payment of a method: what a signer must be able to pay before a payment is looked at.
 pub fn least_gas(method: &dyn Method) -> u64 {
     BASE_GAS.saturating_add(method.gas())

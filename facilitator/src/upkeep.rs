@@ -1,8 +1,11 @@
-//! What is done now and then: looks at balances and at what waits, and forgets what is old.
+//! What is done now and then: looks at nodes, balances and what waits, and forgets what is old.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use alloy_primitives::B256;
 use bursar_chain::ports::Clock;
+use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use tokio_util::sync::CancellationToken;
 
@@ -10,11 +13,16 @@ use crate::book::ledger::Ledger;
 use crate::book::store::Payments;
 use crate::metrics::{Metrics, OfNetwork, OfSigner, coins};
 use crate::settle::dispatch::Settler;
+use crate::settle::door::OPEN_MAX;
+use crate::standing::{NetworkStanding, Standing};
+use crate::transaction;
 
 /// How often it looks.
 const LOOK_MS: u64 = 5_000;
-/// How often it looks at balances, and forgets.
-const BALANCES_EVERY: u64 = 6;
+/// How often it forgets, in looks.
+const FORGET_EVERY: u64 = 6;
+/// Without a new block for so long, while payments wait for one, no blocks come.
+const NO_BLOCK_MS: u64 = 120_000;
 /// Records that are forgotten at a time: the writer is not held up for long.
 const FORGET_MAX: usize = 1_000;
 /// How often so many are forgotten at each look.
@@ -27,22 +35,26 @@ pub(crate) struct Upkeep {
     pub(crate) ledger: Ledger,
     pub(crate) payments: Arc<dyn Payments>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) standing: Arc<Standing>,
     pub(crate) clock: Arc<dyn Clock>,
     /// 0: for ever.
     pub(crate) retention_days: u32,
 }
 
+/// The newest block of each network, and since when it is that.
+type Blocks = BTreeMap<ChainId, (u64, u64)>;
+
 impl Upkeep {
     pub(crate) async fn run(self, stopping: CancellationToken) {
         let mut looks: u64 = 0;
+        let mut blocks = Blocks::new();
         loop {
-            self.look();
-            if looks.is_multiple_of(BALANCES_EVERY) {
-                // cancel-safe: nothing of it is half done.
-                tokio::select! {
-                    () = stopping.cancelled() => return,
-                    () = self.balances() => {}
-                }
+            // cancel-safe: nothing of it is half done.
+            tokio::select! {
+                () = stopping.cancelled() => return,
+                () = self.look(&mut blocks) => {}
+            }
+            if looks.is_multiple_of(FORGET_EVERY) {
                 self.forget().await;
             }
             looks = looks.wrapping_add(1);
@@ -55,45 +67,73 @@ impl Upkeep {
         }
     }
 
-    fn look(&self) {
+    async fn look(&self, blocks: &mut Blocks) {
         let now = self.clock.now().utc;
         let (open, oldest) = self.ledger.waiting();
         self.metrics.open.set(i64::try_from(open).unwrap_or(i64::MAX));
         self.metrics.oldest_queued.set(oldest.map_or(0.0, |then| seconds(now, then)));
+        let mut networks = BTreeMap::new();
         for settler in &self.settlers {
-            for (signer, teller) in &settler.tellers {
-                let desk = teller.desk.desk();
-                let unmined = desk.open.values().filter(|one| one.newest().is_some());
-                let waits =
-                    unmined.filter(|one| matches!(one.place, bursar_submit::Place::Waiting));
-                let oldest = waits.filter_map(|one| Some(one.attempts.first()?.at)).min();
-                let age = oldest.map_or(0.0, |then| seconds(now, then));
-                self.metrics.oldest_unmined.get_or_create(&of(settler, *signer)).set(age);
-            }
+            self.look_at_desks(settler, now);
+            let chain = settler.served.place.chain;
+            networks.insert(chain, self.network(settler, blocks, open > 0).await);
+        }
+        // A store that fails ends the process; until then it is reported.
+        let store = self.payments.probe().await.is_ok();
+        self.standing.found(store, (open, open < OPEN_MAX), networks);
+    }
+
+    fn look_at_desks(&self, settler: &Settler, now: Utc) {
+        for (signer, teller) in &settler.tellers {
+            let desk = teller.desk.desk();
+            let unmined = desk.open.values().filter(|one| one.newest().is_some());
+            let waits = unmined.filter(|one| matches!(one.place, bursar_submit::Place::Waiting));
+            let oldest = waits.filter_map(|one| Some(one.attempts.first()?.at)).min();
+            let age = oldest.map_or(0.0, |then| seconds(now, then));
+            self.metrics.oldest_unmined.get_or_create(&of(settler, *signer)).set(age);
         }
     }
 
-    async fn balances(&self) {
-        for settler in &self.settlers {
-            let looked = settler.look_up_price().await;
-            let up = looked.is_ok();
-            match looked {
-                Ok(price) => {
-                    for (signer, wei) in &price.balances {
-                        let label = of(settler, *signer);
-                        let low = *wei < settler.served.config.min_signer_balance;
-                        self.metrics.balance.get_or_create(&label).set(coins(*wei));
-                        self.metrics.balance_low.get_or_create(&label).set(i64::from(low));
-                        if low {
-                            tracing::warn!(%signer, network = %label.network, "a signer is short of coin");
-                        }
-                    }
-                }
-                Err(fault) => tracing::warn!(%fault, "what signers have is not known"),
+    async fn network(
+        &self,
+        settler: &Settler,
+        blocks: &mut Blocks,
+        is_waiting: bool,
+    ) -> NetworkStanding {
+        let looked = settler.look_up_price().await;
+        let network = settler.served.row().caip2();
+        self.metrics.node_up.get_or_create(&OfNetwork { network }).set(i64::from(looked.is_ok()));
+        let chain = settler.served.place.chain;
+        let owed = self.ledger.gas_owed(chain, B256::ZERO, self.clock.now().utc);
+        let mut standing =
+            NetworkStanding { spent_today: owed.spent_total, ..NetworkStanding::default() };
+        let price = match looked {
+            Ok(price) => price,
+            Err(fault) => {
+                tracing::warn!(%fault, "what signers have is not known");
+                return standing;
             }
-            let network = settler.served.row().caip2();
-            self.metrics.node_up.get_or_create(&OfNetwork { network }).set(i64::from(up));
+        };
+        for (signer, wei) in &price.balances {
+            let label = of(settler, *signer);
+            let low = *wei < settler.served.config.min_signer_balance;
+            self.metrics.balance.get_or_create(&label).set(coins(*wei));
+            self.metrics.balance_low.get_or_create(&label).set(i64::from(low));
+            if low {
+                tracing::warn!(%signer, network = %label.network, "a signer is short of coin");
+            }
         }
+        let mono_ms = self.clock.mono_ms();
+        let (block, since_ms) = blocks.entry(chain).or_insert((price.block, mono_ms));
+        if *block != price.block || !is_waiting {
+            (*block, *since_ms) = (price.block, mono_ms);
+        }
+        standing.node = true;
+        standing.block = price.block;
+        standing.blocks_come = mono_ms.saturating_sub(*since_ms) < NO_BLOCK_MS;
+        standing.coin = price.can_pay(transaction::LEAST_GAS, 0);
+        standing.signers = price.balances.clone();
+        standing
     }
 
     async fn forget(&self) {

@@ -59,6 +59,9 @@ mod sdk;
 #[path = "facilitator/stage.rs"]
 mod stage;
 #[cfg(test)]
+#[path = "facilitator/troubles.rs"]
+mod troubles;
+#[cfg(test)]
 #[path = "facilitator/verdict.rs"]
 mod verdict;
 #[cfg(test)]

@@ -91,8 +91,12 @@ impl Catalogue {
         self.summary.clone()
     }
 
-    pub(super) fn health(&self) -> Body {
-        self.health.clone()
+    pub(super) fn health(&self, degraded: bool) -> Body {
+        let mut health = self.health.clone();
+        if degraded {
+            health["status"] = Body::from("degraded");
+        }
+        health
     }
 
     pub(super) fn contracts(&self) -> Body {

@@ -14,6 +14,8 @@ use redb::{
     Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition, WriteTransaction,
 };
 
+use tokio_util::sync::CancellationToken;
+
 use crate::book::store::{Change, Open, Payments, Spent};
 use crate::book::{Batch, Record, State};
 use crate::payment::PaymentKey;
@@ -39,6 +41,8 @@ const CACHE_BYTES: usize = 8 << 20;
 #[derive(Debug, Clone)]
 pub struct RedbPayments {
     db: Arc<Database>,
+    /// Cancelled once the file could not be written.
+    broken: CancellationToken,
 }
 
 impl RedbPayments {
@@ -48,8 +52,29 @@ impl RedbPayments {
     /// The file cannot be used, or another process holds it.
     pub fn open_file(path: &Path) -> Result<(Self, RedbStore), StoreFault> {
         let db = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
-        let db = Arc::new(db);
-        Ok((Self { db: Arc::clone(&db) }, RedbStore::over(db)))
+        let (db, broken) = (Arc::new(db), CancellationToken::new());
+        let desks = RedbStore::over(Arc::clone(&db), broken.clone());
+        Ok((Self { db, broken }, desks))
+    }
+
+    /// Ends once the file could not be written. It takes nothing more then, until it is opened again.
+    pub fn broken(&self) -> CancellationToken {
+        self.broken.clone()
+    }
+
+    /// The same of something that is written: a failure is the end of the file.
+    fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Database) -> Result<T, StoreFault> + Send + 'static,
+    ) -> StoreReply<'_, T> {
+        let done = self.work(work);
+        Box::pin(async move {
+            let done = done.await;
+            if matches!(done, Err(StoreFault::Failed(_))) {
+                self.broken.cancel();
+            }
+            done
+        })
     }
 
     /// Waits for the disk on a thread made for that.
@@ -66,7 +91,7 @@ impl RedbPayments {
 
 impl Payments for RedbPayments {
     fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<Option<Record>>> {
-        self.work(move |db| {
+        self.write(move |db| {
             let mut write = db.begin_write().map_err(failed)?;
             write.set_durability(Durability::Immediate).map_err(failed)?;
             write.set_quick_repair(true);
@@ -137,7 +162,7 @@ impl Payments for RedbPayments {
     }
 
     fn probe(&self) -> StoreReply<'_, ()> {
-        self.work(|db| {
+        self.write(|db| {
             let mut write = db.begin_write().map_err(failed)?;
             write.set_durability(Durability::Immediate).map_err(failed)?;
             {

@@ -46,6 +46,8 @@ pub struct NetworkConfig {
     pub network: &'static Network,
     /// Nodes, in the order in which they are tried.
     pub rpc: Vec<Endpoint>,
+    /// Nodes at private addresses may be asked by plain HTTP.
+    pub allow_plain_http: bool,
     /// Key files of the accounts that pay gas.
     pub signers: Vec<PathBuf>,
     /// Holds the password of all encrypted files among `signers`.
@@ -99,6 +101,7 @@ impl NetworkConfig {
         Self {
             network,
             rpc: Vec::new(),
+            allow_plain_http: false,
             signers: Vec::new(),
             password_file: None,
             max_gas_price: default_ceiling(network),

@@ -26,7 +26,7 @@ use crate::transaction;
 use crate::verify::{self, Fault, Good, Read};
 
 /// The bound of payments in flight: one more would wait too long.
-const OPEN_MAX: usize = 20_000;
+pub const OPEN_MAX: usize = 20_000;
 /// The same for one payer.
 const OPEN_OF_PAYER_MAX: usize = 256;
 

@@ -9,7 +9,7 @@ use alloy_primitives::{Address, B256};
 use bursar_chain::ports::ChainFault;
 use bursar_desks::service::{ServiceDesk, SubmitFault};
 use bursar_desks::store::StoreFault;
-use bursar_submit::{Kind, Refusal, Submission, SubmissionId, Trouble};
+use bursar_submit::{Kind, Outcome, Refusal, Submission, SubmissionId, Trouble};
 
 use crate::book::State;
 use crate::book::ledger::Known;
@@ -116,6 +116,22 @@ impl Settler {
             self.points.reach("settle.before withdraw");
             if !self.call_off(desk, batch).await? {
                 return Ok(None);
+            }
+        } else {
+            match desk.outcome(batch).await? {
+                // It was not submitted yet, and will not be; or it was given up before it was signed.
+                None | Some(Outcome::Dropped) => {}
+                // Another transaction used its nonce, says the network. Where that is not true it may happen.
+                Some(Outcome::Displaced) => return Ok(Some(Due::Uncertain)),
+                Some(
+                    Outcome::Succeeded { .. }
+                    | Outcome::Reverted { .. }
+                    | Outcome::Cancelled { .. },
+                ) => {
+                    // Its watch reads what it did.
+                    self.pause(50).await;
+                    return Ok(None);
+                }
             }
         }
         let reason = one.and_then(|one| one.trouble).map_or(Reason::Withdrawn, reason_of);

@@ -39,6 +39,7 @@ use endpoint::Endpoint;
 use envelope::{Call, Kind};
 use quantity::{Unusable, bytes_of, hash_of, quantity, shape, u64_of, u256_of};
 
+pub use bursar_outbound::Plain;
 pub use config::{
     ATTEMPT_TIMEOUT_MS, BREAKER_COOL_DOWN_MS, BREAKER_FAILURES, ConfigError, ENDPOINTS_MAX,
     IDENTITY_RETRY_MS, IDENTITY_VALID_MS, REPLY_BYTES_MAX, RpcConfig, RpcLimits, TOTAL_TIMEOUT_MS,

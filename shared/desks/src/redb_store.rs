@@ -8,6 +8,8 @@ use redb::{
     Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition, WriteTransaction,
 };
 
+use tokio_util::sync::CancellationToken;
+
 use crate::rows::{decode, encode, existing, failed};
 use crate::store::{Kept, Store, StoreFault, StoreReply, apply_all};
 
@@ -25,6 +27,8 @@ const CACHE_BYTES: usize = 8 << 20;
 #[derive(Debug, Clone)]
 pub struct RedbStore {
     db: Arc<Database>,
+    /// Cancelled once the file could not be written.
+    broken: CancellationToken,
 }
 
 impl RedbStore {
@@ -34,12 +38,12 @@ impl RedbStore {
     /// The file cannot be used, or another process holds it.
     pub fn open(path: &Path) -> Result<Self, StoreFault> {
         let db = Database::builder().set_cache_size(CACHE_BYTES).create(path).map_err(failed)?;
-        Ok(Self { db: Arc::new(db) })
+        Ok(Self { db: Arc::new(db), broken: CancellationToken::new() })
     }
 
-    /// Keeps desks in a file that holds other tables too.
-    pub fn over(db: Arc<Database>) -> Self {
-        Self { db }
+    /// Keeps desks in a file that holds other tables too. Cancels `broken` once the file cannot be written.
+    pub fn over(db: Arc<Database>, broken: CancellationToken) -> Self {
+        Self { db, broken }
     }
 
     /// Waits for the disk on a thread made for that.
@@ -82,7 +86,7 @@ impl Store for RedbStore {
     }
 
     fn commit(&self, key: DeskKey, after: u64, events: Vec<Event>) -> StoreReply<'_, u64> {
-        self.work(move |db| {
+        let done = self.work(move |db| {
             let mut write = db.begin_write().map_err(failed)?;
             write.set_durability(Durability::Immediate).map_err(failed)?;
             write.set_quick_repair(true);
@@ -90,6 +94,13 @@ impl Store for RedbStore {
             let version = written(&write, key, after, &events)?;
             write.commit().map_err(failed)?;
             Ok(version)
+        });
+        Box::pin(async move {
+            let done = done.await;
+            if matches!(done, Err(StoreFault::Failed(_))) {
+                self.broken.cancel();
+            }
+            done
         })
     }
 

@@ -28,6 +28,14 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         set: |network, given| put(&mut network.rpc, endpoints(given)),
     },
     Key {
+        name: "allow_plain_http",
+        variable: "ALLOW_PLAIN_HTTP",
+        default: "false",
+        meaning: "Whether a node at a private address may be asked by `http://`. This machine always may, and a \
+                  public address never.",
+        set: |network, given| put(&mut network.allow_plain_http, given.flag()),
+    },
+    Key {
         name: "signers",
         variable: "SIGNER_FILES",
         default: "none",

@@ -24,6 +24,7 @@ const SERVICE: &[(&str, &str, &str, &str)] = &[
 
 const NETWORK: &[(&str, &str, &str, &str)] = &[
     ("rpc", "[\"http://a/k\", \"https://b\"]", "http://a/k,https://b", "http://c"),
+    ("allow_plain_http", "true", "true", "false"),
     ("signers", "[\"/a\", \"/b\"]", "/a, /b", "/c"),
     ("password_file", "\"/p\"", "/p", "/q"),
     ("max_gas_price_gwei", "\"0.5\"", "0.5", "7"),

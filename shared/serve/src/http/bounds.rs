@@ -1,7 +1,6 @@
 //! The bounds of one server.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
+use crate::access::IpRanges;
 
 /// Most connections of one server: a thousand callers that keep one each, and some.
 const SLOTS_MAX: usize = 1_100;
@@ -73,7 +72,7 @@ pub struct Bounds {
     /// Connections of one peer.
     pub slots_per_peer: usize,
     /// Reverse proxies: all callers come from one address, so no share limits it. Their connections can be evicted.
-    pub trusted: BTreeSet<IpAddr>,
+    pub trusted: IpRanges,
     pub loopback: Loopback,
     pub head: HeadBounds,
     pub body: BodyBounds,
@@ -106,7 +105,7 @@ impl Bounds {
             slots,
             // Enough for a load generator or a large customer, and never all.
             slots_per_peer: (slots - slots / SPARED_PART).max(1),
-            trusted: BTreeSet::new(),
+            trusted: IpRanges::default(),
             loopback: Loopback::LikeOthers,
             // A payment header takes some kilobytes, and reverse proxies add lines.
             head: HeadBounds { bytes: 64 << 10, line_bytes: 8 << 10, lines: 100, ms: 10_000 },

@@ -199,7 +199,7 @@ impl Table {
             }
             Loopback::Exempt { reserved } => (fold(address), true, true, reserved),
             Loopback::LikeOthers => {
-                (fold(address), true, !self.bounds.trusted.contains(&address), 0)
+                (fold(address), true, !self.bounds.trusted.contains(address), 0)
             }
         };
         let held = self.peers.get(&peer).map_or(0, |peer| peer.slots);

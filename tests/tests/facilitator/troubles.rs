@@ -1,0 +1,236 @@
+//! What an operator meets: signers without coin, a signer that is gone from the settings, blocks that are taken back,
+//! nodes that do not say what data costs.
+
+use alloy_primitives::{Address, U256};
+use bursar_demo::devnet::Authorization;
+use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_facilitator::check::check;
+use bursar_serve::findings::Mark;
+use bursar_tests::facilitator::key_of;
+use bursar_tests::payer::{Paid, Payer, Way, now_s};
+use serde_json::{Value, json};
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::stage::{BASE, PURSE, ROBINHOOD, SHOP, Stage, furnished};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < end, "{what} did not happen");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn metric(stage: &Stage, name: &str) -> String {
+    let address = stage.facilitator.running.metrics_address.expect("metrics");
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let answer = client.get(format!("http://{address}/metrics")).send().await.expect("answered");
+    let text = answer.text().await.expect("text");
+    let line = text.lines().find(|line| line.starts_with(name) && !line.starts_with('#'));
+    line.and_then(|line| line.rsplit(' ').next()).unwrap_or("0").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_follows_the_coin_of_the_signers_and_health_reports_what_is_amiss() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let told = async |path: &str| stage.facilitator.get(path).await;
+    until("ready", async || told("/readyz").await.0 == 200).await;
+    assert_eq!(told("/health").await.1["status"], "healthy");
+    assert_eq!(told("/livez").await.0, 200);
+    stage.fund_signers(U256::ZERO).await;
+    until("not ready", async || told("/readyz").await.0 == 503).await;
+    let (_status, checks) = told("/readyz").await;
+    assert_eq!(checks["networks"]["eip155:8453"]["nativeCoin"], false, "{checks}");
+    assert_eq!(checks["networks"]["eip155:8453"]["node"], true, "{checks}");
+    assert_eq!(checks["store"], true, "{checks}");
+    let (status, health) = told("/health").await;
+    assert_eq!((status, &health["status"]), (200, &json!("degraded")), "{health}");
+    assert_eq!(health["networks"]["eip155:8453"], json!({ "configured": true }));
+    assert_eq!(told("/livez").await.0, 200, "it is alive all the same");
+    stage.fund_signers(U256::from(10).pow(U256::from(20))).await;
+    until("ready again", async || told("/readyz").await.0 == 200).await;
+    assert_eq!(told("/health").await.1["status"], "healthy");
+    stage.chain.kill();
+    until("not ready", async || told("/readyz").await.0 == 503).await;
+    stage.facilitator.stop().await;
+}
+
+/// The same settings, but for who signs.
+fn replace_signer(home: &bursar_tests::facilitator::Home) {
+    let text = std::fs::read_to_string(home.settings()).expect("read");
+    let text =
+        text.replace("signers = [\"signer0.key\", \"signer1.key\"]", "signers = [\"signer1.key\"]");
+    std::fs::write(home.settings(), text).expect("written");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payments_of_a_signer_that_was_removed_are_decided_by_the_chain_and_by_their_expiry() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let home = furnished(&chain, chain.url(), 2, "wait_ms = 400\nin_flight = 1", "").await;
+    let [gone, other] = home.signers[..] else { panic!("two signers") };
+    let coin = async |signer: Address, wei: u64| {
+        chain.request("anvil_setBalance", json!([signer, U256::from(wei)])).await.expect("set");
+    };
+    // Only the first can pay, so both payments are its.
+    coin(other, 0).await;
+    let facilitator = home.start().await;
+    let mut stage = Stage { chain: chain.clone(), facilitator, home };
+    let (mined, lost) = (stage.payer().await, stage.payer().await);
+    let mined = stage.pay(&mined, Way::Eip3009, 700);
+    let mut due = lost.owes(stage.network(), SHOP, 900);
+    due.before = now_s() + 12;
+    let lost = lost.pay(Way::Eip3009, &due);
+    stage.chain.set_automine(false).await.expect("set");
+    let first = stage.settle(&mined.body(2)).await;
+    assert_eq!(first["errorReason"], "settlement_pending", "{first}");
+    // Its nonce is the next one, in a node that forgets it. With one transaction in flight it waits for its turn,
+    // so the first is mined before the second is sent.
+    stage.chain.mine(1).await.expect("mined");
+    until("settled", async || stage.settle(&mined.body(2)).await["success"] == true).await;
+    let second = stage.settle(&lost.body(2)).await;
+    assert_eq!(second["errorReason"], "settlement_pending", "{second}");
+    let hash = second["transaction"].clone();
+    stage.facilitator.stop().await;
+    stage.chain.request("anvil_dropTransaction", json!([hash])).await.expect("dropped");
+    replace_signer(&stage.home);
+    coin(other, 1_000_000_000_000_000_000).await;
+    let found: Vec<_> =
+        check(&stage.home.config()).await.expect("it would start").into_iter().collect();
+    let names = |finding: &&bursar_serve::findings::Finding| {
+        finding.mark == Mark::Bad && finding.text.contains(&gone.to_string())
+    };
+    assert!(found.iter().any(|finding| names(&finding)), "{found:#?}");
+    stage.facilitator = stage.home.start_again().await;
+    // The dropped transaction never comes: its payment ends when it expires on the chain.
+    stage.chain.set_automine(true).await.expect("set");
+    let mut last = Value::Null;
+    until("expired", async || {
+        stage.chain.mine(1).await.expect("mined");
+        last = stage.facilitator.post_by("/settle", &lost.body(2), &key_of(&lost.body(2))).await.1;
+        last["errorReason"] == "invalid_exact_evm_payload_authorization_valid_before"
+    })
+    .await;
+    assert_eq!(stage.balance(SHOP).await, U256::from(700));
+    stage.facilitator.stop().await;
+}
+
+fn terms(paid: &Paid) -> (Authorization, Vec<u8>) {
+    let due = &paid.due;
+    let terms = Authorization {
+        from: due.from,
+        to: due.to,
+        value: due.amount,
+        valid_after: U256::from(due.after),
+        valid_before: U256::from(due.before),
+        nonce: due.nonce,
+    };
+    let signature = paid.payload["signature"].as_str().expect("text");
+    (terms, hex::decode(&signature[2..]).expect("hex"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settlement_of_another_sender_is_watched_until_its_block_is_final() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let url = chain.url().to_owned();
+    let stage = Stage::through(chain, &url, 1, "", "confirmations = 5").await;
+    let payer = stage.payer().await;
+    let paid = stage.pay(&payer, Way::Eip3009, 3_000);
+    let (authorization, signature) = terms(&paid);
+    stage.chain.settle(&authorization, &signature).await.expect("settled");
+    let told = stage.settle(&paid.body(2)).await;
+    assert_eq!(told["success"], true, "{told}");
+    assert_eq!(stage.balance(SHOP).await, U256::from(3_000));
+    // The block never was, and its transaction is forgotten.
+    stage.chain.request("anvil_reorg", json!([1, []])).await.expect("reorganised");
+    assert_eq!(stage.balance(SHOP).await, U256::ZERO);
+    stage.chain.mine(6).await.expect("mined");
+    // A success was returned, so the facilitator makes it true.
+    until("settled again", async || stage.balance(SHOP).await == U256::from(3_000)).await;
+    assert_eq!(metric(&stage, "facilitator_reorganised_payments_total").await, "1");
+    stage.facilitator.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_data_is_part_of_the_gas_and_no_node_says_how_much_nothing_is_sent() {
+    let Some(stage) = Stage::set(ROBINHOOD, 1, "wait_ms = 700").await else { return };
+    let payer = stage.payer().await;
+    let first = stage.settle(&stage.pay(&payer, Way::Eip3009, 100).body(2)).await;
+    assert_eq!(first["success"], true, "a local chain has no such gas: {first}");
+    // The precompile that every Arbitrum chain has.
+    let arb_sys = Address::with_last_byte(0x64);
+    stage.chain.request("anvil_setCode", json!([arb_sys, "0xfe"])).await.expect("set");
+    let told = stage.settle(&stage.pay(&payer, Way::Eip3009, 100).body(2)).await;
+    assert_eq!(told["errorReason"], "settlement_withdrawn", "{told}");
+    stage.chain.mine(2).await.expect("mined");
+    assert_eq!(stage.balance(payer.address()).await, U256::from(PURSE - 100));
+    stage.facilitator.stop().await;
+}
+
+/// A payer cancels the nonce between verify and settle, and the payee receives the same amount for another reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let payer = stage.payer().await;
+    let paid = stage.pay(&payer, Way::Permit2, 700);
+    assert_eq!(stage.verify(&paid.body(2)).await["isValid"], true);
+    let nonce = U256::from_be_bytes(paid.due.nonce.0);
+    cancel_permit(&stage, &payer, nonce).await;
+    transfer(&stage, &payer, 700).await;
+    assert_eq!(stage.balance(SHOP).await, U256::from(700));
+    for _again in 0..2 {
+        let told = stage.settle_copy(&paid.body(2)).await;
+        assert_eq!(told["errorReason"], "permit2_invalid_nonce", "{told}");
+        assert_eq!(told["transaction"], "", "{told}");
+    }
+    // The same while it is in flight: it was accepted before the nonce was cancelled.
+    let paid = stage.pay(&payer, Way::Permit2, 700);
+    stage.chain.set_automine(false).await.expect("set");
+    let cancels = async {
+        let signer = stage.home.signers[0];
+        until("sent", async || {
+            let told =
+                stage.chain.request("eth_getTransactionCount", json!([signer, "pending"])).await;
+            told.expect("told") != "0x0"
+        })
+        .await;
+        // They pay more for their place, so ours comes after them and moves nothing.
+        cancel_permit(&stage, &payer, U256::from_be_bytes(paid.due.nonce.0)).await;
+        transfer(&stage, &payer, 700).await;
+        for _block in 0..20 {
+            stage.chain.mine(1).await.expect("mined");
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let (told, ()) = tokio::join!(stage.settle_copy(&paid.body(2)), cancels);
+    assert_eq!(told["success"], false, "{told}");
+    assert_eq!(stage.balance(SHOP).await, U256::from(1_400), "the two transfers, and no permit");
+    stage.facilitator.stop().await;
+}
+
+async fn cancel_permit(stage: &Stage, payer: &Payer, nonce: U256) {
+    let bit: U256 = U256::from(1) << (nonce & U256::from(0xff)).to::<usize>();
+    let data = format!("0x3ff9dcb1{:064x}{bit:064x}", nonce >> 8);
+    send_as(stage, payer, bursar_tests::payer::PERMIT2, &data).await;
+}
+
+async fn transfer(stage: &Stage, payer: &Payer, amount: u64) {
+    let data = format!("0xa9059cbb{:0>64}{amount:064x}", hex::encode(SHOP));
+    send_as(stage, payer, stage.coin(), &data).await;
+}
+
+async fn send_as(stage: &Stage, payer: &Payer, to: Address, data: &str) {
+    let from = payer.address();
+    let chain = &stage.chain;
+    chain
+        .request("anvil_setBalance", json!([from, U256::from(10).pow(U256::from(20))]))
+        .await
+        .expect("set");
+    chain.request("anvil_impersonateAccount", json!([from])).await.expect("set");
+    let sent = json!([{
+        "from": from, "to": to, "data": data, "gas": "0x40000",
+        "maxFeePerGas": "0x2540be4000", "maxPriorityFeePerGas": "0x174876e800",
+    }]);
+    chain.request("eth_sendTransaction", sent).await.expect("sent");
+}
