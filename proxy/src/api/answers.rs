@@ -12,7 +12,7 @@ use bursar_x402::{Version, header as x402};
 use futures::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
 
-use crate::fault::Fault;
+use crate::fault::{Code, Fault};
 use crate::offer::Challenge;
 use crate::sell::{Head, Refused, Streamed};
 use crate::upstream::Side;
