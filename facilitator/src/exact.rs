@@ -18,6 +18,7 @@ use bursar_core::networks::ChainId;
 use bursar_x402::error::X402Error;
 use bursar_x402::fields::Fields;
 use bursar_x402::settlement::Asked;
+use memchr::memmem;
 
 use crate::payment::{MethodId, Payment, Terms};
 use crate::reason::{Reason, Refused};
@@ -94,7 +95,7 @@ impl Carrier<'_> {
     /// Whether these words stand somewhere in the call data, one after the other.
     pub(crate) fn names(&self, words: &[B256]) -> bool {
         let wanted: Vec<u8> = words.iter().flatten().copied().collect();
-        self.input.windows(wanted.len().max(1)).any(|window| window == wanted)
+        memmem::find(self.input, &wanted).is_some()
     }
 
     /// The calls of the transaction: itself, or those that Multicall3 makes for it.

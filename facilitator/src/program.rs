@@ -10,9 +10,14 @@ use crate::config::Config;
 use crate::keys::SigningKey;
 use crate::service::{self, Running};
 use bursar_chain::points::Points;
+use bursar_outbound::{Client, Plain, Target};
 use bursar_serve::program::{self, BLOCKING_THREADS};
 use bursar_serve::{logs, signals};
 use clap::{Parser, Subcommand};
+
+/// How long an answer about the status may take, and how long it may be.
+const STATUS_MS: u64 = 5_000;
+const STATUS_BYTES_MAX: usize = 1 << 20;
 
 /// Verifies signed x402 payments and settles them on-chain, each once, paying gas.
 #[derive(Debug, Parser)]
@@ -31,6 +36,8 @@ enum Command {
     Run,
     /// Look at nodes, contracts, domains and signers, and say what is missing
     Check,
+    /// Ask the facilitator that runs by these settings how it stands: balances, gas spent today, open payments
+    Status,
     /// Print the manual of the settings, as Markdown
     Settings,
     /// Keys that pay gas
@@ -73,6 +80,11 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
             findings.write_to(&mut std::io::stdout())?;
             Ok(if findings.any_bad() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
+        Command::Status => {
+            let report = program::runtime(BLOCKING_THREADS)?.block_on(status(&load()?))?;
+            writeln!(std::io::stdout(), "{report:#}")?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Settings => {
             write!(std::io::stdout(), "{}", crate::config::reference())?;
             Ok(ExitCode::SUCCESS)
@@ -83,6 +95,22 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// What the facilitator that runs reports on its listener for metrics.
+async fn status(config: &Config) -> anyhow::Result<serde_json::Value> {
+    let Some(address) = config.metrics_listen else {
+        anyhow::bail!("metrics_listen is off: set it, for the status is read there");
+    };
+    let client = Client::new(STATUS_MS).map_err(anyhow::Error::msg)?;
+    let target = Target::parse(&format!("http://{address}/status"), Plain::Anywhere)
+        .map_err(|fault| anyhow::anyhow!("{address} cannot be asked: {fault:?}"))?;
+    let reply = client.get(&target, STATUS_BYTES_MAX).await.map_err(|fault| {
+        anyhow::anyhow!(
+            "no facilitator answers at {address} ({fault}): start it, or name its settings"
+        )
+    })?;
+    Ok(serde_json::from_slice(&reply.body)?)
 }
 
 async fn serve(config: Config, points: Arc<dyn Points>) -> anyhow::Result<()> {

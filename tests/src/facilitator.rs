@@ -73,13 +73,16 @@ impl Home {
 
     /// The same once one that ran before has let go of the store.
     pub async fn start_again(&self) -> Facilitator {
+        self.until_free().await;
+        self.start().await
+    }
+
+    /// Ends once no facilitator holds the store.
+    pub async fn until_free(&self) {
         let config = self.config();
         loop {
             match bursar_facilitator::book::redb_store::RedbPayments::open_file(&config.store) {
-                Ok(free) => {
-                    drop(free);
-                    return self.start().await;
-                }
+                Ok(_free) => return,
                 Err(_held) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
             }
         }

@@ -56,6 +56,7 @@ fn arrows_between_crates_point_one_way() {
                 "bursar-core",
                 "bursar-x402",
                 "bursar-submit",
+                "bursar-outbound",
                 "bursar-chain",
                 "bursar-desks",
                 "bursar-serve",

@@ -24,43 +24,61 @@ sol! {
     function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
 }
 
-/// Callers, and how many payments each has under way: with one alone, a block a second would be the bound.
+/// Callers of a run, each with so many payments in flight, and so many signers for them.
 const CALLERS: usize = 256;
-const EACH: usize = 4;
-const PAYMENTS: usize = 6_000;
+const RUNS: [Load; 2] = [
+    // With one payment in flight each, a block a second bounds the rate to the number of callers.
+    Load { each: 1, signers: 1, payments: 256 * 24 },
+    Load { each: 4, signers: 4, payments: 6_000 },
+];
 const BLOCK_GAS: u64 = 120_000_000;
 
+#[derive(Clone, Copy)]
+struct Load {
+    each: usize,
+    signers: u8,
+    payments: usize,
+}
+
 pub async fn measure() {
+    for load in RUNS {
+        run(load).await;
+    }
+}
+
+async fn run(load: Load) {
+    let Load { each, signers, payments: count } = load;
     let chain = chain().await;
     chain.request("evm_setBlockGasLimit", json!([BLOCK_GAS])).await.expect("set");
     let payers = payers(&chain, CALLERS).await;
     let (proxy, asked) = counted(chain.url()).await;
-    let home = Home::new(chain.network(), &format!("http://{proxy}"), 4, "", "poll_ms = 100\n");
+    let home = Home::new(chain.network(), &format!("http://{proxy}"), signers, "", "poll_ms = 100\n");
     fund(&chain, &home).await;
     chain.mine(12).await.expect("mined");
     let process = started(&home);
     println!(
-        "/settle: blocks of {BLOCK_GAS} gas each second, {CALLERS} callers with {EACH} payments each under way, 4 signers"
+        "/settle: blocks of {BLOCK_GAS} gas each second, {CALLERS} callers with {each} payments each in flight, {signers} signers"
     );
 
     chain.set_block_time(1).await.expect("set");
     lone(&chain, &process, &payers).await;
 
-    let paid = payments(&chain, &payers, PAYMENTS);
+    let paid = payments(&chain, &payers, count);
     let bodies = paid.iter().map(|paid| post("/settle", &paid.body(2).to_string()));
     let bodies = Arc::new(bodies.collect::<Vec<_>>());
     let rpc = asked.load(Ordering::Relaxed);
     let cpu = process.cpu();
-    let run = drive(&process.address, CALLERS * EACH, PAYMENTS, bodies, true).await;
+    let run = drive(&process.address, CALLERS * each, count, bodies, true).await;
     let rpc = asked.load(Ordering::Relaxed) - rpc;
-    let cpu = (process.cpu() - cpu).as_secs_f64() * 1_000.0 / PAYMENTS as f64;
+    let cpu = (process.cpu() - cpu).as_secs_f64() * 1_000.0 / count as f64;
     let hashes = settled(&run);
     println!(
-        "{:.0} payments a second; p50 {:.0} ms, p99 {:.0} ms; {:.2} RPC round trips and {cpu:.2} ms CPU a payment; {} transactions",
+        "{:.0} payments a second, {:.2} of one payment a block for each in flight; p50 {:.0} ms, p99 {:.0} ms; {:.2} RPC round trips and {cpu:.2} ms CPU a payment; {} transactions",
         run.rate(),
+        run.rate() / (CALLERS * each) as f64,
         run.quantile(0.5),
         run.quantile(0.99),
-        rpc as f64 / PAYMENTS as f64,
+        rpc as f64 / count as f64,
         hashes.len(),
     );
     let (now, most) = process.memory();

@@ -96,6 +96,7 @@ async fn payments_of_a_signer_that_was_removed_are_decided_by_the_chain_and_by_t
     stage.chain.request("anvil_dropTransaction", json!([hash])).await.expect("dropped");
     replace_signer(&stage.home);
     coin(other, 1_000_000_000_000_000_000).await;
+    stage.home.until_free().await;
     let found: Vec<_> =
         check(&stage.home.config()).await.expect("it would start").into_iter().collect();
     let names = |finding: &&bursar_serve::findings::Finding| {
@@ -203,7 +204,8 @@ async fn a_cancelled_permit_is_not_settled_by_an_unrelated_transfer() {
             sleep(Duration::from_millis(100)).await;
         }
     };
-    let (told, ()) = tokio::join!(stage.settle_copy(&paid.body(2)), cancels);
+    let body = paid.body(2);
+    let (told, ()) = tokio::join!(stage.settle_copy(&body), cancels);
     assert_eq!(told["success"], false, "{told}");
     assert_eq!(stage.balance(SHOP).await, U256::from(1_400), "the two transfers, and no permit");
     stage.facilitator.stop().await;
