@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
+use bursar_chain::ports::Clock;
 use bursar_core::json::{self, Number, Value};
 use bursar_core::networks::by_text;
 use bursar_serve::findings::{Findings, Mark};
@@ -10,8 +12,9 @@ use bursar_serve::findings::{Findings, Mark};
 use crate::book::redb_store::RedbStore;
 use crate::config::Config;
 use crate::fault::Code;
-use crate::price::Rate;
-use crate::service::{StartFault, clock, facilitator_of, upstream_of};
+use crate::price::{Rate, Tokens};
+use crate::service::{StartFault, clock, facilitator_of, nodes_of, upstream_of};
+use crate::unpaid;
 
 /// Looks at everything that is configured.
 ///
@@ -22,6 +25,7 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     prices(config, &mut found);
     store(config, &mut found);
     let clock = clock()?;
+    nodes(config, &clock, &mut found).await?;
     let facilitator = facilitator_of(config, &clock)?;
     match facilitator.supported().await {
         Ok(supported) => settles(config, &supported, facilitator.label(), &mut found),
@@ -53,7 +57,54 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
     Ok(found)
 }
 
+/// Whether each network has a node that can confirm a pending settlement.
+async fn nodes(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    found: &mut Findings,
+) -> Result<(), StartFault> {
+    let nodes = nodes_of(config, clock)?;
+    for network in &config.networks {
+        let title = network.title;
+        let (mark, text) = match nodes.of(network.chain) {
+            None => (
+                Mark::Mind,
+                format!("{title} has no node, so no pending settlement counts: set RPC_URL"),
+            ),
+            Some(node) => match node.chain_id().await {
+                Ok(_its) => (Mark::Good, format!("a node of {title} answers")),
+                Err(fault) => {
+                    (Mark::Mind, format!("no pending settlement counts on {title}: {fault}"))
+                }
+            },
+        };
+        found.add(mark, "node", text);
+    }
+    Ok(())
+}
+
+/// Whether every answer that is sold fits within what may be unpaid.
+fn bounds(config: &Config, found: &mut Findings) {
+    let most = config.unpaid.per_payer.min(config.unpaid.total);
+    let other = config.model(None).map(|model| ("a model that is not in the table", model));
+    let listed = config.models.iter().map(|(name, model)| (name.as_str(), model.clone()));
+    for (name, model) in listed.chain(other) {
+        let completion = model.max_completion_tokens.unwrap_or(config.max_completion_tokens);
+        let tokens = Tokens { prompt: config.max_prompt_tokens, completion };
+        let dearest = model.rates.amount(tokens, unpaid::SCALE);
+        if dearest.is_none_or(|price| price > most) {
+            let text = format!(
+                "the longest answer of {name} costs more than may be unpaid and is refused: raise \
+                 max_unpaid_usd_per_payer and max_unpaid_usd, or lower max_prompt_tokens or \
+                 max_completion_tokens"
+            );
+            found.add(Mark::Mind, "prices", text);
+        }
+    }
+}
+
 fn prices(config: &Config, found: &mut Findings) {
+    bounds(config, found);
     let free = |rate: Rate| rate.0 == 0;
     if config.model(None).is_some() && free(config.price) {
         let text = "PRICE_PER_1K_TOKENS is 0: every answer costs the smallest unit";
@@ -161,5 +212,36 @@ fn models(config: &Config, body: &[u8], label: &str, found: &mut Findings) {
     for name in priced.filter(|name| !there.contains(name.as_str())) {
         let text = format!("{name} is sold here, and not in the list of {label}");
         found.add(Mark::Mind, "upstream", text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(rest: &[(&str, &str)]) -> String {
+        let env = |name: &str| {
+            let all = [&[("WALLET_ADDRESS", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C")], rest]
+                .concat();
+            all.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        let config = Config::load(None, &env).unwrap();
+        let mut found = Findings::default();
+        bounds(&config, &mut found);
+        let mut text = Vec::new();
+        found.write_to(&mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn an_answer_that_could_never_be_sold_is_reported() {
+        assert_eq!(found(&[]), "");
+        // 131,072 and 32,768 tokens at a tenth of a cent for a thousand: 0.16384 dollars.
+        for (bound, fits) in [("0.16384", true), ("0.163839", false)] {
+            let per_payer = found(&[("PROXY_MAX_UNPAID_USD_PER_PAYER", bound)]);
+            let total = found(&[("PROXY_MAX_UNPAID_USD", bound)]);
+            assert_eq!((per_payer.is_empty(), total.is_empty()), (fits, fits), "{bound}");
+        }
+        assert!(found(&[("PRICE_PER_1K_TOKENS", "1")]).contains("max_unpaid_usd"));
     }
 }

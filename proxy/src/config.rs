@@ -26,7 +26,6 @@ use toml::Value;
 
 use crate::offer::{Method, Terms};
 use crate::price::{Rate, Rates};
-use crate::tokens::Vocabulary;
 use crate::unpaid::{Bounds, Dollars, SCALE};
 
 pub use models::Model;
@@ -373,15 +372,6 @@ impl Config {
         // A model that is not named is the upstream's to choose.
         let others = self.other_models.unwrap_or(self.models.is_empty());
         others.then(|| Model::of(Rates::flat(self.price)))
-    }
-
-    /// Every vocabulary that tokens are counted in.
-    pub fn vocabularies(&self) -> Vec<Vocabulary> {
-        let used = |vocabulary: &Vocabulary| {
-            self.models.values().any(|model| model.vocabulary == *vocabulary)
-                || (*vocabulary == Vocabulary::default() && self.model(None).is_some())
-        };
-        Vocabulary::ALL.into_iter().filter(used).collect()
     }
 
     /// The key of the upstream as it is sent.

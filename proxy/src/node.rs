@@ -30,6 +30,11 @@ impl Nodes {
         Self { chains, clock }
     }
 
+    /// The nodes of a network.
+    pub fn of(&self, network: ChainId) -> Option<&dyn Chain> {
+        self.chains.get(&network).map(|chain| &**chain)
+    }
+
     /// Whether a node says, now, that it knows the transaction. Without a node, or without its answer, the
     /// transaction is not known.
     pub async fn know(&self, network: ChainId, hash: B256) -> bool {

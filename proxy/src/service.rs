@@ -133,10 +133,6 @@ impl Running {
         let writer = TaskTracker::new();
         let store = RedbStore::open_file(&config.store).map_err(unusable)?;
         let keeper = Keeper::load(Arc::new(store), &writer).await.map_err(unusable)?;
-        // The first customer does not wait for it. A second one is loaded when a model needs it.
-        if let Some(vocabulary) = config.vocabularies().first() {
-            vocabulary.load().await;
-        }
         let unpaid = Unpaid::new(config.unpaid);
         keeper.all_pending().iter().for_each(|record| unpaid.load(record));
         let (servers, sales, looks) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());

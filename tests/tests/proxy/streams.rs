@@ -199,6 +199,10 @@ async fn the_upstreams_key_is_in_no_stream_wherever_it_is_cut() {
     stage.upstream.does(Does::Stream(vec![pieces()[0].clone(), format!(": {KEY}")]));
     let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
     assert_eq!(got, format!("{}: [key]", pieces()[0]));
+    // What only begins like the key is held back until the end, and not longer.
+    stage.upstream.does(Does::Stream(vec![pieces()[0].clone(), ": sk-up".to_owned()]));
+    let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
+    assert_eq!(got, format!("{}: sk-up", pieces()[0]));
     let spaced = KEY.replace('-', "\\u002d");
     stage.upstream.does(Does::Status(200, format!("{{\"a\":\"{spaced}\"}}")));
     let got = stage.customer.buy(2, &streaming("count")).await.text().await.unwrap();
