@@ -273,7 +273,7 @@ fn each_network_has_its_own_nodes_the_public_ones_or_none() {
     assert_eq!(nodes(&[both, named]), ["8453 https://a.test", "1 https://b.test/k"]);
     let one = ("RPC_URL", "eip155:1=https://b.test");
     assert_eq!(nodes(&[both, one]), ["8453 https://mainnet.base.org", "1 https://b.test"]);
-    let many = vec!["https://a.test/SECRET"; 9].join(",");
+    let many = ["https://a.test/SECRET"; 9].join(",");
     for (given, word) in [
         (vec![both, ("RPC_URL", "https://a.test/SECRET")], "several"),
         (vec![("RPC_URL", "eip155:1=https://a.test/SECRET")], "NETWORK"),

@@ -103,7 +103,7 @@ fn a_stream_without_the_key_passes_at_once_and_unchanged() {
         let mut filter = redactor(KEY).stream();
         let text = format!("text {}", KEY.get(..n).unwrap());
         let out = filter.pass(&Bytes::from(text.clone()));
-        assert!(text.len() - out.len() <= KEY.len() - 1, "{n}");
+        assert!(text.len() - out.len() < KEY.len(), "{n}");
     }
     assert_eq!(Redactor::new(None).whole(b"sk-anything".to_vec()), b"sk-anything");
     assert!(!Redactor::new(None).is_in(b"") && redactor(KEY).is_in(format!("a{KEY}").as_bytes()));

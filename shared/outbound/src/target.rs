@@ -129,7 +129,7 @@ fn is_private(url: &Url) -> bool {
         Some(Host::Domain(name)) => {
             let name = name.trim_end_matches('.');
             let below = |top: &str| name.strip_suffix(top).is_some_and(|rest| rest.ends_with('.'));
-            !name.contains('.') || LOCAL_NAMES.iter().any(|top| below(&top))
+            !name.contains('.') || LOCAL_NAMES.iter().any(|top| below(top))
         }
         None => false,
     }

@@ -76,7 +76,7 @@ async fn what_was_only_taken_is_forgotten_at_the_start_and_what_is_pending_is_kn
     let second = keeper(&folder).await;
     assert_eq!(second.0.find(taken.id).await.unwrap(), None);
     assert_eq!(second.0.find(owed.id).await.unwrap(), Some(owed));
-    assert_eq!(second.0.all_pending(), [on_its_way.clone()]);
+    assert_eq!(second.0.all_pending(), std::slice::from_ref(&on_its_way));
     // It is no longer pending once its end is kept.
     let settled = Settlement::Settled { receipt: "{}".to_owned() };
     second.0.put(&Record { settlement: settled, ..on_its_way }, None).await.unwrap();
