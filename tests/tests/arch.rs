@@ -47,7 +47,14 @@ fn arrows_between_crates_point_one_way() {
         ("bursar-auditor", &[]),
         (
             "bursar-engine",
-            &["bursar-core", "bursar-x402", "bursar-submit", "bursar-domain", "bursar-chain"],
+            &[
+                "bursar-core",
+                "bursar-x402",
+                "bursar-submit",
+                "bursar-domain",
+                "bursar-chain",
+                "bursar-serve",
+            ],
         ),
         ("bursar-tui", &["bursar-core"]),
         (

@@ -6,10 +6,10 @@ mod balances;
 mod body;
 mod callback;
 mod calls;
+mod edge;
 pub mod failed_auth;
 mod guard;
 pub mod host;
-mod http1;
 pub mod lan;
 mod lanes_off;
 pub mod listen;
@@ -40,7 +40,10 @@ use bursar_core::fault::Fault;
 use bursar_core::ids::AgentId;
 use bursar_core::settings::LanBearer;
 use bursar_core::time::Utc;
+use bursar_serve::http::{self, Edge};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::chain_time::HintedClock;
 use crate::core::handle::Handle;
@@ -50,7 +53,6 @@ use crate::ports::Ports;
 use crate::vault::Vault;
 use failed_auth::FailedAuth;
 use host::HostRule;
-use http1::Reception;
 pub use lan::Exposure;
 use lan::LanBearers;
 use rate::Rate;
@@ -230,7 +232,8 @@ async fn missing_id() -> Response<Body> {
 pub struct Server {
     pub address: SocketAddr,
     pub api: Arc<Api>,
-    reception: Reception,
+    tasks: TaskTracker,
+    stopping: CancellationToken,
 }
 
 impl Server {
@@ -241,16 +244,18 @@ impl Server {
 
     /// Serves on listeners that are bound already.
     pub fn start(api: Arc<Api>, address: SocketAddr, listeners: Vec<TcpListener>) -> Self {
-        let reception = Reception::new(router(Arc::clone(&api)));
-        for listener in listeners {
-            reception.tasks.spawn(reception.clone().receive(listener));
-        }
-        Self { address, api, reception }
+        let (tasks, stopping) = (TaskTracker::new(), CancellationToken::new());
+        let clock = Arc::clone(&api.ports.clock);
+        let edge = Edge { bounds: edge::bounds(), refuse: edge::refuse(), clock };
+        http::serve(listeners, router(Arc::clone(&api)), edge, &tasks, &stopping);
+        Self { address, api, tasks, stopping }
     }
 
     /// Takes no more calls and waits for those in progress.
     pub async fn stop(&self, patience: std::time::Duration) {
-        if !self.reception.close(patience).await {
+        self.stopping.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
             tracing::warn!("calls were still in progress when the server stopped");
         }
     }

@@ -5,7 +5,8 @@
 pub const BODY_BYTES: usize = 1 << 20;
 /// A body of which more has come counts as large.
 pub const SMALL_BODY_BYTES: usize = 64 << 10;
-/// Large bodies in memory at once: all connections with one each would take a gigabyte.
+/// Longest bodies for which there is memory while they arrive, and as many while they are answered: all connections with
+/// one each would take a gigabyte.
 pub const LARGE_BODIES: usize = 64;
 /// How many of them may be of other machines.
 pub const LARGE_BODIES_REMOTE: usize = 32;
@@ -152,14 +153,6 @@ pub const HEAD_BYTES: usize = 16 << 10;
 pub const HEAD_LINES: usize = 64;
 /// Method, target and version: a target carries one id at most.
 pub const REQUEST_LINE_BYTES: usize = 4 << 10;
-/// Digits of an announced length: more than any number of bytes that is refused for its size.
-pub const LENGTH_DIGITS: usize = 16;
-/// Hex digits of a chunk's length, for the same reason.
-pub const CHUNK_DIGITS: usize = 8;
-/// What is made ready for one read of a connection.
-pub const READ_BYTES: usize = 4 << 10;
-/// What a connection that waits may keep of the buffers that a large request made it grow.
-pub const KEPT_BYTES: usize = 64 << 10;
 /// One answer: ours are small, and the largest is a document.
 pub const REPLY_BYTES: usize = 1 << 20;
 
@@ -193,9 +186,8 @@ pub const CONNECTIONS_FOR_LOOPBACK: usize = 8;
 pub const TURNED_AWAY: usize = 64;
 /// Connections that may wait to be accepted.
 pub const LISTEN_BACKLOG: u32 = 1024;
-/// Pause after a connection could not be accepted: without descriptors, trying again at once only burns
-/// the processor.
-pub const ACCEPT_PAUSE_MS: u64 = 100;
+/// Connections that the engine makes itself, at most: endpoints, explorers and control sessions.
+pub const OUTBOUND_FILES: usize = 128;
 /// Open files that an engine needs: its connections, those that are turned away, control sessions,
 /// journal, endpoints, and room to spare.
 pub const OPEN_FILES: u64 = 2_048;

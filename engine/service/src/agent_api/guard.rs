@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{HeaderMap, header};
@@ -22,7 +21,7 @@ pub(super) async fn guard(
     request: Request,
     next: Next,
 ) -> Response {
-    let started = Instant::now();
+    let began = api.ports.clock.mono_ms();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let refused = api
@@ -35,7 +34,9 @@ pub(super) async fn guard(
         Ok(()) => next.run(request).await,
         Err(answer) => answer.into_http(),
     };
-    calls::log(method.as_str(), route.as_ref().map(MatchedPath::as_str), &response, started, peer);
+    let took_ms = api.ports.clock.mono_ms().saturating_sub(began);
+    let route = route.as_ref().map(MatchedPath::as_str);
+    calls::log(method.as_str(), route, &response, took_ms, peer.ip());
     response
 }
 

@@ -1,18 +1,15 @@
 //! Which names this server answers to: a web page that rebinds its own name to this machine still sends
 //! that name.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::body::Body;
 use axum::http::{Request, Version, header};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_serve::http::LocalAddress;
 
 use super::Exposure;
-
-/// The end of a connection that is this server's; a request carries it in its extensions.
-#[derive(Debug, Clone, Copy)]
-pub struct LocalAddress(pub SocketAddr);
 
 /// The names that a request may call the server by.
 #[derive(Debug)]

@@ -112,6 +112,8 @@ pub(super) struct Progress {
     pub(super) began: u64,
     /// Bytes of the request so far.
     pub(super) received: usize,
+    /// The head announced a body.
+    pub(super) has_body: bool,
     /// Length that the head announced.
     pub(super) announced: u64,
     /// When the route asked for the body.
@@ -134,6 +136,7 @@ impl Progress {
             since: now,
             began: now,
             received: 0,
+            has_body: false,
             announced: 0,
             wanted: None,
             wanted_at: 0,
@@ -156,6 +159,11 @@ impl Progress {
             Phase::Head => self.began = now,
             Phase::Body | Phase::Received | Phase::Linger => {}
         }
+    }
+
+    /// Whether a part of the request is left that no route has read: it would be taken for the next request.
+    pub(super) fn is_unread(&self) -> bool {
+        self.has_body && (self.wanted.is_none() || self.phase == Phase::Body)
     }
 
     /// Whether a stopping server may close at once.

@@ -16,7 +16,7 @@ use tower::Service;
 use super::accept::Shared;
 use super::body::{RequestBody, ResponseBody};
 use super::deliver::Delivery;
-use super::progress::{Answer, Link, Phase};
+use super::progress::{Answer, Link};
 use super::refusal::{Refusal, Refused};
 
 /// The server's end of a connection, as an extension of each request. The peer's is axum's `ConnectInfo`.
@@ -86,9 +86,8 @@ fn begin(mut response: Response, method: &Method, link: Arc<Link>) -> Response<R
         let mut progress = link.progress();
         progress.answer = Answer::Begun;
         progress.delivery = delivery;
-        progress.phase == Phase::Body
+        progress.is_unread()
     };
-    // What follows would be taken for the next request.
     if is_unread {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }

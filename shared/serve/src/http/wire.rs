@@ -112,6 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         };
         let head = self.buffer.get(..end).unwrap_or_default();
         let Head { framing } = head::judge(head, &self.shared.bounds)?;
+        let has_body = framing != Framing::Complete;
         (self.scan, self.framing, self.judged) = (Scan::default(), framing, end);
         let announced = if let Framing::Length(length) = framing { length } else { 0 };
         // A body that is wrong already refuses the request after hyper has read its head: then its method is known.
@@ -119,7 +120,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let whole = self.framing == Framing::Complete;
         let has_slot = self.guard.begin(!whole);
         let mut progress = self.guard.link.progress();
-        (progress.announced, progress.received) = (announced, self.judged);
+        (progress.has_body, progress.announced) = (has_body, announced);
+        progress.received = self.judged;
         progress.enter(if whole { Phase::Received } else { Phase::Body }, now);
         if let Err(refusal) = judged {
             progress.refuse(refusal, now);

@@ -1,0 +1,76 @@
+//! The agent server on the shared HTTP edge: its bounds, and its texts for requests that no route gets.
+
+use std::collections::BTreeSet;
+
+use axum::http::Method;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::limits::{
+    BODY_BYTES, BODY_BYTES_PER_S, BODY_GRACE_MS, BODY_MS, CONNECTIONS, CONNECTIONS_FOR_LOOPBACK,
+    CONNECTIONS_PER_PEER, HANDLER_MS, HEAD_BYTES, HEAD_LINES, HEAD_MS, IDLE_MS, LARGE_BODIES,
+    LARGE_BODIES_REMOTE, LINGER_BYTES, LINGER_MS, OUTBOUND_FILES, REQUEST_LINE_BYTES,
+    SMALL_BODY_BYTES, TURNED_AWAY, WRITE_MS,
+};
+use bursar_serve::http::{BodyBounds, Bounds, HeadBounds, Loopback, Refusal, Refuse, slots};
+use bursar_serve::program::file_limit;
+
+use super::calls;
+use super::reply::Answer;
+
+/// The wallet's bounds. Programs of this machine share an address, so no share limits them.
+pub(super) fn bounds() -> Bounds {
+    let head = HeadBounds {
+        bytes: HEAD_BYTES,
+        line_bytes: REQUEST_LINE_BYTES,
+        lines: HEAD_LINES,
+        ms: HEAD_MS,
+    };
+    let body = BodyBounds {
+        bytes: u64::try_from(BODY_BYTES).unwrap_or(u64::MAX),
+        ms: BODY_MS,
+        grace_ms: BODY_GRACE_MS,
+        bytes_per_s: BODY_BYTES_PER_S,
+        free_bytes: SMALL_BODY_BYTES,
+        all_bytes: LARGE_BODIES.saturating_mul(BODY_BYTES),
+        whole_bytes: LARGE_BODIES.saturating_mul(BODY_BYTES),
+        remote_bytes: LARGE_BODIES_REMOTE.saturating_mul(BODY_BYTES),
+        // Agents may prove themselves in the body of a GET there.
+        on_get: &["/status"],
+    };
+    Bounds {
+        slots: slots(file_limit(), OUTBOUND_FILES).min(CONNECTIONS),
+        slots_per_peer: CONNECTIONS_PER_PEER,
+        trusted: BTreeSet::new(),
+        loopback: Loopback::Exempt { reserved: CONNECTIONS_FOR_LOOPBACK },
+        head,
+        body,
+        idle_ms: IDLE_MS,
+        write_ms: WRITE_MS,
+        handler_ms: Some(HANDLER_MS),
+        linger_ms: LINGER_MS,
+        linger_bytes: LINGER_BYTES,
+        refused: TURNED_AWAY,
+        // A payment that is being made is not cancelled by a caller that leaves.
+        half_close: true,
+        refuse_upgrade: true,
+        date: false,
+    }
+}
+
+/// Refusals in the wallet's form, with a line of the log each.
+pub(super) fn refuse() -> Refuse {
+    Refuse::new(|refused| {
+        let code = match refused.why {
+            Refusal::Malformed => Code::BadRequest,
+            Refusal::Length => Code::InvalidContentLength,
+            Refusal::HeadTooLarge => Code::HeadTooLarge,
+            Refusal::BodyTooLarge => Code::PayloadTooLarge,
+            Refusal::Timeout => Code::RequestTimeout,
+            Refusal::Busy => Code::Busy,
+        };
+        let response = Answer::from(Fault::new(code)).into_http();
+        let method = refused.method.map_or("-", Method::as_str);
+        calls::log(method, None, &response, refused.took_ms, refused.peer);
+        response
+    })
+}
