@@ -298,7 +298,7 @@ impl Door {
     /// has failed and may be tried again.
     async fn known_end(
         &self,
-        settler: &Settler,
+        settler: &Arc<Settler>,
         asked: Asked<'_>,
         known: &Known,
         deadline: u64,
@@ -315,9 +315,15 @@ impl Door {
         };
         if wait(settler, progress.clone(), deadline).await == Waited::TimeUp {
             let due_by = deadline.saturating_add(DUE_MS);
-            // cancel-safe: the next request repeats a withdrawal that is dropped here.
+            let deciding = Arc::clone(settler);
+            // A task of its own: a withdrawal is finished also where its caller has hung up.
+            let deciding = settler.tasks.spawn(async move { deciding.answer_due(key).await });
+            // cancel-safe: the task goes on.
             let due = tokio::select! {
-                due = settler.answer_due(key) => due.map_err(Trouble::from)?,
+                due = deciding => match due {
+                    Ok(due) => due.map_err(Trouble::from)?,
+                    Err(_ended) => Due::Uncertain,
+                },
                 () = settler.served.clock.sleep_until(due_by) => Due::Uncertain,
             };
             match due {

@@ -11,6 +11,7 @@ use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_submit::fees;
 
 use crate::settle::dispatch::Settler;
+use crate::transaction::LEAST_GAS;
 
 /// From how old on it is looked up again.
 const REFRESH_MS: u64 = 2_000;
@@ -113,7 +114,7 @@ impl Settler {
             return Ok(price);
         }
         // A top-up is seen by the first request after it: it is not refused by what was known before.
-        if !price.can_pay(1, 0) {
+        if !price.can_pay(LEAST_GAS, 0) {
             return self.look_up_price().await;
         }
         if !self.prices.looking.swap(true, Ordering::AcqRel) {

@@ -16,9 +16,15 @@ use crate::book::ledger::Known;
 use crate::payment::PaymentKey;
 use crate::reason::Reason;
 use crate::settle::dispatch::Settler;
+use crate::transaction::LEAST_GAS;
 
 /// How often a payment that moves on meanwhile is looked at again.
 const TRIES: usize = 4;
+
+/// How long nodes have to say whether they have a transaction.
+const NODES_MS: u64 = 1_000;
+/// How long their answer holds.
+const ASKED_MS: u64 = 500;
 
 /// How it stands with a payment whose answer is due.
 #[derive(Debug)]
@@ -37,7 +43,19 @@ pub(super) enum Due {
 #[derive(Debug)]
 pub(super) struct Gate {
     pub(super) signer: Address,
-    pub(super) lock: tokio::sync::Mutex<()>,
+    pub(super) lock: tokio::sync::Mutex<Asked>,
+}
+
+/// What nodes said last about a transaction, and when: all of its payments may be due at once.
+pub(super) type Asked = Option<(Nodes, u64)>;
+
+/// What nodes say about a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nodes {
+    Have(B256),
+    HaveNot,
+    /// Some of them did not answer.
+    Unknown,
 }
 
 /// The gates of all transactions that are seen through.
@@ -96,7 +114,7 @@ impl Settler {
         batch: SubmissionId,
     ) -> Result<Option<Due>, StoreFault> {
         let Some(gate) = self.gates.get(batch) else { return Ok(None) };
-        let _held = gate.lock.lock().await;
+        let mut asked = gate.lock.lock().await;
         let Some(teller) = self.tellers.get(&gate.signer) else {
             // Nobody can withdraw it: its signer was removed from the settings.
             return Ok(Some(Due::Uncertain));
@@ -105,13 +123,16 @@ impl Settler {
         let one = desk.desk().open.get(&batch).cloned();
         let mut uncertain = false;
         if let Some(one) = &one {
-            match self.known(one).await {
-                Ok(Some(hash)) => return Ok(Some(Due::Known(hash))),
-                Ok(None) => {}
-                Err(fault) => {
-                    tracing::warn!(%fault, "whether a node has a transaction is not known");
-                    uncertain = one.is_signed();
-                }
+            let now = self.served.clock.mono_ms();
+            let nodes = match *asked {
+                Some((nodes, at)) if now.saturating_sub(at) < ASKED_MS => nodes,
+                _long_ago => self.ask_nodes(one).await,
+            };
+            *asked = Some((nodes, self.served.clock.mono_ms()));
+            match nodes {
+                Nodes::Have(hash) => return Ok(Some(Due::Known(hash))),
+                Nodes::HaveNot => {}
+                Nodes::Unknown => uncertain = one.is_signed(),
             }
             self.points.reach("settle.before withdraw");
             if !self.call_off(desk, batch).await? {
@@ -140,6 +161,24 @@ impl Settler {
         }
         self.points.reach("settle.after withdraw");
         Ok(Some(if uncertain { Due::Uncertain } else { Due::Withdrawn(reason) }))
+    }
+
+    /// Whether a node has the transaction of a submission, within the time that an answer has.
+    async fn ask_nodes(&self, one: &Submission) -> Nodes {
+        let clock = &self.served.clock;
+        let until = clock.mono_ms().saturating_add(NODES_MS);
+        // cancel-safe: a question changes nothing.
+        tokio::select! {
+            known = self.known(one) => match known {
+                Ok(Some(hash)) => Nodes::Have(hash),
+                Ok(None) => Nodes::HaveNot,
+                Err(fault) => {
+                    tracing::warn!(%fault, "whether a node has a transaction is not known");
+                    Nodes::Unknown
+                }
+            },
+            () = clock.sleep_until(until) => Nodes::Unknown,
+        }
     }
 
     /// The newest transaction of a submission that carries out its call and that a node has.
@@ -190,7 +229,7 @@ impl Settler {
     async fn why_queued(&self) -> Reason {
         match self.prices.last() {
             Some(price) if !price.affordable => Reason::GasTooHigh,
-            Some(price) if !price.can_pay(1, 0) => Reason::OutOfGas,
+            Some(price) if !price.can_pay(LEAST_GAS, 0) => Reason::OutOfGas,
             _known_or_not => Reason::Withdrawn,
         }
     }

@@ -52,7 +52,8 @@ async fn run(load: Load) {
     chain.request("evm_setBlockGasLimit", json!([BLOCK_GAS])).await.expect("set");
     let payers = payers(&chain, CALLERS).await;
     let (proxy, asked) = counted(chain.url()).await;
-    let home = Home::new(chain.network(), &format!("http://{proxy}"), signers, "", "poll_ms = 100\n");
+    let home =
+        Home::new(chain.network(), &format!("http://{proxy}"), signers, "", "poll_ms = 100\n");
     fund(&chain, &home).await;
     chain.mine(12).await.expect("mined");
     let process = started(&home);

@@ -1,7 +1,5 @@
 //! The agent server on the shared HTTP edge: its bounds, and its texts for requests that no route gets.
 
-use std::collections::BTreeSet;
-
 use axum::http::Method;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
@@ -11,6 +9,7 @@ use bursar_core::limits::{
     LARGE_BODIES_REMOTE, LINGER_BYTES, LINGER_MS, OUTBOUND_FILES, REQUEST_LINE_BYTES,
     SMALL_BODY_BYTES, TURNED_AWAY, WRITE_MS,
 };
+use bursar_serve::access::IpRanges;
 use bursar_serve::http::{BodyBounds, Bounds, HeadBounds, Loopback, Refusal, Refuse, slots};
 use bursar_serve::program::file_limit;
 
@@ -40,7 +39,7 @@ pub(super) fn bounds() -> Bounds {
     Bounds {
         slots: slots(file_limit(), OUTBOUND_FILES).min(CONNECTIONS),
         slots_per_peer: CONNECTIONS_PER_PEER,
-        trusted: BTreeSet::new(),
+        trusted: IpRanges::default(),
         loopback: Loopback::Exempt { reserved: CONNECTIONS_FOR_LOOPBACK },
         head,
         body,
