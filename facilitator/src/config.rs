@@ -75,7 +75,7 @@ impl Default for Config {
             retention_days: 400,
             batch_calls: 50,
             batch_window_ms: 50,
-            in_flight: 4,
+            in_flight: 16,
             drain_ms: 20_000,
             log_format: LogFormat::Text,
             api_keys: Vec::new(),

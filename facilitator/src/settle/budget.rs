@@ -30,6 +30,16 @@ pub(super) fn afford(
     if !is_worth_its_gas(config, price, payment, gas) {
         return Err(of(Reason::GasTooHigh));
     }
+    if is_within_budgets(config, price, gas, owed) { Ok(()) } else { Err(of(Reason::GasBudget)) }
+}
+
+/// Whether so much gas fits into what is left of the day, for the caller and for all.
+pub(super) fn is_within_budgets(
+    config: &NetworkConfig,
+    price: &Price,
+    gas: u64,
+    owed: &GasOwed,
+) -> bool {
     let within = |percent: u8, held: u64, spent: U256| {
         // The coin of the signers at the beginning of the day: what they have, and what they have spent.
         let coin = price.coin().saturating_add(owed.spent_total);
@@ -37,9 +47,8 @@ pub(super) fn afford(
         let cost = price.cost(held, 0).and_then(|held| held.checked_add(price.cost(gas, 1)?));
         cost.is_some_and(|cost| cost.is_zero() || spent.saturating_add(cost) <= budget)
     };
-    let caller = within(config.gas_budget_caller_percent, owed.caller, owed.spent_caller);
-    let total = within(config.gas_budget_percent, owed.total, owed.spent_total);
-    if caller && total { Ok(()) } else { Err(of(Reason::GasBudget)) }
+    within(config.gas_budget_caller_percent, owed.caller, owed.spent_caller)
+        && within(config.gas_budget_percent, owed.total, owed.spent_total)
 }
 
 /// Whether a payment's gas costs no more than its share of the value. Only the network's dollar token has a value
@@ -69,6 +78,115 @@ fn micro_usd(amount: U256, decimals: u8) -> U256 {
         None => {
             let less = 6_u8.saturating_sub(decimals);
             amount.saturating_mul(ten.saturating_pow(U256::from(less)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::payment::{MethodId, Terms};
+    use alloy_primitives::{Address, B256, Bytes};
+    use bursar_core::networks::{ChainId, by_chain};
+    use proptest::prelude::*;
+
+    fn config() -> NetworkConfig {
+        NetworkConfig::of(by_chain(ChainId(8453)).unwrap())
+    }
+
+    fn payment(token: Address, amount: u64) -> Payment {
+        Payment {
+            chain: ChainId(8453),
+            method: MethodId::Eip3009,
+            terms: Terms {
+                token,
+                payer: Address::repeat_byte(2),
+                payee: Address::repeat_byte(3),
+                amount: U256::from(amount),
+                nonce: B256::ZERO,
+                valid_after: U256::ZERO,
+                valid_before: U256::MAX,
+            },
+            digest: B256::ZERO,
+            signature: Bytes::new(),
+            deployment: None,
+            contract_payer: false,
+        }
+    }
+
+    fn reason(
+        config: &NetworkConfig,
+        price: &Price,
+        owed: &GasOwed,
+        amount: u64,
+    ) -> Option<Reason> {
+        let dollar = config.network.stablecoin.address;
+        let told = afford(config, price, &payment(dollar, amount), 100, owed);
+        told.err().map(|refused| refused.reason)
+    }
+
+    #[test]
+    fn gas_is_compared_with_the_value_by_the_price_of_the_coin_to_the_last_wei() {
+        // 100 gas at 10^12 wei are 10^14 wei; at 100 dollars a coin they are one cent.
+        let price = Price::of_test(1_000_000_000_000, &[u64::MAX]);
+        let set = NetworkConfig {
+            max_gas_share_percent: Some(20),
+            native_micro_usd: Some(100_000_000),
+            ..config()
+        };
+        let none = GasOwed::default();
+        assert_eq!(reason(&set, &price, &none, 50_000), None, "a fifth of five cents");
+        assert_eq!(reason(&set, &price, &none, 49_999), Some(Reason::GasTooHigh));
+        let other = payment(Address::repeat_byte(9), u64::MAX);
+        let told = afford(&set, &price, &other, 100, &none).unwrap_err();
+        assert_eq!(told.reason, Reason::GasTooHigh, "its value is not known");
+        assert_eq!(reason(&config(), &price, &none, 1), None, "off by default");
+    }
+
+    #[test]
+    fn what_is_spent_and_what_is_set_aside_count_against_both_budgets() {
+        let price = Price::of_test(10, &[1_000_000]);
+        let caller = GasOwed { caller: 9_900, total: 9_900, ..GasOwed::default() };
+        assert_eq!(reason(&config(), &price, &caller, 1), None, "ten percent are 100,000 wei");
+        let more = GasOwed { caller: 9_901, ..caller };
+        assert_eq!(reason(&config(), &price, &more, 1), Some(Reason::GasBudget));
+        let spent = GasOwed { caller: 9_800, spent_caller: U256::from(1_001), ..caller };
+        assert_eq!(reason(&config(), &price, &spent, 1), Some(Reason::GasBudget));
+        let total = GasOwed { total: 49_901, ..GasOwed::default() };
+        assert_eq!(reason(&config(), &price, &total, 1), Some(Reason::GasBudget));
+        let total = GasOwed { total: 49_900, ..GasOwed::default() };
+        assert_eq!(reason(&config(), &price, &total, 1), None);
+    }
+
+    #[test]
+    fn where_gas_costs_nothing_no_budget_is_used() {
+        let free = Price::of_test(0, &[0]);
+        let zero =
+            NetworkConfig { gas_budget_caller_percent: 0, gas_budget_percent: 0, ..config() };
+        assert_eq!(reason(&zero, &free, &GasOwed::default(), 1), None);
+        assert_eq!(
+            reason(&zero, &Price::of_test(1, &[u64::MAX]), &GasOwed::default(), 1),
+            Some(Reason::GasBudget)
+        );
+    }
+
+    proptest! {
+        /// Payments that are accepted one after the other never come to more than the budget, whatever they cost.
+        #[test]
+        fn no_sequence_of_payments_exceeds_a_budget(
+            gas in proptest::collection::vec(1_u64..5_000, 1..60),
+            coin in 1_u64..50_000_000,
+            most in 0_u128..2_000,
+        ) {
+            let price = Price::of_test(most, &[coin]);
+            let mut owed = GasOwed::default();
+            for one in gas {
+                if is_within_budgets(&config(), &price, one, &owed) {
+                    owed.caller += one;
+                    owed.total += one;
+                }
+            }
+            prop_assert!(U256::from(owed.caller) * U256::from(most) <= U256::from(coin / 10));
         }
     }
 }

@@ -117,6 +117,33 @@ impl Door {
         verify::admit(served, read)
     }
 
+    /// Rejects at once where the cheapest payment of this kind could not be paid for: by no signer, at this price,
+    /// or within what is left of the day. No node is asked about the payment then.
+    fn afford_any(
+        &self,
+        settler: &Settler,
+        read: &Read,
+        by: AskedBy,
+        price: &Price,
+    ) -> Result<(), Refused> {
+        let of = |reason: Reason| Refused::from(reason).of(read.terms.payer);
+        if !price.affordable {
+            return Err(of(Reason::GasTooHigh));
+        }
+        let gas = transaction::least_gas(read.method);
+        if !price.can_pay(gas, 0) {
+            return Err(of(Reason::OutOfGas));
+        }
+        let served = &settler.served;
+        let now = served.clock.now().utc;
+        let owed = self.ledger.gas_owed(served.place.chain, by.caller, now);
+        if budget::is_within_budgets(&served.config, price, gas, &owed) {
+            Ok(())
+        } else {
+            Err(of(Reason::GasBudget))
+        }
+    }
+
     /// Whether a payment is good, and would be settled for this caller. Changes nothing. Returns the payer.
     ///
     /// # Errors
@@ -138,7 +165,7 @@ impl Door {
         }
         self.admit(served, &read)?;
         let price = settler.price().await?;
-        afford_any(&read, &price)?;
+        self.afford_any(settler, &read, by, &price)?;
         let good = verify::check(served, &read, Hurry::Now).await?;
         let gas = gas_of(settler, &good.payment)?;
         let owed = self.ledger.gas_owed(served.place.chain, by.caller, served.clock.now().utc);
@@ -191,7 +218,7 @@ impl Door {
         }
         self.admit(served, read).map_err(Fault::from)?;
         let price = settler.price().await.map_err(Fault::Chain)?;
-        afford_any(read, &price).map_err(Fault::from)?;
+        self.afford_any(settler, read, by, &price).map_err(Fault::from)?;
         // cancel-safe: nothing is taken on before it was found good.
         let good = tokio::select! {
             good = self.good(settler, read, deadline) => good,
@@ -480,16 +507,6 @@ fn duplicate(read: &Read, record: &Record) -> Refused {
             refused
         }
     }
-}
-
-/// Rejects at once where no signer could pay for the cheapest payment of this kind, or gas costs too much.
-fn afford_any(read: &Read, price: &Price) -> Result<(), Refused> {
-    let of = |reason: Reason| Refused::from(reason).of(read.terms.payer);
-    if !price.affordable {
-        return Err(of(Reason::GasTooHigh));
-    }
-    let gas = transaction::least_gas(read.method);
-    if price.can_pay(gas, 0) { Ok(()) } else { Err(of(Reason::OutOfGas)) }
 }
 
 fn gas_of(settler: &Settler, payment: &Payment) -> Result<u64, Refused> {

@@ -44,6 +44,22 @@ pub struct Price {
 }
 
 impl Price {
+    #[cfg(test)]
+    pub(super) fn of_test(most: u128, balances: &[u64]) -> Self {
+        let signer = |(n, wei): (u8, &u64)| (Address::repeat_byte(n), U256::from(*wei));
+        Self {
+            affordable: true,
+            needed: most,
+            most,
+            data_fee: U256::ZERO,
+            block_gas: None,
+            block: 1,
+            balances: (1..).zip(balances).map(signer).collect(),
+            at_ms: 0,
+            data_fee_at_ms: 0,
+        }
+    }
+
     /// What a signer must have for so much gas of so many payments. `None` on overflow.
     pub fn cost(&self, gas: u64, payments: u64) -> Option<U256> {
         let gas = U256::from(gas).checked_mul(U256::from(self.most))?;
@@ -182,18 +198,7 @@ mod tests {
     use super::*;
 
     fn price(most: u128, balances: &[u64]) -> Price {
-        let signer = |(n, wei): (u8, &u64)| (Address::repeat_byte(n), U256::from(*wei));
-        Price {
-            affordable: true,
-            needed: most / 2,
-            most,
-            data_fee: U256::ZERO,
-            block_gas: None,
-            block: 1,
-            balances: (1..).zip(balances).map(signer).collect(),
-            at_ms: 0,
-            data_fee_at_ms: 0,
-        }
+        Price::of_test(most, balances)
     }
 
     #[test]

@@ -4,8 +4,10 @@
 use alloy_primitives::U256;
 use bursar_demo::devnet::Devnet;
 use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_tests::facilitator::ask;
 use bursar_tests::lying_rpc::{Lie, LyingRpc};
 use bursar_tests::payer::{Paid, Way, now_s};
+use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
@@ -22,7 +24,8 @@ async fn until_paid(stage: &Stage, amount: u64) -> Value {
     let end = Instant::now() + PATIENCE;
     loop {
         let payer = stage.payer().await;
-        let told = stage.settle_copy(&stage.pay(&payer, Way::Eip3009, amount).body(2)).await;
+        let body = stage.pay(&payer, Way::Eip3009, amount).body(2);
+        let (_status, told) = stage.facilitator.post("/settle", &body).await;
         if told["success"] == true {
             return told;
         }
@@ -267,4 +270,85 @@ async fn a_budget_that_is_used_up_stays_used_up() {
     let stage = Stage { chain, facilitator, home };
     assert_eq!(pay(&stage).await["errorReason"], "gas_budget_spent", "the day goes on");
     stage.facilitator.stop().await;
+}
+
+/// Ten thousand payments of one unit by one caller cost no more gas than the caller's part of a day.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_payments_of_one_unit_cost_no_more_than_the_budget() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let url = chain.url().to_owned();
+    let home = furnished(&chain, &url, 1, "", "").await;
+    let coin = U256::from(10).pow(U256::from(16));
+    chain.request("anvil_setBalance", json!([home.signers[0], coin])).await.expect("set");
+    let facilitator = home.start().await;
+    let stage = Stage { chain, facilitator, home };
+    let payer = stage.payer().await;
+    let bodies: Vec<Value> =
+        (0..10_000).map(|_one| stage.pay(&payer, Way::Eip3009, 1).body(2)).collect();
+    let asked = futures::stream::iter(&bodies).map(|body| stage.settle_copy(body));
+    let answers: Vec<Value> = asked.buffer_unordered(32).collect().await;
+    let paid = answers.iter().filter(|told| told["success"] == true).count();
+    let reasons = ["gas_budget_spent", "facilitator_out_of_gas"];
+    let refused = answers
+        .iter()
+        .filter(|told| reasons.contains(&told["errorReason"].as_str().unwrap_or_default()));
+    assert_eq!(paid + refused.count(), 10_000);
+    assert!(paid >= 1 && paid < 5_000, "{paid} were paid for");
+    settle_down(&stage).await;
+    let left =
+        stage.chain.request("eth_getBalance", json!([stage.home.signers[0], "latest"])).await;
+    let left: U256 = left.expect("told").as_str().expect("text").parse().expect("a number");
+    assert!(coin - left <= coin / U256::from(10), "{} of {coin} were spent", coin - left);
+    assert_eq!(stage.balance(SHOP).await, U256::from(paid));
+    stage.facilitator.stop().await;
+}
+
+/// Killed in the middle of a withdrawal, and funded later: what was refused does not move, and what was not answered
+/// has one end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_withdrawal_survives_a_kill_at_any_point() {
+    for point in ["settle.before withdraw:1", "settle.after withdraw:1"] {
+        let Some(chain) = full_chain_or_skip(BASE).await else { return };
+        let home = furnished(&chain, chain.url(), 1, "wait_ms = 900", "").await;
+        let mut process = home.start_process(Some(point));
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let ready = async |url: &str| {
+            let told = client.get(format!("{url}/readyz")).send().await.expect("answered");
+            told.status() == 200
+        };
+        while !ready(&process.url).await {
+            sleep(Duration::from_millis(20)).await;
+        }
+        // It believes in the coin that it saw a moment ago.
+        let drain = json!([home.signers[0], U256::ZERO]);
+        chain.request("anvil_setBalance", drain).await.expect("set");
+        let payer = bursar_tests::payer::Payer::random();
+        chain.mint(payer.address(), 10_000).await.expect("minted");
+        let due = payer.owes(chain.network(), SHOP, 700);
+        let body = payer.pay(Way::Eip3009, &due).body(2);
+        assert_eq!(ask(&process.url, "/settle", &body).await, None, "{point}: it was not reached");
+        assert!(!process.wait().success());
+        let process = home.start_process(None);
+        let fund = json!([home.signers[0], rich()]);
+        chain.request("anvil_setBalance", fund).await.expect("set");
+        let end = Instant::now() + PATIENCE;
+        let told = loop {
+            assert!(Instant::now() < end, "{point}: no end");
+            chain.mine(1).await.expect("mined");
+            let used = chain.authorization_used(due.from, due.nonce).await.expect("told");
+            let pool = chain.request("txpool_status", json!([])).await.expect("told");
+            let count = json!([home.signers[0], "latest"]);
+            let sent = chain.request("eth_getTransactionCount", count).await.expect("told");
+            if pool["pending"] == "0x0" && pool["queued"] == "0x0" && sent != "0x0" {
+                break used;
+            }
+            sleep(Duration::from_millis(50)).await;
+        };
+        // Nothing was answered, so both ends are fine before the withdrawal was kept; after it there is one.
+        assert!(
+            !(point.starts_with("settle.after") && told),
+            "{point}: it was withdrawn, and moved"
+        );
+        drop(process);
+    }
 }

@@ -67,7 +67,7 @@ pub(in crate::config) const SERVICE: &[Key<Config>] = &[
     Key {
         name: "in_flight",
         variable: "FACILITATOR_IN_FLIGHT",
-        default: "4",
+        default: "16",
         meaning: "How many transactions a signer may have unmined at a time, 1 to 16.",
         set: |config, given| put(&mut config.in_flight, given.whole(1..=16)),
     },

@@ -11,7 +11,7 @@ const SERVICE: &[(&str, &str, &str, &str)] = &[
     ("retention_days", "1", "1", "0"),
     ("batch_calls", "1", "1", "100"),
     ("batch_window_ms", "1", "1", "0"),
-    ("in_flight", "1", "1", "16"),
+    ("in_flight", "1", "1", "15"),
     ("drain_ms", "1", "1", "0"),
     ("log_format", "\"json\"", "json", "text"),
     ("api_keys", "[{ name = \"a\", sha256 = \"DIGEST\" }]", "a:DIGEST", "b:DIGEST"),
