@@ -5,7 +5,7 @@ pub mod eip3009;
 pub mod permit2;
 pub mod prism;
 #[cfg(test)]
-mod proofs;
+mod test_proofs;
 
 use std::fmt::Debug;
 
