@@ -51,7 +51,7 @@ impl SaleKey {
     }
 }
 
-/// Whoever has it can repeat our request.
+/// A holder of the key can repeat our request, so it is not shown.
 impl std::fmt::Debug for SaleKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SaleKey([redacted])")

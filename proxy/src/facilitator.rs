@@ -56,7 +56,7 @@ pub enum Verdict {
 /// What became of a settlement. Receipts are what the client gets, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// `repeated` marks the answer to an earlier request, whoever sent that.
+    /// `repeated` marks the answer to an earlier request, from any caller.
     Settled {
         receipt: String,
         repeated: bool,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bursar_outbound::Bytes;
 use secrecy::{ExposeSecret, SecretString};
 
-/// What stands in the place of the secret.
+/// Replaces the secret.
 const MARK: &[u8] = b"[key]";
 
 /// Finds one secret.

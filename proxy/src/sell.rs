@@ -358,7 +358,7 @@ impl Seller {
         })
     }
 
-    /// The key of a sale, which it keeps for good.
+    /// The key of a sale, which never changes.
     fn key(&self, known: Option<SaleKey>) -> Step<SaleKey> {
         known.map_or_else(SaleKey::random, Ok).or_else(|fault| {
             tracing::error!(%fault, "this machine gives no randomness");

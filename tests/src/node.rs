@@ -29,7 +29,7 @@ struct Shared {
     asked: AtomicUsize,
 }
 
-/// One that listens, and knows every transaction until it is told otherwise.
+/// A node that listens, and knows every transaction unless a test changes that.
 #[derive(Debug)]
 pub struct Node {
     pub url: String,

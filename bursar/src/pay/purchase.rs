@@ -327,7 +327,7 @@ impl Purchase {
 
 /// What came of sending the payment once.
 enum Redeemed {
-    /// The server has answered for good.
+    /// The server's final answer.
     Yes(StatusCode),
     /// It still works on this payment: ask again after so long.
     InUse { after: Duration, body: Vec<u8> },

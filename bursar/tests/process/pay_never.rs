@@ -74,7 +74,7 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     assert!(payments.iter().all(|payment| *payment == payments[0]));
     assert_eq!(payer.history().len(), 1, "one signature");
 
-    // Whoever says 409 for another reason is believed at once.
+    // A 409 for another reason is final.
     let spent = json!({ "error": { "message": "no", "code": "payment_spent" } }).to_string();
     let told = spent.clone();
     let other = Shop::selling("10000", move |stream| say(stream, "409 Conflict", &[], &told));

@@ -262,7 +262,7 @@ fn each_network_has_its_own_nodes_the_public_ones_or_none() {
     };
     let both = ("NETWORK", "eip155:8453, eip155:1");
     assert_eq!(nodes(&[]), ["8453 https://mainnet.base.org"]);
-    // Nobody runs a public node of the row of Ethereum.
+    // The row of Ethereum has no public node.
     assert_eq!(nodes(&[both]), ["8453 https://mainnet.base.org"]);
     for off in ["off", "none"] {
         assert_eq!(nodes(&[("RPC_URL", off)]), [""; 0]);

@@ -258,7 +258,7 @@ mod tests {
         let said = through("x-forwarded-for", "127.0.0.1");
         assert!(trusting.admit(&said, here).is_ok());
         assert_eq!(trusting.admit(&said, here), Err(Refusal::TooMany));
-        // With keys the exemption holds for whoever has one.
+        // With keys the exemption holds for every holder of one.
         let guarded = access(&[]);
         let shop = headers(&[("x-api-key", "secret")]);
         assert!((0..9).all(|_| guarded.admit(&shop, here).is_ok()));

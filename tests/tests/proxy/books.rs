@@ -205,7 +205,7 @@ async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
     }
 }
 
-/// Whoever has seen the end of a stream and asks again must find it.
+/// A customer who has seen the end of a stream and asks again must find it.
 #[tokio::test]
 async fn a_stream_ends_for_its_reader_when_its_end_is_on_disk() {
     let does = Does::Stream(frames(&["hello", " world"]));
@@ -327,7 +327,7 @@ async fn a_vocabulary_is_loaded_when_a_model_needs_it() {
     let stage = Stage::with(Does::Whole(answer("hello world")), &models).await;
     assert!(!Vocabulary::Cl100k.is_loaded());
     assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
-    assert!(!Vocabulary::Cl100k.is_loaded(), "nobody needed it");
+    assert!(!Vocabulary::Cl100k.is_loaded(), "no model needed it yet");
     let mut old = chat("hello");
     old["model"] = json!("old");
     let all = futures::future::join_all((0..20).map(|_n| stage.customer.ask(&old))).await;

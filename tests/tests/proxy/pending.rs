@@ -165,7 +165,7 @@ async fn repeats_do_not_exceed_the_bound_either() {
         all
     };
     assert_eq!(statuses(&all), [200, 200, 429, 429]);
-    // Nobody owes for what is settled.
+    // A settled sale is no debt.
     stage.settling.settle_says(Says::Good);
     let all = join_all(headers.iter().map(|header| stage.customer.send(&body, header))).await;
     assert_eq!(statuses(&all), [200; 4]);
