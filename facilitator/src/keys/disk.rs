@@ -26,8 +26,8 @@ impl Found {
                 Err(KeyFault::TooOpen { file: file.to_owned(), mode })
             }
             Some(_closed) => Ok(()),
-            // Elsewhere the folder's own access list decides.
-            None => Ok(()),
+            // This platform does not show who may read it.
+            None => Err(KeyFault::Unshown { file: file.to_owned() }),
         }
     }
 }

@@ -15,6 +15,11 @@ pub enum KeyFault {
         file.display(), file.display()
     )]
     TooOpen { file: PathBuf, mode: u32 },
+    #[error(
+        "This platform does not show who may read {}: run the facilitator where files have modes.",
+        file.display()
+    )]
+    Unshown { file: PathBuf },
     #[error("{} is neither a keystore nor 64 hex digits of a key: name another file.", file.display())]
     NoKey { file: PathBuf },
     #[error("{} is a keystore that is not read here ({why}): make a new one.", file.display())]

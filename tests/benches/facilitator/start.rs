@@ -7,7 +7,7 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::{Change, Payments};
-use bursar_facilitator::book::{Record, State};
+use bursar_facilitator::book::{AskedBy, Record, State};
 use bursar_facilitator::payment::{MethodId, Payment, Terms};
 use bursar_tests::facilitator::Home;
 
@@ -58,5 +58,8 @@ fn record(n: u64) -> Record {
         since_block: 0,
         attempts: 0,
         state: State::Settled { hash: B256::repeat_byte(9), block: n, at: Utc(1_767_225_600_000) },
+        gas: 250_000,
+        asked: AskedBy::default(),
+        answered: None,
     }
 }
