@@ -114,7 +114,7 @@ impl Bounds {
                 ms: 60_000,
                 grace_ms: 5_000,
                 bytes_per_s: 2 << 10,
-                free_bytes: 8 << 10,
+                free_bytes: 4 << 10,
                 all_bytes: 8 << 20,
                 whole_bytes: 64 << 20,
                 remote_bytes: usize::MAX,
