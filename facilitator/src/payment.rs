@@ -74,7 +74,11 @@ impl PaymentKey {
     pub fn of(chain: ChainId, method: MethodId, terms: &Terms) -> Self {
         let mut seed = chain.0.to_be_bytes().to_vec();
         seed.extend(method.text().as_bytes());
-        seed.extend(terms.token);
+        match method {
+            MethodId::Eip3009 | MethodId::Prism => seed.extend(terms.token),
+            // A nonce of Permit2 is used once, over every token.
+            MethodId::Permit2 => {}
+        }
         seed.extend(terms.payer);
         seed.extend(terms.nonce);
         Self(keccak256(seed))

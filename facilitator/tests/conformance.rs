@@ -118,6 +118,30 @@ async fn conforms_too(store: &dyn Payments) {
     let answered = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((answered.asked, answered.answered), (by, Some(Utc(11))));
     assert_eq!(answered.state, settled(10));
+    // A reorganisation takes it back, and it may fail and be taken on again: that is not forgotten.
+    let again = Record { answered: None, ..record(2) };
+    let reopened = Change::Reopened(Box::new(again.clone()));
+    assert_eq!(store.commit(vec![reopened.clone()]).await.unwrap(), [None]);
+    let waits = store.get(key(2)).await.unwrap().unwrap();
+    assert_eq!((&waits.state, waits.asked, waits.answered), (&queued, by, Some(Utc(11))));
+    assert_eq!(store.commit(vec![reopened]).await.unwrap(), [Some(waits)], "it is not settled");
+    store.commit(vec![judged(2, failed(12))]).await.unwrap();
+    store.commit(vec![Change::Accepted(Box::new(again))]).await.unwrap();
+    let taken = store.get(key(2)).await.unwrap().unwrap();
+    assert_eq!((&taken.state, taken.asked, taken.answered), (&queued, by, Some(Utc(11))));
+    // What was found settled is watched once, by the request that was first.
+    let found = |id| Change::Found {
+        record: Box::new(Record { state: settled(13), ..record(9) }),
+        batch: Batch { found: Some(B256::repeat_byte(1)), ..batch(id, &[9]) },
+    };
+    let answers = store.commit(vec![found(20), found(21)]).await.unwrap();
+    assert_eq!((answers[0].is_none(), answers[1].is_some()), (true, true));
+    let ids: Vec<_> = store.open().await.unwrap().batches.iter().map(|one| one.id).collect();
+    assert_eq!(ids, [one.id, SubmissionId([20; 16])]);
+    store
+        .commit(vec![Change::Closed { batch: SubmissionId([20; 16]), spent: vec![] }])
+        .await
+        .unwrap();
     // A transaction is paid for once, however often it is closed; days are apart.
     store.commit(vec![closed(one.id, 5)]).await.unwrap();
     store.commit(vec![closed(one.id, 5)]).await.unwrap();

@@ -119,6 +119,25 @@ impl GasBook {
         }
     }
 
+    /// The same next to what is set aside for this payment already: for another request, perhaps.
+    pub(super) fn owed_but(
+        &mut self,
+        key: &PaymentKey,
+        chain: ChainId,
+        caller: B256,
+        day: i64,
+    ) -> GasOwed {
+        let mut owed = self.owed(chain, caller, day);
+        if let Some(hold) = self.held.get(key).filter(|hold| !hold.ended) {
+            owed.open = owed.open.saturating_sub(hold.gas);
+            owed.total = owed.total.saturating_sub(hold.gas);
+            if hold.caller == caller {
+                owed.caller = owed.caller.saturating_sub(hold.gas);
+            }
+        }
+        owed
+    }
+
     /// Frees what was set aside for a payment.
     pub(super) fn release(&mut self, key: &PaymentKey) {
         let Some(hold) = self.held.remove(key) else { return };

@@ -289,8 +289,8 @@ impl Ledger {
     /// # Errors
     /// The store's; then nothing was taken on.
     pub async fn found(&self, record: Record, batch: Batch) -> Result<Option<Record>, StoreFault> {
-        let changes = vec![Change::Accepted(Box::new(record)), Change::Watched(batch)];
-        Ok(self.commit(changes).await?.into_iter().next().flatten())
+        let change = Change::Found { record: Box::new(record), batch };
+        Ok(self.commit(vec![change]).await?.into_iter().next().flatten())
     }
 
     /// Moves a payment to another state, if it is still in the state `from`; whether it was.
@@ -333,12 +333,20 @@ impl Ledger {
         self.commit(judged.into_iter().map(change).collect()).await.map(|_none| ())
     }
 
-    /// Keeps that a payment waits for a transaction again, although it had counted as settled.
+    /// Keeps that a payment waits for a transaction again, although it had counted as settled. `false`: it is not
+    /// settled any longer.
     ///
     /// # Errors
     /// The store's.
-    pub async fn reopened(&self, record: Record) -> Result<(), StoreFault> {
-        self.commit(vec![Change::Reopened(Box::new(record))]).await.map(|_none| ())
+    pub async fn reopened(&self, record: Record) -> Result<bool, StoreFault> {
+        let answers = self.commit(vec![Change::Reopened(Box::new(record))]).await?;
+        Ok(answers.iter().all(Option::is_none))
+    }
+
+    /// Whether a payment waits for a transaction.
+    pub fn is_queued(&self, key: &PaymentKey) -> bool {
+        let open = self.shared.open();
+        open.by_key.get(key).is_some_and(|entry| entry.record.state == State::Queued)
     }
 
     /// Keeps that nothing of a transaction is left to be found out, and what it cost whom.
@@ -376,7 +384,7 @@ impl Ledger {
         let (key, terms) = (payment.key(), &payment.terms);
         let mut open = self.shared.open();
         let (count, amount) = open.owed(&key, terms.payer, terms.token);
-        let gas_owed = open.gas.owed(payment.chain, caller, day_of(now));
+        let gas_owed = open.gas.owed_but(&key, payment.chain, caller, day_of(now));
         fits(&Owed { count, amount, gas: gas_owed })?;
         open.gas.hold(key, payment.chain, caller, gas);
         let claimed = open.claimed.entry(terms.payer).or_default().entry(key);
@@ -460,7 +468,19 @@ impl Shared {
                     }
                 }
                 Change::Reopened(record) => {
-                    open.insert(record);
+                    if in_the_way.next().is_some_and(Option::is_none) {
+                        open.insert(record);
+                    }
+                }
+                // It is settled, so it is not open.
+                Change::Found { .. } => {
+                    let _stands = in_the_way.next();
+                }
+                Change::Answered { key, by, at } => {
+                    if let Some(entry) = open.by_key.get_mut(key) {
+                        let record = Arc::make_mut(&mut entry.record);
+                        (record.asked, record.answered) = (*by, Some(*at));
+                    }
                 }
                 Change::Batched(batch) => {
                     if in_the_way.next().is_some_and(Option::is_some) {
@@ -481,7 +501,7 @@ impl Shared {
                 }
                 Change::Judged { key, state, attempts } => open.judged(key, state, *attempts),
                 Change::Closed { batch, spent } => open.gas.closed(*batch, spent),
-                Change::Watched(_) | Change::Answered { .. } => {}
+                Change::Watched(_) => {}
             }
         }
     }

@@ -207,16 +207,26 @@ fn written(
     let mut in_the_way = Vec::new();
     for change in changes {
         match change {
-            Change::Accepted(new) => {
-                let known = tables.record(new.payment.key())?;
-                // What failed may be tried again: the same, or another of that nonce.
-                let stands = known.filter(|known| !matches!(known.state, State::Failed { .. }));
+            Change::Accepted(new) => in_the_way.push(tables.accept(new)?),
+            Change::Found { record, batch } => {
+                let stands = tables.accept(record)?;
                 if stands.is_none() {
-                    tables.put(new)?;
+                    put_batch(&mut batches, batch)?;
                 }
                 in_the_way.push(stands);
             }
-            Change::Reopened(again) => tables.put(again)?,
+            Change::Reopened(again) => {
+                let known = tables.record(again.payment.key())?;
+                let is_settled = |known: &Record| matches!(known.state, State::Settled { .. });
+                match known {
+                    Some(known) if is_settled(&known) => {
+                        let Record { asked, answered, .. } = known;
+                        tables.put(&Record { asked, answered, ..(**again).clone() })?;
+                        in_the_way.push(None);
+                    }
+                    other => in_the_way.push(other),
+                }
+            }
             Change::Batched(batch) => {
                 let records = tables.all(&batch.payments)?;
                 let left = records.iter().find(|known| known.state != State::Queued).cloned();
@@ -273,6 +283,29 @@ impl<'a> Tables<'a> {
 
     fn record(&self, key: PaymentKey) -> Result<Option<Record>, StoreFault> {
         record(&self.payments, key.0.as_slice())
+    }
+
+    /// Takes a payment on, or returns the record in its way.
+    fn accept(&mut self, new: &Record) -> Result<Option<Record>, StoreFault> {
+        match self.record(new.payment.key())? {
+            // What failed may be tried again: the same, or another of that nonce. That a success was returned for
+            // this very payment is not forgotten.
+            Some(Record {
+                state: State::Failed { .. },
+                asked,
+                answered: Some(at),
+                payment,
+                ..
+            }) if payment.digest == new.payment.digest => {
+                self.put(&Record { asked, answered: Some(at), ..new.clone() })?;
+                Ok(None)
+            }
+            None | Some(Record { state: State::Failed { .. }, .. }) => {
+                self.put(new)?;
+                Ok(None)
+            }
+            stands => Ok(stands),
+        }
     }
 
     fn all(&self, keys: &[PaymentKey]) -> Result<Vec<Record>, StoreFault> {

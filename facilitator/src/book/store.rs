@@ -16,6 +16,8 @@ pub enum Change {
     Accepted(Box<Record>),
     /// Payments go into a transaction, unless one of them no longer waits for one. Then nothing of it is kept.
     Batched(Batch),
+    /// A payment was found settled in a transaction of another sender, which is watched. Conditional as `Accepted`.
+    Found { record: Box<Record>, batch: Batch },
     /// A transaction is watched that another sender brought. Its payments are settled already.
     Watched(Batch),
     /// A payment goes from one state to another, unless it is no longer in the state `from`.
@@ -24,7 +26,8 @@ pub enum Change {
     Answered { key: PaymentKey, by: AskedBy, at: Utc },
     /// What became of a payment.
     Judged { key: PaymentKey, state: State, attempts: u8 },
-    /// A payment that had ended waits again: the chain took back what it had said.
+    /// A settled payment waits again: the chain took its block back. Unless it is not settled any longer. Whether
+    /// its success was returned stays as it is.
     Reopened(Box<Record>),
     /// Nothing of this transaction is left to be found out. It cost its callers these sums.
     Closed { batch: SubmissionId, spent: Vec<Spent> },
@@ -34,11 +37,14 @@ impl Change {
     /// Whether something may stand in its way: then it has an answer of its own.
     pub fn is_conditional(&self) -> bool {
         match self {
-            Self::Accepted(_) | Self::Batched(_) | Self::Moved { .. } => true,
+            Self::Accepted(_)
+            | Self::Found { .. }
+            | Self::Batched(_)
+            | Self::Moved { .. }
+            | Self::Reopened(_) => true,
             Self::Watched(_)
             | Self::Answered { .. }
             | Self::Judged { .. }
-            | Self::Reopened(_)
             | Self::Closed { .. } => false,
         }
     }

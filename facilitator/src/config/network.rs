@@ -54,7 +54,7 @@ pub struct NetworkConfig {
     pub password_file: Option<PathBuf>,
     /// The most that is offered for a unit of gas, in wei; above it, a settle answers `gas_too_high`.
     pub max_gas_price: u128,
-    /// The balance, in wei, below which a signer is passed over for one that has more, and is told of.
+    /// The balance, in wei, below which a signer raises an alert.
     pub min_signer_balance: U256,
     /// How often the newest block is looked at while something waits for it.
     pub poll_ms: u64,

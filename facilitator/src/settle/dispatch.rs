@@ -1,10 +1,10 @@
 //! Gives what waits on one network to its signers, each with a desk of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use alloy_primitives::Address;
+use alloy_primitives::{Address, U256};
 use alloy_sol_types::{SolCall, sol};
 use bursar_chain::points::Points;
 use bursar_chain::ports::{BlockTag, ChainFault};
@@ -75,6 +75,8 @@ pub struct Settler {
     /// Payers whose code has had a signer pay for nothing.
     pub(super) wasteful: Memory<Address, ()>,
     pub(super) gates: Gates,
+    /// Signers that were removed from the settings while they had something in flight.
+    former: Mutex<BTreeSet<Address>>,
     queue: mpsc::UnboundedSender<News>,
 }
 
@@ -107,11 +109,16 @@ impl Settler {
             prices: Prices::default(),
             wasteful: Memory::new(WASTEFUL_MS),
             gates: Gates::default(),
+            former: Mutex::default(),
             queue,
         });
         let (records, batches) = open;
         let mut loads = Loads::new();
         for batch in batches {
+            if batch.found.is_some() {
+                settler.watch(batch);
+                continue;
+            }
             let load = loads.entry(batch.signer).or_default();
             load.unmined = load.unmined.saturating_add(1);
             load.gas = load.gas.saturating_add(batch.gas_limit);
@@ -130,6 +137,16 @@ impl Settler {
     pub fn enqueue(&self, record: Arc<Record>) {
         // Nobody listens only when everything ends; it is kept, and the next start goes on.
         let _stopped = self.queue.send(News::Waits(record));
+    }
+
+    /// Whether an account sends transactions for us, or has.
+    pub(super) fn is_signer(&self, account: Address) -> bool {
+        let former = self.former.lock().unwrap_or_else(PoisonError::into_inner);
+        self.served.signers.contains(&account) || former.contains(&account)
+    }
+
+    pub(super) fn remember_signer(&self, signer: Address) {
+        self.former.lock().unwrap_or_else(PoisonError::into_inner).insert(signer);
     }
 
     /// Watches a settlement of another sender.
@@ -265,6 +282,16 @@ impl Settler {
         Limits { gas: gas.min(transaction::GAS_MAX / 2), together, ..self.limits }
     }
 
+    /// The same for a signer: a transaction takes no more gas than it can pay for.
+    fn limits_of(&self, signer: Address, loads: &Loads) -> Limits {
+        let limits = self.limits_now();
+        let load = loads.get(&signer).copied().unwrap_or_default();
+        let Some(price) = self.prices.last().filter(|price| price.most > 0) else { return limits };
+        let coin = price.balances.get(&signer).copied().unwrap_or_default();
+        let affords = u64::try_from(coin / U256::from(price.most)).unwrap_or(u64::MAX);
+        Limits { gas: limits.gas.min(affords.saturating_sub(load.gas)), ..limits }
+    }
+
     /// The signer that is given the next transaction of so much gas: the least busy one that can pay for it next to
     /// what it has in flight.
     fn least_busy(&self, loads: &Loads, gas: u64) -> Option<Address> {
@@ -326,9 +353,12 @@ async fn dispatch(
         while let Ok(told) = news.try_recv() {
             hear(&mut queue, &mut loads, told, clock.mono_ms());
         }
+        // What was withdrawn holds up nothing.
+        queue.drop_gone(|record| settler.ledger.is_queued(&record.payment.key()));
         while let Some(signer) = settler.least_busy(&loads, queue.next_gas()) {
             let idle = loads.values().all(|load| load.unmined == 0);
-            let Some(records) = queue.next(&settler.limits_now(), idle, clock.mono_ms()) else {
+            let limits = settler.limits_of(signer, &loads);
+            let Some(records) = queue.next(&limits, idle, clock.mono_ms()) else {
                 break;
             };
             let signer = settler.sender_of(&records, signer);

@@ -206,18 +206,58 @@ impl Door {
         by: AskedBy,
         deadline: u64,
     ) -> Result<End, Stop> {
-        let served = &settler.served;
-        let key = read.key(served.place.chain);
+        let key = read.key(settler.served.place.chain);
         let repeat = || Asked { read, by, right: None, may_try_again: true };
-        let mut attempts = 0;
+        let (mut attempts, mut uncertain) = (0, false);
         if let Some(known) = self.ledger.find(key).await.map_err(Trouble::from)? {
             if let Some(end) = self.known_end(settler, repeat(), &known, deadline).await? {
                 return Ok(end);
             }
             attempts = known.record().attempts;
+            uncertain = is_uncertain(known.record());
         }
+        let end = self.settle_new(settler, read, by, attempts, deadline).await;
+        let is_refusal = matches!(
+            end,
+            Ok(End::Refused(_))
+                | Err(Stop::Fault(Fault::Refused(_)) | Stop::Trouble(Trouble::Busy))
+        );
+        if !is_refusal {
+            return end;
+        }
+        // Another request for it may have been quicker, and had it taken on meanwhile.
+        if let Some(known) = self.ledger.find(key).await.map_err(Trouble::from)? {
+            if let Some(other) = self.known_end(settler, repeat(), &known, deadline).await? {
+                return Ok(other);
+            }
+            uncertain |= is_uncertain(known.record());
+        }
+        if uncertain {
+            // A node may have what was sent for it before: this is not a refusal that holds.
+            let why = "what became of an earlier transaction of a payment is not known yet";
+            return Err(Trouble::Unavailable(why.to_owned()).into());
+        }
+        end
+    }
+
+    /// Settles a payment that is not known, or that has failed before.
+    async fn settle_new(
+        &self,
+        settler: &Arc<Settler>,
+        read: &Read,
+        by: AskedBy,
+        attempts: u8,
+        deadline: u64,
+    ) -> Result<End, Stop> {
+        let served = &settler.served;
         self.admit(served, read).map_err(Fault::from)?;
-        let price = settler.price().await.map_err(Fault::Chain)?;
+        // cancel-safe: a price that nobody waits for is kept for the next request, or dropped.
+        let price = tokio::select! {
+            price = settler.price() => price.map_err(Fault::Chain)?,
+            () = served.clock.sleep_until(deadline) => {
+                return Err(Trouble::Unavailable("the nodes are slow".to_owned()).into());
+            }
+        };
         self.afford_any(settler, read, by, &price).map_err(Fault::from)?;
         // cancel-safe: nothing is taken on before it was found good.
         let good = tokio::select! {
@@ -229,12 +269,6 @@ impl Door {
         let Good { payment, balance } = match good {
             Ok(good) => good,
             Err(Stop::Fault(Fault::Refused(refused))) => {
-                // Another request for it may have been quicker, and settled it meanwhile.
-                if let Some(known) = self.ledger.find(key).await.map_err(Trouble::from)?
-                    && let Some(end) = self.known_end(settler, repeat(), &known, deadline).await?
-                {
-                    return Ok(end);
-                }
                 return self.settled_by_another(settler, read, by, refused).await;
             }
             Err(stop) => return Err(stop),
@@ -278,6 +312,9 @@ impl Door {
         }
         let terms = &payment.terms;
         let now = settler.served.clock.now().utc;
+        // Payments that ended while this one was checked have cost coin since.
+        let newest = settler.prices.last();
+        let price = newest.as_deref().unwrap_or(price);
         self.ledger.claim(payment, (caller, gas), now, |owed: &Owed| {
             if owed.count >= OPEN_OF_PAYER_MAX {
                 return Err(Stop::from(Trouble::Busy));
@@ -337,6 +374,10 @@ impl Door {
             let failed = matches!(record.state, State::Failed { .. });
             return Ok((!failed).then(|| duplicate(asked.read, record).into()));
         }
+        if record.state.is_open() && record.answered.is_some() {
+            // A reorganisation undid it after its success was returned. It is settled again, and never withdrawn.
+            return Ok(Some(duplicate(asked.read, record).into()));
+        }
         let Known::Open(_record, progress) = known else {
             return Ok(self.ended(settler, asked, record).await?);
         };
@@ -392,18 +433,26 @@ impl Door {
             State::Settled { hash, .. } => {
                 let settled =
                     |repeated, right| End::Settled { hash: *hash, payer, repeated, right };
-                Some(match asked.right {
-                    Some(right) => settled(false, Some(right)),
-                    None => match self.successes.share(record, asked.by) {
-                        // The request that held the right before may have had its answer written since the
-                        // record was read.
-                        Share::Own(right) if !self.is_answered(record).await? => {
-                            settled(false, Some(right))
-                        }
-                        Share::Again => settled(true, None),
-                        Share::Own(_) | Share::None => duplicate(asked.read, record).into(),
-                    },
+                let share = match asked.right {
+                    Some(right) => Share::Own(right),
+                    None => self.successes.share(record, asked.by),
+                };
+                // The request that held the right before may have had its answer written since the record was
+                // read.
+                let another_has_it = self.went_to_another(record, asked.by).await?;
+                Some(match share {
+                    Share::Own(right) if !another_has_it => settled(false, Some(right)),
+                    Share::Along(right) if !another_has_it => settled(true, Some(right)),
+                    Share::Again => settled(true, None),
+                    Share::Own(_) | Share::Along(_) | Share::None => {
+                        duplicate(asked.read, record).into()
+                    }
                 })
+            }
+            // Whether a node has it is not known yet, and the caller must not take that for a refusal.
+            State::Failed { reason: Reason::UnexpectedSettle, .. } if !asked.may_try_again => {
+                let why = "no node says whether it has the transaction of a payment";
+                return Err(Trouble::Unavailable(why.to_owned()));
             }
             // What has failed may be tried again, but not what has cost several transactions just now.
             State::Failed { reason, message, at } => {
@@ -416,9 +465,13 @@ impl Door {
         })
     }
 
-    async fn is_answered(&self, record: &Record) -> Result<bool, StoreFault> {
+    /// Whether the success of a payment was returned to another request than this one.
+    async fn went_to_another(&self, record: &Record, by: AskedBy) -> Result<bool, StoreFault> {
         let known = self.ledger.find(record.payment.key()).await?;
-        Ok(known.is_some_and(|known| known.record().answered.is_some()))
+        Ok(known.is_some_and(|known| {
+            let record = known.record();
+            record.answered.is_some() && !by.repeats(&record.asked)
+        }))
     }
 
     /// Finds a payment good. One whose nonce is not the next yet waits for those before it, if they are in flight.
@@ -487,13 +540,20 @@ impl Door {
         };
         let kept = self.ledger.found(record.clone(), batch.clone()).await;
         let stands = kept.map_err(Trouble::from)?;
-        settler.watch(batch);
+        if stands.is_none() {
+            settler.watch(batch);
+        }
         let right = if stands.is_none() { self.successes.take(key, by) } else { None };
         let asked = Asked { read, by, right, may_try_again: false };
         let end = self.ended(settler, asked, stands.as_ref().unwrap_or(&record)).await?;
         let busy = || Trouble::Unavailable("a payment is being settled".to_owned());
         Ok(end.ok_or_else(busy)?)
     }
+}
+
+/// Whether it is not known if a node has what was sent for a payment.
+fn is_uncertain(record: &Record) -> bool {
+    matches!(record.state, State::Failed { reason: Reason::UnexpectedSettle, .. })
 }
 
 /// The refusal of a copy. A caller with the very payment learns its transaction.

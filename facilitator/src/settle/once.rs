@@ -1,7 +1,7 @@
 //! Who may receive the success of a payment: it is returned once. What counts durably is the record's
 //! `answered`; here is which request holds the right to it at the moment.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::book::{AskedBy, Record};
@@ -17,34 +17,39 @@ pub enum Repeats {
     Success,
 }
 
-/// The rights that requests hold now.
+/// The rights that requests hold now, each with its request.
 #[derive(Debug, Clone, Default)]
 pub struct Successes {
     // Held for one look-up.
-    held: Arc<Mutex<HashSet<PaymentKey>>>,
+    held: Arc<Mutex<HashMap<PaymentKey, AskedBy>>>,
     repeats: Repeats,
 }
 
 /// The right of one request to the success of one payment; dropped, the next request may have it.
 #[derive(Debug)]
 pub struct Right {
-    successes: Successes,
+    /// `None` for a request that repeats the holder's key: it receives the success along with the holder.
+    holds: Option<Successes>,
     pub key: PaymentKey,
     pub by: AskedBy,
 }
 
 impl Drop for Right {
     fn drop(&mut self) {
-        self.successes.held().remove(&self.key);
+        if let Some(successes) = &self.holds {
+            successes.held().remove(&self.key);
+        }
     }
 }
 
-/// What a request may hear of a payment that is settled or in flight.
+/// What a request may receive for a payment that is settled or in flight.
 #[derive(Debug)]
 pub enum Share {
     /// The success. It counts as returned once it was written.
     Own(Right),
-    /// The success once more: it repeats the request that had it, or repeats are allowed.
+    /// The success along with the request that holds the right, whose key it repeats.
+    Along(Right),
+    /// The success once more: it repeats the request that received it, or repeats are allowed.
     Again,
     /// Another request has it.
     None,
@@ -57,28 +62,141 @@ impl Successes {
 
     /// The right of the request that had the payment taken on. `None` while another request holds it.
     pub fn take(&self, key: PaymentKey, by: AskedBy) -> Option<Right> {
-        let new = self.held().insert(key);
-        new.then(|| Right { successes: self.clone(), key, by })
+        match self.share_of(key, by) {
+            Share::Own(right) => Some(right),
+            Share::Along(_) | Share::Again | Share::None => None,
+        }
     }
 
-    /// What a request may hear of a payment that another request had taken on.
+    /// What a request may receive for a payment that another request had taken on.
     pub fn share(&self, record: &Record, by: AskedBy) -> Share {
-        if self.repeats == Repeats::Success || by.repeats(&record.asked) {
+        if self.repeats == Repeats::Success {
             return Share::Again;
         }
         if record.answered.is_some() {
-            return Share::None;
+            return if by.repeats(&record.asked) { Share::Again } else { Share::None };
         }
-        self.take(record.payment.key(), by).map_or(Share::None, Share::Own)
+        self.share_of(record.payment.key(), by)
     }
 
-    /// Whether a request that settles now would hear the success: what merchants ask before they settle.
+    /// Whether a request that settles now would receive the success: what merchants ask before they settle.
     pub fn would_share(&self, record: &Record, by: AskedBy) -> bool {
-        let free = || record.answered.is_none() && !self.held().contains(&record.payment.key());
-        self.repeats == Repeats::Success || by.repeats(&record.asked) || free()
+        if self.repeats == Repeats::Success {
+            return true;
+        }
+        if record.answered.is_some() {
+            return by.repeats(&record.asked);
+        }
+        let held = self.held();
+        held.get(&record.payment.key()).is_none_or(|holder| by.repeats(holder))
     }
 
-    fn held(&self) -> MutexGuard<'_, HashSet<PaymentKey>> {
+    fn share_of(&self, key: PaymentKey, by: AskedBy) -> Share {
+        let mut held = self.held();
+        match held.get(&key) {
+            None => {
+                held.insert(key, by);
+                Share::Own(Right { holds: Some(self.clone()), key, by })
+            }
+            Some(holder) if by.repeats(holder) => Share::Along(Right { holds: None, key, by }),
+            Some(_another) => Share::None,
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<PaymentKey, AskedBy>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::book::State;
+    use crate::payment::{MethodId, Payment, Terms};
+    use alloy_primitives::{Address, B256, Bytes, U256};
+    use bursar_core::networks::ChainId;
+    use bursar_core::time::Utc;
+
+    fn record(asked: AskedBy, answered: bool) -> Record {
+        let terms = Terms {
+            token: Address::repeat_byte(1),
+            payer: Address::repeat_byte(2),
+            payee: Address::repeat_byte(3),
+            amount: U256::from(1),
+            nonce: B256::repeat_byte(4),
+            valid_after: U256::ZERO,
+            valid_before: U256::MAX,
+        };
+        let payment = Payment {
+            chain: ChainId(8453),
+            method: MethodId::Eip3009,
+            terms,
+            digest: B256::ZERO,
+            signature: Bytes::new(),
+            deployment: None,
+            contract_payer: false,
+        };
+        Record {
+            payment,
+            accepted_at: Utc(0),
+            since_block: 0,
+            attempts: 0,
+            state: State::Settled { hash: B256::ZERO, block: 1, at: Utc(0) },
+            gas: 0,
+            asked,
+            answered: answered.then_some(Utc(1)),
+        }
+    }
+
+    fn by(key: u8) -> AskedBy {
+        let idempotency = (key > 0).then(|| B256::repeat_byte(key));
+        AskedBy { caller: B256::repeat_byte(7), idempotency }
+    }
+
+    #[test]
+    fn the_success_goes_to_one_request_until_it_was_written_or_was_not() {
+        let all = Successes::default();
+        let open = record(by(1), false);
+        let first = all.share(&open, by(0));
+        assert!(matches!(first, Share::Own(_)));
+        assert!(
+            matches!(all.share(&open, by(0)), Share::None),
+            "without a key nothing is repeated"
+        );
+        assert!(matches!(all.share(&open, by(1)), Share::None), "another request holds the right");
+        assert!(!all.would_share(&open, by(0)) && !all.would_share(&open, by(1)));
+        drop(first);
+        assert!(all.would_share(&open, by(0)));
+        assert!(matches!(all.share(&open, by(0)), Share::Own(_)));
+        assert!(all.take(open.payment.key(), by(0)).is_some(), "it was let go");
+    }
+
+    #[test]
+    fn a_repeat_of_the_holders_key_receives_it_along_and_takes_no_right_away() {
+        let all = Successes::default();
+        let open = record(by(0), false);
+        let first = all.take(open.payment.key(), by(1));
+        let along = all.share(&open, by(1));
+        assert!(matches!(along, Share::Along(_)));
+        assert!(all.would_share(&open, by(1)) && !all.would_share(&open, by(2)));
+        drop(along);
+        assert!(matches!(all.share(&open, by(2)), Share::None), "the first still holds it");
+        drop(first);
+        assert!(matches!(all.share(&open, by(2)), Share::Own(_)));
+    }
+
+    #[test]
+    fn once_it_was_written_only_the_same_key_receives_it_again() {
+        let all = Successes::default();
+        let answered = record(by(1), true);
+        assert!(matches!(all.share(&answered, by(1)), Share::Again));
+        assert!(matches!(all.share(&answered, by(2)), Share::None));
+        assert!(matches!(all.share(&answered, by(0)), Share::None));
+        let keyless = record(by(0), true);
+        assert!(matches!(all.share(&keyless, by(0)), Share::None));
+        assert!(all.would_share(&answered, by(1)) && !all.would_share(&answered, by(0)));
+        let every = Successes::new(Repeats::Success);
+        assert!(matches!(every.share(&keyless, by(0)), Share::Again));
+        assert!(every.would_share(&keyless, by(0)));
     }
 }

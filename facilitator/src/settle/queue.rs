@@ -62,6 +62,15 @@ impl Queue {
         first(&self.alone).into_iter().chain(first(&self.shared)).max().unwrap_or(0)
     }
 
+    /// Drops the payments in front that no longer wait.
+    pub fn drop_gone(&mut self, waits: impl Fn(&Record) -> bool) {
+        for waiting in [&mut self.shared, &mut self.alone] {
+            while waiting.front().is_some_and(|first| !waits(&first.record)) {
+                waiting.pop_front();
+            }
+        }
+    }
+
     /// When the next has waited enough, whatever else comes.
     pub fn due_ms(&self, limits: &Limits) -> Option<u64> {
         let alone = self.alone.front().map(|first| first.since_ms);
@@ -233,6 +242,19 @@ mod tests {
         let mut twins = queue([twin(1), twin(2), record(3, MethodId::Permit2)]);
         assert_eq!(numbers(twins.next(&LIMITS, true, 100)), [1, 3]);
         assert_eq!(numbers(twins.next(&LIMITS, true, 100)), [2]);
+    }
+
+    #[test]
+    fn payments_that_no_longer_wait_hold_up_nothing() {
+        let mut contract = (*record(9, MethodId::Eip3009)).clone();
+        contract.payment.contract_payer = true;
+        contract.gas = 5_000_000;
+        let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
+        all.push(Arc::new(contract), 100);
+        assert_eq!(all.next_gas(), 5_000_000);
+        all.drop_gone(|record| ![1, 9].contains(&record.payment.digest.0[0]));
+        assert!(all.next_gas() < 5_000_000);
+        assert_eq!(numbers(all.next(&LIMITS, true, 100)), [2, 3]);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(super) async fn prove(
     let Some(receipt) = served.chain.receipt(hash).await? else { return Ok(None) };
     let Some(sent) = served.chain.transaction(hash).await? else { return Ok(None) };
     let carrier = Carrier {
-        ours: served.signers.contains(&sent.from),
+        ours: settler.is_signer(sent.from),
         to: sent.to,
         input: &sent.input,
         logs: &receipt.logs,

@@ -36,6 +36,9 @@ const REFUSED_MS: u64 = 20_000;
 /// How often the receipt of what counts as mined is asked for, before it counts as gone.
 const RECEIPT_TRIES: usize = 60;
 
+/// How often a settlement must be denied before a reorganisation is believed.
+const DENIALS: u8 = 3;
+
 /// A call is not broadcast later than so long before the first of its payments expires: it takes a block.
 const BROADCAST_MARGIN_SECONDS: u64 = 2;
 
@@ -111,6 +114,7 @@ async fn watch(settler: &Arc<Settler>, batch: &Batch, slot: &mut Slot<'_>) {
                  the chain and by their expiry"
             );
             slot.free();
+            settler.remember_signer(batch.signer);
             leave_to_the_chain(settler, batch).await;
             Vec::new()
         }
@@ -222,12 +226,7 @@ async fn follow(
         {
             slot.free();
             match judge(settler, batch, hash).await {
-                Ok(mined) => {
-                    if judged.is_none()
-                        && let Some(fee) = mined.fee
-                    {
-                        settler.prices.debit(batch.signer, fee);
-                    }
+                Ok(_mined) => {
                     judged = Some(included);
                 }
                 Err(fault) => {
@@ -292,6 +291,8 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, Ch
         }
     }
     if !judged.is_empty() {
+        // Before the gas that is set aside for them is free again.
+        settler.prices.debit(batch.signer, receipt.fee.unwrap_or_default());
         settler.points.reach("settle.before verdict");
         persist(settler, || settler.ledger.judged(judged.clone())).await;
         settler.points.reach("settle.after verdict");
@@ -344,6 +345,7 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: Ended) -> Vec<Spent>
         }
     };
     let records = persist(settler, || settler.ledger.of_batch(batch)).await;
+    no_longer_uncertain(settler, &records).await;
     // Each by itself: what cannot be found out about one holds up no other.
     let each = records.iter().map(|record| async {
         if !stands(settler, batch, record, &mined.proven).await {
@@ -352,6 +354,22 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: Ended) -> Vec<Spent>
     });
     futures::future::join_all(each).await;
     spent_by(settler, &records, mined.fee)
+}
+
+/// Withdrawn payments of which it was not known whether a node had them: now it is known that none did.
+async fn no_longer_uncertain(settler: &Settler, records: &[Record]) {
+    for record in records {
+        let State::Failed { reason: Reason::UnexpectedSettle, at, .. } = record.state else {
+            continue;
+        };
+        let reason = Reason::Withdrawn;
+        let state = State::Failed { reason, message: reason.sentence().to_owned(), at };
+        let (key, from) = (record.payment.key(), record.state.clone());
+        persist(settler, || {
+            settler.ledger.moved(key, from.clone(), state.clone(), record.attempts)
+        })
+        .await;
+    }
 }
 
 /// What moved in a transaction that is final.
@@ -408,9 +426,15 @@ async fn stands(
 
 /// Whether a transaction that settled a payment still does.
 async fn still_settled(settler: &Settler, payment: &Payment, hash: B256) -> bool {
+    let mut denials = 0;
     loop {
         match trace::prove(settler, payment, hash).await {
             Ok(Some(_block)) => return true,
+            // One of several nodes may be behind.
+            Ok(None) if denials < DENIALS => {
+                denials += 1;
+                settler.pause(PAUSE_MS).await;
+            }
             Ok(None) => {
                 settler.metrics.reorganised(settler.served.row());
                 tracing::error!(
@@ -503,7 +527,11 @@ async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, C
         Err(verify::Fault::Refused(refused))
             if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&refused.reason) =>
         {
-            Ok(failed(refused.reason))
+            // It may have been used since the search above.
+            match trace::find(settler, payment, record.since_block).await? {
+                Some((hash, block)) => Ok(Some(State::Settled { hash, block, at })),
+                None => Ok(failed(refused.reason)),
+            }
         }
         Err(verify::Fault::Chain(fault)) => Err(fault),
         _still_open => Ok(None),
@@ -562,7 +590,8 @@ async fn next_state(
             Ok(of(Reason::TransactionFailed))
         }
         Err(verify::Fault::Refused(refused)) => {
-            if refused.reason == Reason::Permit2Nonce
+            // It may have been used since the search above.
+            if [Reason::NonceUsed, Reason::Permit2Nonce].contains(&refused.reason)
                 && let Some(found) = trace::find(settler, payment, record.since_block).await?
             {
                 return Ok(settled(found));
@@ -581,7 +610,9 @@ async fn next_state(
 async fn keep(settler: &Arc<Settler>, record: &Record, state: State, attempts: u8) {
     let again = Record { state: state.clone(), attempts, ..record.clone() };
     if state == State::Queued && !record.state.is_open() {
-        persist(settler, || settler.ledger.reopened(again.clone())).await;
+        if !persist(settler, || settler.ledger.reopened(again.clone())).await {
+            return;
+        }
     } else if record.state.is_open() {
         // Unless it was withdrawn meanwhile: then that stands.
         let key = record.payment.key();

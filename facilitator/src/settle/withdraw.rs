@@ -126,9 +126,12 @@ impl Settler {
             let now = self.served.clock.mono_ms();
             let nodes = match *asked {
                 Some((nodes, at)) if now.saturating_sub(at) < ASKED_MS => nodes,
-                _long_ago => self.ask_nodes(one).await,
+                _long_ago => {
+                    let nodes = self.ask_nodes(one).await;
+                    *asked = Some((nodes, now));
+                    nodes
+                }
             };
-            *asked = Some((nodes, self.served.clock.mono_ms()));
             match nodes {
                 Nodes::Have(hash) => return Ok(Some(Due::Known(hash))),
                 Nodes::HaveNot => {}
@@ -137,6 +140,14 @@ impl Settler {
             self.points.reach("settle.before withdraw");
             if !self.call_off(desk, batch).await? {
                 return Ok(None);
+            }
+            // A broadcast may have been in progress, or signed since: after the cancel no new one begins.
+            if let Some(one) = desk.desk().open.get(&batch).filter(|one| one.is_signed()) {
+                match self.ask_nodes(one).await {
+                    Nodes::Have(hash) => return Ok(Some(Due::Known(hash))),
+                    Nodes::HaveNot => {}
+                    Nodes::Unknown => uncertain = true,
+                }
             }
         } else {
             match desk.outcome(batch).await? {
@@ -155,7 +166,12 @@ impl Settler {
                 }
             }
         }
-        let reason = one.and_then(|one| one.trouble).map_or(Reason::Withdrawn, reason_of);
+        let reason = match one.and_then(|one| one.trouble) {
+            // Not a refusal that holds: a node may have it.
+            _any if uncertain => Reason::UnexpectedSettle,
+            Some(trouble) => reason_of(trouble),
+            None => Reason::Withdrawn,
+        };
         if !self.withdraw(key, State::Sent { batch }, reason).await? {
             return Ok(None);
         }
@@ -184,12 +200,15 @@ impl Settler {
     /// The newest transaction of a submission that carries out its call and that a node has.
     async fn known(&self, one: &Submission) -> Result<Option<B256>, ChainFault> {
         let whole = one.attempts.iter().rev().filter(|tried| tried.kind == Kind::Whole);
+        let mut silent = None;
         for hash in whole.filter_map(|tried| Some(tried.raw.as_ref()?.hash)) {
-            if self.served.chain.is_known_anywhere(hash).await? {
-                return Ok(Some(hash));
+            match self.served.chain.is_known_anywhere(hash).await {
+                Ok(true) => return Ok(Some(hash)),
+                Ok(false) => {}
+                Err(fault) => silent = Some(fault),
             }
         }
-        Ok(None)
+        silent.map_or(Ok(None), Err)
     }
 
     /// Has a desk not do it. `false`: it is in a block already, or over.

@@ -128,6 +128,28 @@ async fn a_pending_answer_leaves_the_success_to_the_first_repeat() {
     stage.facilitator.stop().await;
 }
 
+/// A merchant that repeats its request by its key has had the success: no copy has it, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeat_by_the_key_uses_the_success_up() {
+    let Some(stage) = Stage::set(BASE, 1, "wait_ms = 300").await else { return };
+    let payer = stage.payer().await;
+    let body = stage.pay(&payer, Way::Eip3009, 5_000).body(2);
+    let by = async |key: &str| stage.facilitator.post_by("/settle", &body, key).await.1;
+    stage.chain.set_automine(false).await.expect("set");
+    assert_eq!(by("mine").await["errorReason"], "settlement_pending");
+    stage.chain.set_automine(true).await.expect("set");
+    stage.chain.mine(1).await.expect("mined");
+    let mut told = by("mine").await;
+    while told["errorReason"] == "settlement_pending" {
+        told = by("mine").await;
+    }
+    assert_eq!(told["success"], true, "{told}");
+    assert_eq!(stage.settle_copy(&body).await["errorReason"], "duplicate_settlement");
+    assert_eq!(by("another").await["errorReason"], "duplicate_settlement");
+    assert_eq!(by("mine").await["success"], true);
+    stage.facilitator.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payment_in_flight_is_verified_for_no_other_caller() {
     let Some(stage) = Stage::set(BASE, 1, "wait_ms = 5000").await else { return };

@@ -69,9 +69,8 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         name: "min_signer_balance",
         variable: "MIN_SIGNER_BALANCE",
         default: "0.005",
-        meaning: "The balance below which a signer is passed over for one that has more, and an alert \
-                  is raised: with a point in the \
-                  network's coin, like `\"0.01\"` or `\"1.0\"`, without one in wei.",
+        meaning: "The balance below which a signer raises an alert: with a point in the network's coin, like \
+                  `\"0.01\"` or `\"1.0\"`, without one in wei.",
         set: |network, given| put(&mut network.min_signer_balance, balance(given)),
     },
     Key {

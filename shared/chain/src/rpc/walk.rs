@@ -4,6 +4,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::{FuturesUnordered, StreamExt};
 use serde_json::value::RawValue;
 use tokio::time::Sleep;
 use tracing::debug;
@@ -113,7 +114,7 @@ impl RpcChain {
     pub(super) async fn everywhere<'a, T>(&'a self, step: &Step<'a, T>) -> Result<T, ChainFault> {
         let mut tally = Tally::default();
         let mut judgement = None;
-        for (place, endpoint, end) in self.each(step).await {
+        for (place, endpoint, end) in futures::future::join_all(self.each(step)).await {
             match end {
                 Ok(result) => return Ok(result),
                 Err(Setback::Final(fault)) => judgement = judgement.or(Some(fault)),
@@ -127,7 +128,9 @@ impl RpcChain {
     pub(super) async fn anywhere<'a>(&'a self, step: &Step<'a, bool>) -> Result<bool, ChainFault> {
         let mut tally = Tally::default();
         let mut unknown = false;
-        for (place, endpoint, end) in self.each(step).await {
+        // As soon as one says so: others may be frozen.
+        let mut ends: FuturesUnordered<_> = self.each(step).collect();
+        while let Some((place, endpoint, end)) = ends.next().await {
             match end {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
@@ -140,11 +143,13 @@ impl RpcChain {
         if unknown { Err(tally.into_fault(self.config.chain)) } else { Ok(false) }
     }
 
-    async fn each<'a, T>(
+    /// Asks each endpoint, but those that are left alone.
+    fn each<'a: 's, 's, T: 's>(
         &'a self,
-        step: &Step<'a, T>,
-    ) -> Vec<(usize, &'a Endpoint, Result<T, Setback>)> {
-        let asked = self.endpoints.iter().enumerate().map(|(place, endpoint)| async move {
+        step: &'s Step<'a, T>,
+    ) -> impl Iterator<Item = impl Future<Output = (usize, &'a Endpoint, Result<T, Setback>)> + 's> + 's
+    {
+        self.endpoints.iter().enumerate().map(move |(place, endpoint)| async move {
             let total = Duration::from_millis(self.config.limits.total_timeout_ms);
             let mut budget = pin!(tokio::time::sleep(total));
             let end = match endpoint.admit(self.mono_ms()) {
@@ -155,8 +160,7 @@ impl RpcChain {
                 }
             };
             (place, endpoint, end)
-        });
-        futures::future::join_all(asked).await
+        })
     }
 
     /// Asks one endpoint within what is left of the time, and takes down how it did.
