@@ -72,7 +72,7 @@ reasons! {
     UnexpectedVerify "unexpected_verify_error" "The network's nodes do not answer: try again.";
     UnexpectedSettle "unexpected_settle_error" "Nodes or the disk do not answer, so it is not known whether it was taken on: send the same request again.";
     // Our own.
-    OutOfGas "facilitator_out_of_gas" "No signer of this facilitator can pay for the gas now: nothing was taken on, so try again later or elsewhere.";
+    OutOfGas "facilitator_out_of_gas" "No signer of this facilitator can pay for the gas now, and the payment does not happen: try again later or elsewhere.";
     GasBudget "gas_budget_spent" "The gas that this facilitator pays a day, for this caller or for all, is used up: try again tomorrow.";
     Withdrawn "settlement_withdrawn" "No node took the transaction in time, so the payment was withdrawn and does not happen: send the request again.";
     BelowMinimum "amount_below_minimum" "This facilitator settles no payment of less than min_amount of that token.";

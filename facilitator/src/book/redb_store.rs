@@ -207,9 +207,9 @@ fn written(
     let mut in_the_way = Vec::new();
     for change in changes {
         match change {
-            Change::Accepted(new) => in_the_way.push(tables.accept(new)?),
+            Change::Accepted(new) => in_the_way.push(tables.take_on(new)?),
             Change::Found { record, batch } => {
-                let stands = tables.accept(record)?;
+                let stands = tables.take_on(record)?;
                 if stands.is_none() {
                     put_batch(&mut batches, batch)?;
                 }
@@ -286,7 +286,7 @@ impl<'a> Tables<'a> {
     }
 
     /// Takes a payment on, or returns the record in its way.
-    fn accept(&mut self, new: &Record) -> Result<Option<Record>, StoreFault> {
+    fn take_on(&mut self, new: &Record) -> Result<Option<Record>, StoreFault> {
         match self.record(new.payment.key())? {
             // What failed may be tried again: the same, or another of that nonce. That a success was returned for
             // this very payment is not forgotten.

@@ -160,7 +160,13 @@ impl Door {
             if !matches!(record.state, State::Failed { .. }) {
                 let shares = verify::is_same(&read, &record.payment)
                     && self.successes.would_share(record, by);
-                return if shares { Ok(payer) } else { Err(duplicate(&read, record).into()) };
+                if !shares {
+                    return Err(duplicate(&read, record).into());
+                }
+                if record.state.is_open() {
+                    still_good(served, &read).await?;
+                }
+                return Ok(payer);
             }
         }
         self.admit(served, &read)?;
@@ -548,6 +554,16 @@ impl Door {
         let end = self.ended(settler, asked, stands.as_ref().unwrap_or(&record)).await?;
         let busy = || Trouble::Unavailable("a payment is being settled".to_owned());
         Ok(end.ok_or_else(busy)?)
+    }
+}
+
+/// Whether a payment in flight can still be carried out. Where its nonce is used, it probably was, by its own
+/// transaction.
+async fn still_good(served: &Served, read: &Read) -> Result<(), Fault> {
+    let used = [Reason::NonceUsed, Reason::Permit2Nonce, Reason::PrismNonce];
+    match verify::check(served, read, Hurry::Now).await {
+        Err(Fault::Refused(refused)) if used.contains(&refused.reason) => Ok(()),
+        other => other.map(|_good| ()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use alloy_primitives::B256;
 use bursar_core::networks::Gas;
-use bursar_submit::{Action, Desk, DeskKey, Input, Rules, SendAnswer, SubmissionId};
+use bursar_submit::{Action, Desk, DeskKey, Input, Rules, SendAnswer, Submission, SubmissionId};
 use bursar_x402::signature::Signature65;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -271,7 +271,9 @@ impl<H: Host> Errands<H> {
     /// waits for its first offer takes the price that another got a moment ago: the count of transactions
     /// that came with it can only be too low, and the desk knows its own.
     fn recent_quote(&mut self) -> Recent {
-        let queued = self.host.desk().open.values().any(|one| one.nonce.is_none());
+        // A withdrawn call leaves its nonce in danger until another transaction uses it.
+        let waits = |one: &Submission| one.nonce.is_none() || (one.cancel && !one.is_given_up());
+        let queued = self.host.desk().open.values().any(waits);
         let now = self.way.clock.mono_ms();
         let age = |last: u64| now.saturating_sub(last);
         match &self.quoted {

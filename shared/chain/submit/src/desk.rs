@@ -90,6 +90,13 @@ impl Submission {
         !self.cancel && self.until.is_none_or(|until| at < until)
     }
 
+    /// Whether a transaction that does nothing was allowed for its nonce.
+    pub fn is_given_up(&self) -> bool {
+        let for_nothing =
+            |tried: &Attempt| matches!(tried.kind, Kind::Nothing { .. }) && !tried.declined;
+        self.attempts.iter().any(for_nothing)
+    }
+
     /// Whether these bytes may be broadcast now. A transaction that does nothing always may.
     pub fn may_send(&self, hash: B256, at: Utc) -> bool {
         let of_hash = |tried: &&Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);

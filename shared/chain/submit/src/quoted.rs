@@ -6,7 +6,7 @@ use alloy_primitives::keccak256;
 use bursar_core::time::Utc;
 
 use crate::call::{Call, Fees};
-use crate::desk::{Attempt, Desk, Kind, Place, Submission, SubmissionId, Trouble};
+use crate::desk::{Desk, Kind, Place, Submission, SubmissionId, Trouble};
 use crate::event::{Event, Outcome};
 use crate::fees;
 use crate::input::{Action, Quote, Rules, Step};
@@ -31,10 +31,8 @@ pub(crate) fn is_due(one: &Submission, rules: &Rules, at: Utc) -> bool {
         return false;
     }
     let Some(last) = one.attempts.last() else { return false };
-    let for_nothing = |tried: &Attempt| matches!(tried.kind, Kind::Nothing { .. });
     // One that the signer declined takes no nonce away.
-    let cancels = one.attempts.iter().any(|tried| for_nothing(tried) && !tried.declined);
-    if one.cancel && !cancels && one.is_signed() {
+    if one.cancel && !one.is_given_up() && one.is_signed() {
         return true;
     }
     // Nothing more may be offered, or it would not help: what was sent is mined, or it waits for better
