@@ -4,7 +4,8 @@
 // usage: shop.mjs '{ "facilitator": URL, "payTo": address, "v1": routes, "v2": routes }'
 //
 // A route is what the middlewares take: version 1 `{ network, price }`, version 2 an entry of `accepts`
-// without scheme and receiver. Prints READY and its address.
+// without scheme and receiver. `GET /served` is free and returns how often a paid handler ran. Prints READY and
+// the shop's address.
 
 import "./local.mjs";
 import { HTTPFacilitatorClient } from "@x402/core/server";
@@ -33,6 +34,7 @@ if (v1) {
 }
 
 let sold = 0;
+shop.get("/served", (_request, response) => response.json({ served: sold }));
 for (const path of Object.keys({ ...v1, ...v2 })) {
   shop.get(path, (_request, response) => {
     sold += 1;
