@@ -1,0 +1,15 @@
+//! Unmodified merchants (Hono, Express, FastAPI) with our facilitator behind them on a local chain: a payment buys one
+//! delivery, and an answer that is not a success is never followed by a charge. One binary, so that it links once.
+
+#[cfg(test)]
+#[path = "merchants/copies.rs"]
+mod copies;
+#[cfg(test)]
+#[path = "merchants/market.rs"]
+mod market;
+#[cfg(test)]
+#[path = "merchants/merchant.rs"]
+mod merchant;
+#[cfg(test)]
+#[path = "merchants/recorder.rs"]
+mod recorder;

@@ -1,0 +1,129 @@
+//! Many copies of one signed payment: the merchant delivers once, and the payer pays once.
+
+use bursar_tests::payer::Paid;
+use futures::StreamExt;
+use serde_json::Value;
+
+use crate::market::Market;
+use crate::merchant::{Kind, Merchant, Shown};
+
+/// Connections at a time.
+const CONNECTIONS: usize = 64;
+const DUPLICATE: &str = "duplicate_settlement";
+
+fn deliveries(answers: &[Shown]) -> usize {
+    answers.iter().filter(|shown| shown.delivered).count()
+}
+
+/// One copy bought the content. All others were refused as duplicates, by the facilitator too, and the payee was paid
+/// once.
+async fn assert_once(market: &Market, paid: &Paid, answers: &[Shown], case: &str) {
+    assert_eq!(deliveries(answers), 1, "{case}");
+    for refused in answers.iter().filter(|shown| !shown.delivered) {
+        assert_eq!(refused.reason, DUPLICATE, "{case}");
+    }
+    assert!(market.is_charged(paid).await, "{case}");
+    let settlements = market.recorder.settlements(&paid.due.nonce.to_string());
+    let success = |answer: &&Value| answer["success"] == true;
+    assert_eq!(settlements.iter().filter(success).count(), 1, "{case}");
+    for refused in settlements.iter().filter(|answer| !success(answer)) {
+        assert_eq!(refused["errorReason"], DUPLICATE, "{case}: {refused}");
+    }
+}
+
+/// Shows copies to the merchants in turn, `at_once` of them at a time.
+async fn show_copies(
+    market: &Market,
+    merchants: &[&Merchant],
+    paid: &Paid,
+    copies: usize,
+    at_once: usize,
+) -> Vec<Shown> {
+    let mut headers = Vec::new();
+    for merchant in merchants {
+        headers.push((*merchant, merchant.header(paid).await));
+    }
+    let charges = market.charges().await;
+    let shows = (0..copies).map(|copy| {
+        let (merchant, header) = &headers[copy % headers.len()];
+        merchant.show(header)
+    });
+    let answers = futures::stream::iter(shows).buffer_unordered(at_once).collect().await;
+    assert_eq!(market.charges().await, charges + 1, "{copies} copies, {at_once} at a time");
+    answers
+}
+
+/// The hardest race: `/verify` has accepted every copy before the first one settles.
+async fn all_verified_before_any_settles(market: &Market, merchant: &Merchant) {
+    let paid = market.payment().await;
+    market.recorder.hold_settles();
+    let release = async {
+        market.recorder.until_held(CONNECTIONS).await;
+        market.recorder.release_settles();
+    };
+    let merchants = [merchant];
+    let copies = show_copies(market, &merchants, &paid, CONNECTIONS, CONNECTIONS);
+    let (answers, ()) = tokio::join!(copies, release);
+    let case = format!("{:?}, all verified before any settles", merchant.kind);
+    assert_once(market, &paid, &answers, &case).await;
+}
+
+async fn delivers_once(kind: Kind) {
+    let Some(market) = Market::open(&[kind], "").await else { return };
+    let merchant = &market.merchants[0];
+    for copies in [16, 100, 1_000] {
+        let case = format!("{kind:?}, {copies} copies in parallel");
+        let paid = market.payment().await;
+        let served = merchant.served().await;
+        let mut answers = show_copies(&market, &[merchant], &paid, copies, CONNECTIONS).await;
+        // And one more when all is over.
+        answers.push(merchant.show(&merchant.header(&paid).await).await);
+        assert_eq!(answers.len(), copies + 1, "{case}");
+        assert_once(&market, &paid, &answers, &case).await;
+        // The middlewares run the handler before they settle, and drop what it made for a refused copy.
+        assert!(merchant.served().await > served, "{case}");
+    }
+    all_verified_before_any_settles(&market, merchant).await;
+    let case = format!("{kind:?}, 16 copies in sequence");
+    let paid = market.payment().await;
+    let served = merchant.served().await;
+    let answers = show_copies(&market, &[merchant], &paid, 16, 1).await;
+    assert_once(&market, &paid, &answers, &case).await;
+    assert!(answers[0].delivered, "{case}");
+    assert_eq!(merchant.served().await, served + 1, "{case}");
+    market.recorder.assert_truthful();
+    market.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hono_delivers_once_for_up_to_1000_copies_of_a_payment() {
+    delivers_once(Kind::Hono).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn express_delivers_once_for_up_to_1000_copies_of_a_payment() {
+    delivers_once(Kind::Express).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fastapi_delivers_once_for_up_to_1000_copies_of_a_payment() {
+    delivers_once(Kind::FastApi).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn merchants_with_the_same_payee_deliver_once_between_them() {
+    let Some(market) = Market::open(&Kind::ALL, "").await else { return };
+    let all: Vec<&Merchant> = market.merchants.iter().collect();
+    for merchants in [&all[..2], &all[1..], &all[..]] {
+        for at_once in [16, 1] {
+            let kinds: Vec<Kind> = merchants.iter().map(|merchant| merchant.kind).collect();
+            let case = format!("{kinds:?}, {at_once} at a time");
+            let paid = market.payment().await;
+            let answers = show_copies(&market, merchants, &paid, 16, at_once).await;
+            assert_eq!(answers.len(), 16, "{case}");
+            assert_once(&market, &paid, &answers, &case).await;
+        }
+    }
+    market.recorder.assert_truthful();
+    market.close().await;
+}

@@ -1,0 +1,213 @@
+//! A chain, a facilitator on it behind a recorder, and merchants who share a payee.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, U256};
+use bursar_core::networks::ChainId;
+use bursar_demo::devnet::Devnet;
+use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_tests::facilitator::{Facilitator, Home};
+use bursar_tests::payer::{Paid, Payer, Way, random_word};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use crate::merchant::{Kind, Merchant, Shown};
+use crate::recorder::Recorder;
+
+pub(crate) const BASE: ChainId = ChainId(8453);
+/// The price of everything, in smallest units.
+pub(crate) const PRICE: u64 = 12_000;
+/// The code of a payment whose transaction the node has and no block contains yet.
+pub(crate) const PENDING: &str = "settlement_pending";
+/// The longest wait for a condition.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// Between two looks at a condition.
+pub(crate) const POLL: Duration = Duration::from_millis(20);
+
+/// Waits for a condition, and fails the test at the deadline.
+pub(crate) async fn within<T>(condition: &str, reached: impl Future<Output = T>) -> T {
+    timeout(DEADLINE, reached).await.unwrap_or_else(|_late| panic!("no {condition} in time"))
+}
+
+#[derive(Debug)]
+pub(crate) struct Market {
+    pub(crate) chain: Devnet,
+    pub(crate) recorder: Recorder,
+    pub(crate) merchants: Vec<Merchant>,
+    pub(crate) payee: Address,
+    home: Home,
+    facilitator: Facilitator,
+}
+
+impl Market {
+    /// Opens one on a chain of its own; `settings` are general settings of the facilitator.
+    pub(crate) async fn open(kinds: &[Kind], settings: &str) -> Option<Self> {
+        let chain = full_chain_or_skip(BASE).await?;
+        let node = chain.url().to_owned();
+        Some(Self::through(chain, &node, kinds, settings).await)
+    }
+
+    /// The same with the facilitator's node at `node`.
+    pub(crate) async fn through(chain: Devnet, node: &str, kinds: &[Kind], settings: &str) -> Self {
+        let home = Home::new(chain.network(), node, 1, settings, "");
+        set_coin(&chain, &home, rich()).await;
+        // A loaded chain has no earlier blocks: blocks count as final only after these.
+        chain.mine(12).await.expect("mined");
+        let facilitator = home.start().await;
+        let recorder = Recorder::before(&facilitator.url, &chain).await;
+        let payee = Address::from_word(random_word());
+        let coin = &chain.network().stablecoin;
+        let price = json!({
+            "amount": PRICE.to_string(), "asset": coin.address.to_checksum(None),
+            "extra": { "name": coin.domain_name, "version": coin.domain_version },
+        });
+        let settings = json!({
+            "facilitator": recorder.url, "payTo": payee.to_checksum(None),
+            "v2": { "/thing": { "network": chain.network().caip2(), "price": price } },
+        });
+        let starting = kinds.iter().map(|kind| Merchant::start(*kind, &settings));
+        let merchants = futures::future::join_all(starting).await;
+        Self { chain, recorder, merchants, payee, home, facilitator }
+    }
+
+    /// A payment of the price by a payer with enough money.
+    pub(crate) async fn payment(&self) -> Paid {
+        let payer = Payer::random();
+        self.chain.mint(payer.address(), 100_000_000).await.expect("minted");
+        let due = payer.owes(self.chain.network(), self.payee, PRICE);
+        payer.pay(Way::Eip3009, &due)
+    }
+
+    /// A new payment, shown to a merchant once.
+    pub(crate) async fn buy(&self, merchant: &Merchant) -> (Paid, Shown) {
+        let paid = self.payment().await;
+        let shown = merchant.show(&merchant.header(&paid).await).await;
+        (paid, shown)
+    }
+
+    /// Shows a merchant new payments until it delivers; returns those that it refused.
+    pub(crate) async fn buy_until_delivered(&self, merchant: &Merchant) -> Vec<Paid> {
+        let mut refused = Vec::new();
+        let delivered = async {
+            loop {
+                let (paid, shown) = self.buy(merchant).await;
+                if shown.delivered {
+                    break;
+                }
+                refused.push(paid);
+                sleep(POLL).await;
+            }
+        };
+        within("delivery", delivered).await;
+        refused
+    }
+
+    /// Shows a pending payment again until its end is known.
+    pub(crate) async fn until_final(
+        &self,
+        merchant: &Merchant,
+        header: &str,
+        mut shown: Shown,
+    ) -> Shown {
+        let end = async {
+            while shown.reason == PENDING {
+                shown = merchant.show(header).await;
+            }
+            shown
+        };
+        within("end of a pending payment", end).await
+    }
+
+    /// The number of payments that the payee has received.
+    pub(crate) async fn charges(&self) -> u64 {
+        let balance = self.chain.balance_of(self.payee).await.expect("a balance");
+        let (charges, rest) = balance.div_rem(U256::from(PRICE));
+        assert_eq!(rest, U256::ZERO, "everything has the same price");
+        charges.to()
+    }
+
+    /// Whether a payment was carried out.
+    pub(crate) async fn is_charged(&self, paid: &Paid) -> bool {
+        let (from, nonce) = (paid.due.from, paid.due.nonce);
+        self.chain.authorization_used(from, nonce).await.expect("an answer")
+    }
+
+    pub(crate) async fn assert_none_charged(&self, refused: &[Paid]) {
+        for paid in refused {
+            assert!(!self.is_charged(paid).await, "a refused payment was charged: {paid:?}");
+        }
+    }
+
+    pub(crate) async fn drain_signer(&self) {
+        set_coin(&self.chain, &self.home, U256::ZERO).await;
+    }
+
+    pub(crate) async fn fund_signer(&self) {
+        set_coin(&self.chain, &self.home, rich()).await;
+    }
+
+    /// Waits until the facilitator's signer has a transaction in the pool beyond the `mined` ones.
+    pub(crate) async fn until_broadcast(&self, mined: u64) {
+        let signer = self.home.signers[0];
+        let sent = async {
+            while self.sent_by(signer, "pending").await <= mined {
+                sleep(POLL).await;
+            }
+        };
+        within("broadcast", sent).await;
+    }
+
+    /// How many transactions of the signer are in blocks.
+    pub(crate) async fn mined(&self) -> u64 {
+        self.sent_by(self.home.signers[0], "latest").await
+    }
+
+    async fn sent_by(&self, signer: Address, at: &str) -> u64 {
+        let count = self.chain.request("eth_getTransactionCount", json!([signer, at])).await;
+        let count: U256 = serde_json::from_value(count.expect("an answer")).expect("a number");
+        count.to()
+    }
+
+    /// Mines until the facilitator has no open payment, then several more blocks: what has not been charged by then
+    /// will not be.
+    pub(crate) async fn settle_down(&self) {
+        let settled = async {
+            while self.open_payments().await > 0 {
+                self.chain.mine(1).await.expect("mined");
+                sleep(POLL).await;
+            }
+        };
+        within("end of all payments", settled).await;
+        self.chain.mine(8).await.expect("mined");
+    }
+
+    /// What `facilitator_open_payments` counts, over all of its labels.
+    async fn open_payments(&self) -> u64 {
+        let address = self.facilitator.running.metrics_address.expect("metrics");
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let answer = client.get(format!("http://{address}/metrics")).send().await;
+        let text = answer.expect("an answer").text().await.expect("text");
+        let lines = text.lines().filter(|line| line.starts_with("facilitator_open_payments"));
+        let counts = lines.map(|line| {
+            let count = line.rsplit(' ').next().expect("a value");
+            count.parse::<u64>().unwrap_or_else(|_other| panic!("{line}"))
+        });
+        let counts: Vec<u64> = counts.collect();
+        assert!(!counts.is_empty(), "{text}");
+        counts.iter().sum()
+    }
+
+    pub(crate) async fn close(self) {
+        self.facilitator.stop().await;
+    }
+}
+
+fn rich() -> U256 {
+    U256::from(10).pow(U256::from(20))
+}
+
+async fn set_coin(chain: &Devnet, home: &Home, wei: U256) {
+    for signer in &home.signers {
+        chain.request("anvil_setBalance", json!([signer, wei])).await.expect("set");
+    }
+}

@@ -1,0 +1,111 @@
+//! A merchant's server, made of official packages, and what it answers.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bursar_tests::offers::opened;
+use bursar_tests::payer::Paid;
+use bursar_tests::sdk::Script;
+use serde_json::{Value, json};
+
+const CONTENT: &str = "what was paid for";
+
+/// The servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Hono,
+    Express,
+    FastApi,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::Hono, Kind::Express, Kind::FastApi];
+}
+
+/// A running server that sells one thing.
+#[derive(Debug)]
+pub(crate) struct Merchant {
+    pub(crate) kind: Kind,
+    script: Script,
+    client: reqwest::Client,
+}
+
+impl Merchant {
+    /// Starts it with its settings: facilitator, payee and what it sells at `/thing`.
+    pub(crate) async fn start(kind: Kind, settings: &Value) -> Self {
+        let settings = settings.to_string();
+        let script = match kind {
+            Kind::Hono => Script::start("hono.mjs", &[&settings]).await,
+            Kind::Express => Script::start("shop.mjs", &[&settings]).await,
+            Kind::FastApi => Script::start_python("fastapi_shop.py", &[&settings]).await,
+        };
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        Self { kind, script, client }
+    }
+
+    /// Its host and port.
+    pub(crate) fn authority(&self) -> &str {
+        self.script.ready.trim_start_matches("http://")
+    }
+
+    fn url(&self) -> String {
+        format!("{}/thing", self.script.ready)
+    }
+
+    /// How often its paid handler ran.
+    pub(crate) async fn served(&self) -> u64 {
+        let asked = self.client.get(format!("{}/served", self.script.ready)).send().await;
+        let served: Value = asked.expect("an answer").json().await.expect("JSON");
+        served["served"].as_u64().unwrap_or_else(|| panic!("{served}"))
+    }
+
+    /// The value of `PAYMENT-SIGNATURE` that pays what this merchant asks for.
+    pub(crate) async fn header(&self, paid: &Paid) -> String {
+        let asked = self.client.get(self.url()).send().await.expect("an answer");
+        assert_eq!(asked.status(), 402, "{:?}", self.kind);
+        let offer = asked.headers().get("payment-required").expect("an offer");
+        let offer = opened(offer.to_str().expect("text"));
+        let payment = json!({
+            "x402Version": 2, "resource": offer["resource"], "accepted": offer["accepts"][0],
+            "payload": paid.payload,
+        });
+        STANDARD.encode(payment.to_string())
+    }
+
+    /// Shows it a payment.
+    pub(crate) async fn show(&self, header: &str) -> Shown {
+        let asked = self.client.get(self.url()).header("payment-signature", header);
+        Shown::of(self.kind, asked.send().await.expect("an answer")).await
+    }
+}
+
+/// What a merchant answers to a payment: its content, or 402 without it.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    pub(crate) delivered: bool,
+    /// The code of a refusal.
+    pub(crate) reason: String,
+}
+
+impl Shown {
+    async fn of(kind: Kind, answer: reqwest::Response) -> Self {
+        let status = answer.status().as_u16();
+        let header = |name| {
+            let value = answer.headers().get(name)?;
+            Some(opened(value.to_str().expect("text")))
+        };
+        let (receipt, refusal) = (header("payment-response"), header("payment-required"));
+        let text = answer.text().await.expect("a body");
+        let delivered = status == 200;
+        assert!(delivered || status == 402, "{kind:?} answers {status}: {text}");
+        assert_eq!(text.contains(CONTENT), delivered, "{kind:?} answers {status}: {text}");
+        let receipt = receipt.unwrap_or_default();
+        if delivered {
+            assert_eq!(receipt["success"], true, "{kind:?}: {receipt}");
+            return Self { delivered, reason: String::new() };
+        }
+        let refusal = refusal.unwrap_or_default();
+        let reason = receipt["errorReason"].as_str().or(refusal["error"].as_str());
+        let reason = reason.unwrap_or_else(|| panic!("{kind:?} gives no reason: {text}"));
+        Self { delivered, reason: reason.to_owned() }
+    }
+}
