@@ -5,6 +5,9 @@
 #[path = "merchants/copies.rs"]
 mod copies;
 #[cfg(test)]
+#[path = "merchants/drained.rs"]
+mod drained;
+#[cfg(test)]
 #[path = "merchants/market.rs"]
 mod market;
 #[cfg(test)]

@@ -1,0 +1,111 @@
+//! A signer that loses its coin at some moment of a payment's life: a payment that was refused is not charged when the
+//! signer has coin again.
+
+use bursar_tests::payer::Paid;
+
+use crate::market::Market;
+use crate::merchant::Kind;
+
+/// Short enough to wait for, and long enough for many blocks.
+const SETTINGS: &str = "wait_ms = 2000";
+
+/// Funds the signer. Merchants deliver again, and none of the refused payments is charged.
+async fn assert_recovers(market: Market, mut refused: Vec<Paid>, mut deliveries: u64) {
+    assert_eq!(market.charges().await, deliveries);
+    market.fund_signer().await;
+    for merchant in &market.merchants {
+        refused.extend(market.buy_until_delivered(merchant).await);
+        deliveries += 1;
+    }
+    market.settle_down().await;
+    market.assert_none_charged(&refused).await;
+    assert_eq!(market.charges().await, deliveries);
+    market.recorder.assert_truthful();
+    market.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signer_without_coin_delivers_nothing_and_charges_nothing_later() {
+    let Some(market) = Market::open(&Kind::ALL, SETTINGS).await else { return };
+    market.drain_signer().await;
+    let mut refused = Vec::new();
+    for merchant in &market.merchants {
+        for _payment in 0..2 {
+            let (paid, shown) = market.buy(merchant).await;
+            assert!(!shown.delivered, "{:?}", merchant.kind);
+            refused.push(paid);
+        }
+    }
+    assert_recovers(market, refused, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signer_drained_between_verify_and_settle_charges_nothing_later() {
+    let Some(market) = Market::open(&Kind::ALL, SETTINGS).await else { return };
+    let mut refused = Vec::new();
+    for merchant in &market.merchants {
+        market.fund_signer().await;
+        refused.extend(market.buy_until_delivered(merchant).await);
+        market.recorder.hold_settles();
+        let drain = async {
+            market.recorder.until_held(1).await;
+            market.drain_signer().await;
+            market.recorder.release_settles();
+        };
+        let ((paid, shown), ()) = tokio::join!(market.buy(merchant), drain);
+        assert!(!shown.delivered, "{:?}", merchant.kind);
+        refused.push(paid);
+    }
+    assert_recovers(market, refused, Kind::ALL.len() as u64).await;
+}
+
+/// The facilitator may still have the balance from before the drain in its cache.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signer_drained_after_a_settlement_charges_nothing_later() {
+    let Some(market) = Market::open(&Kind::ALL, SETTINGS).await else { return };
+    let mut refused = Vec::new();
+    for merchant in &market.merchants {
+        market.fund_signer().await;
+        refused.extend(market.buy_until_delivered(merchant).await);
+        market.drain_signer().await;
+        for _payment in 0..2 {
+            let (paid, shown) = market.buy(merchant).await;
+            assert!(!shown.delivered, "{:?}", merchant.kind);
+            refused.push(paid);
+        }
+    }
+    assert_recovers(market, refused, Kind::ALL.len() as u64).await;
+}
+
+/// The transaction is in the pool when the coin goes. If the answer is `settlement_pending`, a repeat tells the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signer_drained_after_the_broadcast_charges_only_what_is_delivered() {
+    let Some(market) = Market::open(&Kind::ALL, SETTINGS).await else { return };
+    let (mut refused, mut deliveries) = (Vec::new(), 0);
+    for merchant in &market.merchants {
+        let paid = market.payment().await;
+        let header = merchant.header(&paid).await;
+        market.chain.set_automine(false).await.expect("set");
+        let mined = market.mined().await;
+        let drain = async {
+            market.until_broadcast(mined).await;
+            market.drain_signer().await;
+            market.chain.mine(2).await.expect("mined");
+        };
+        let (shown, ()) = tokio::join!(merchant.show(&header), drain);
+        market.fund_signer().await;
+        market.chain.set_automine(true).await.expect("set");
+        market.chain.mine(1).await.expect("mined");
+        let shown = market.until_final(merchant, &header, shown).await;
+        if shown.delivered {
+            deliveries += 1;
+        } else {
+            refused.push(paid);
+        }
+        market.settle_down().await;
+        assert_eq!(market.charges().await, deliveries, "{:?}", merchant.kind);
+        refused.extend(market.buy_until_delivered(merchant).await);
+        deliveries += 1;
+    }
+    assert_recovers(market, refused, deliveries).await;
+}
