@@ -127,6 +127,11 @@ impl LyingRpc {
         self.way.lies().due.extend(lies);
     }
 
+    /// Drops the lies that are still to be told.
+    pub fn be_honest(&self) {
+        self.way.lies().due.clear();
+    }
+
     /// Answers nothing for a while.
     pub fn freeze(&self, time: Duration) {
         self.way.lies().frozen_until = Some(tokio::time::Instant::now() + time);

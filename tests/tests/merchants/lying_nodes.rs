@@ -1,0 +1,141 @@
+//! Nodes that lie about broadcasts: a payment is charged only if its merchant delivers, and each hash that the
+//! facilitator returns is one that the chain knows.
+
+use std::iter::repeat_n;
+use std::time::Duration;
+
+use bursar_demo::devnet::full::full_chain_or_skip;
+use bursar_tests::lying_rpc::{Lie, LyingRpc};
+use bursar_tests::payer::Paid;
+use tokio::time::sleep;
+
+use crate::market::{BASE, Market, PENDING, POLL, within};
+use crate::merchant::{Kind, Shown};
+
+/// Between blocks: about as often as the facilitator looks for one.
+const BLOCK: Duration = Duration::from_millis(50);
+/// More lies than there are broadcasts of a payment.
+const ALL_BROADCASTS: usize = 1_000;
+
+/// What became of the payments.
+#[derive(Debug, Default)]
+struct Outcome {
+    deliveries: u64,
+    refused: Vec<Paid>,
+}
+
+impl Outcome {
+    fn add(&mut self, paid: Paid, shown: &Shown) {
+        if shown.delivered {
+            self.deliveries += 1;
+        } else {
+            self.refused.push(paid);
+        }
+    }
+
+    /// The chain charges deliveries and nothing else, and merchants deliver new payments.
+    async fn assert_matches_the_chain(mut self, market: Market) {
+        for merchant in &market.merchants {
+            self.refused.extend(market.buy_until_delivered(merchant).await);
+            self.deliveries += 1;
+        }
+        market.settle_down().await;
+        market.assert_none_charged(&self.refused).await;
+        assert_eq!(market.charges().await, self.deliveries);
+        market.recorder.assert_truthful();
+        market.close().await;
+    }
+}
+
+async fn market_behind(settings: &str) -> Option<(LyingRpc, Market)> {
+    let chain = full_chain_or_skip(BASE).await?;
+    let node = LyingRpc::before(chain.url()).await;
+    let url = node.url.clone();
+    Some((node, Market::through(chain, &url, &Kind::ALL, settings).await))
+}
+
+/// The node lies about the first broadcast of each payment; blocks come before the answer is due.
+async fn one_lie(lie: Lie) {
+    let Some((node, market)) = market_behind("").await else { return };
+    let mut outcome = Outcome::default();
+    for merchant in &market.merchants {
+        let paid = market.payment().await;
+        let header = merchant.header(&paid).await;
+        market.chain.set_automine(false).await.expect("set");
+        let lies = node.told();
+        node.tell([lie]);
+        let blocks = async {
+            let lied = async {
+                while node.told() == lies {
+                    sleep(POLL).await;
+                }
+            };
+            within("lie", lied).await;
+            loop {
+                market.chain.mine(1).await.expect("mined");
+                sleep(BLOCK).await;
+            }
+        };
+        let shown = tokio::select! {
+            shown = merchant.show(&header) => shown,
+            () = blocks => unreachable!("blocks come until the answer does"),
+        };
+        market.chain.set_automine(true).await.expect("set");
+        assert_ne!(shown.reason, PENDING, "{lie:?}, {:?}: blocks came", merchant.kind);
+        outcome.add(paid, &shown);
+    }
+    outcome.assert_matches_the_chain(market).await;
+}
+
+/// The node lies about all broadcasts until the merchant has answered, and there is no block before that. Only
+/// `settlement_pending`, with a hash that the chain knows, may be followed by a charge: then a repeat delivers.
+async fn only_lies(lie: Lie) {
+    let Some((node, market)) = market_behind("wait_ms = 1500").await else { return };
+    let mut outcome = Outcome::default();
+    for merchant in &market.merchants {
+        let paid = market.payment().await;
+        let header = merchant.header(&paid).await;
+        market.chain.set_automine(false).await.expect("set");
+        let lies = node.told();
+        node.tell(repeat_n(lie, ALL_BROADCASTS));
+        let shown = merchant.show(&header).await;
+        assert!(!shown.delivered, "{lie:?}, {:?}: there was no block", merchant.kind);
+        assert!(node.told() > lies, "{lie:?}");
+        node.be_honest();
+        market.chain.set_automine(true).await.expect("set");
+        market.chain.mine(1).await.expect("mined");
+        let shown = market.until_final(merchant, &header, shown).await;
+        outcome.add(paid, &shown);
+    }
+    outcome.assert_matches_the_chain(market).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_lost_broadcast_charges_only_what_is_delivered() {
+    one_lie(Lie::Drop).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_broken_off_broadcast_charges_only_what_is_delivered() {
+    one_lie(Lie::TimeoutAfterAccept).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_forgotten_broadcast_charges_only_what_is_delivered() {
+    one_lie(Lie::Forget).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_broadcasts_return_no_unknown_hash_and_charge_nothing_later() {
+    only_lies(Lie::Drop).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn broken_off_broadcasts_return_no_unknown_hash_and_charge_nothing_later() {
+    only_lies(Lie::TimeoutAfterAccept).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forgotten_broadcasts_return_no_unknown_hash_and_charge_nothing_later() {
+    only_lies(Lie::Forget).await;
+}
