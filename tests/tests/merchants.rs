@@ -8,6 +8,9 @@ mod copies;
 #[path = "merchants/drained.rs"]
 mod drained;
 #[cfg(test)]
+#[path = "merchants/hang_up.rs"]
+mod hang_up;
+#[cfg(test)]
 #[path = "merchants/lying_nodes.rs"]
 mod lying_nodes;
 #[cfg(test)]

@@ -1,0 +1,50 @@
+//! A customer who hangs up while the merchant settles, and shows the same payment again.
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use crate::market::{Market, POLL, within};
+use crate::merchant::Kind;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payment_whose_customer_hung_up_is_delivered_and_charged_once() {
+    let Some(market) = Market::open(&Kind::ALL, "").await else { return };
+    for (n, merchant) in market.merchants.iter().enumerate() {
+        let kind = merchant.kind;
+        let paid = market.payment().await;
+        let nonce = paid.due.nonce.to_string();
+        let header = merchant.header(&paid).await;
+        let authority = merchant.authority();
+        let request = format!(
+            "GET /thing HTTP/1.1\r\nhost: {authority}\r\npayment-signature: {header}\r\n\r\n"
+        );
+        market.chain.set_automine(false).await.expect("set");
+        let mined = market.mined().await;
+        let mut connection = TcpStream::connect(authority).await.expect("connected");
+        connection.write_all(request.as_bytes()).await.expect("sent");
+        market.until_broadcast(mined).await;
+        drop(connection);
+        let mut deliveries = usize::from(merchant.show(&header).await.delivered);
+        market.chain.mine(1).await.expect("mined");
+        market.chain.set_automine(true).await.expect("set");
+        // The first answer may have found no merchant; then a copy receives it.
+        let success = async {
+            while !market.recorder.settlements(&nonce).iter().any(|one| one["success"] == true) {
+                deliveries += usize::from(merchant.show(&header).await.delivered);
+                sleep(POLL).await;
+            }
+        };
+        within("success", success).await;
+        for _copy in 0..8 {
+            deliveries += usize::from(merchant.show(&header).await.delivered);
+        }
+        let settlements = market.recorder.settlements(&nonce);
+        let successes = settlements.iter().filter(|one| one["success"] == true).count();
+        assert_eq!(successes, 1, "{kind:?}: {settlements:?}");
+        assert!(deliveries <= 1, "{kind:?} delivered {deliveries} times");
+        assert_eq!(market.charges().await, n as u64 + 1, "{kind:?}");
+    }
+    market.recorder.assert_truthful();
+    market.close().await;
+}
