@@ -8,6 +8,9 @@ mod copies;
 #[path = "merchants/drained.rs"]
 mod drained;
 #[cfg(test)]
+#[path = "merchants/empty_purse.rs"]
+mod empty_purse;
+#[cfg(test)]
 #[path = "merchants/hang_up.rs"]
 mod hang_up;
 #[cfg(test)]

@@ -19,6 +19,8 @@ pub(crate) const BASE: ChainId = ChainId(8453);
 pub(crate) const PRICE: u64 = 12_000;
 /// The code of a payment whose transaction the node has and no block contains yet.
 pub(crate) const PENDING: &str = "settlement_pending";
+/// What a payer has, in smallest units.
+pub(crate) const PURSE: u128 = 100_000_000;
 /// The longest wait for a condition.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Between two looks at a condition.
@@ -73,7 +75,7 @@ impl Market {
     /// A payment of the price by a payer with enough money.
     pub(crate) async fn payment(&self) -> Paid {
         let payer = Payer::random();
-        self.chain.mint(payer.address(), 100_000_000).await.expect("minted");
+        self.chain.mint(payer.address(), PURSE).await.expect("minted");
         let due = payer.owes(self.chain.network(), self.payee, PRICE);
         payer.pay(Way::Eip3009, &due)
     }

@@ -1,0 +1,53 @@
+//! A payer that moves its money away while the merchant waits for the settlement.
+
+use alloy_primitives::{Address, Bytes, U256};
+use alloy_sol_types::{SolCall, sol};
+use serde_json::json;
+
+use crate::market::{Market, PURSE};
+use crate::merchant::Kind;
+
+sol! {
+    function transfer(address to, uint256 value) external returns (bool);
+}
+
+/// More blocks than a settlement needs to be final.
+const FINAL: u64 = 30;
+
+/// The payer's transfer offers more for gas than the settlement, and so goes first in the block of both.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payer_that_empties_its_purse_before_the_block_receives_nothing() {
+    let Some(market) = Market::open(&Kind::ALL, "wait_ms = 1000").await else { return };
+    for merchant in &market.merchants {
+        let paid = market.payment().await;
+        let header = merchant.header(&paid).await;
+        let payer = paid.due.from;
+        let gas = U256::from(10).pow(U256::from(20));
+        market.chain.request("anvil_setBalance", json!([payer, gas])).await.expect("set");
+        market.chain.request("anvil_impersonateAccount", json!([payer])).await.expect("set");
+        market.chain.set_automine(false).await.expect("set");
+        let mined = market.mined().await;
+        let empty = async {
+            market.until_broadcast(mined).await;
+            let call = transferCall { to: Address::repeat_byte(0x77), value: U256::from(PURSE) };
+            let price = U256::from(10).pow(U256::from(12));
+            let transfer = json!({
+                "from": payer, "to": paid.due.token, "gas": "0x30d40", "maxFeePerGas": price,
+                "maxPriorityFeePerGas": price, "data": Bytes::from(call.abi_encode()),
+            });
+            market.chain.request("eth_sendTransaction", json!([transfer])).await.expect("sent");
+            market.chain.mine(1).await.expect("mined");
+        };
+        let (shown, ()) = tokio::join!(merchant.show(&header), empty);
+        market.chain.set_automine(true).await.expect("set");
+        // A failure in a block is an answer only when the block is final.
+        market.chain.mine(FINAL).await.expect("mined");
+        let shown = market.until_final(merchant, &header, shown).await;
+        assert!(!shown.delivered, "{:?}", merchant.kind);
+        assert_eq!(market.charges().await, 0, "{:?}", merchant.kind);
+    }
+    market.settle_down().await;
+    assert_eq!(market.charges().await, 0);
+    market.recorder.assert_truthful();
+    market.close().await;
+}
