@@ -78,8 +78,7 @@ async fn a_signer_drained_after_a_settlement_charges_nothing_later() {
 }
 
 /// The transaction is in the pool when the coin goes. If the answer is `settlement_pending`, a repeat tells the end.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_signer_drained_after_the_broadcast_charges_only_what_is_delivered() {
+async fn drained_after_the_broadcast(blocks: u64) {
     let Some(market) = Market::open(&Kind::ALL, SETTINGS).await else { return };
     let (mut refused, mut deliveries) = (Vec::new(), 0);
     for merchant in &market.merchants {
@@ -90,7 +89,7 @@ async fn a_signer_drained_after_the_broadcast_charges_only_what_is_delivered() {
         let drain = async {
             market.until_broadcast(mined).await;
             market.drain_signer().await;
-            market.chain.mine(2).await.expect("mined");
+            market.chain.mine(blocks).await.expect("mined");
         };
         let (shown, ()) = tokio::join!(merchant.show(&header), drain);
         market.fund_signer().await;
@@ -108,4 +107,14 @@ async fn a_signer_drained_after_the_broadcast_charges_only_what_is_delivered() {
         deliveries += 1;
     }
     assert_recovers(market, refused, deliveries).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signer_drained_between_broadcast_and_block_charges_only_what_is_delivered() {
+    drained_after_the_broadcast(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signer_drained_while_no_block_comes_charges_only_what_is_delivered() {
+    drained_after_the_broadcast(0).await;
 }
