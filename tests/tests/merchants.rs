@@ -14,6 +14,9 @@ mod empty_purse;
 #[path = "merchants/hang_up.rs"]
 mod hang_up;
 #[cfg(test)]
+#[path = "merchants/late_gossip.rs"]
+mod late_gossip;
+#[cfg(test)]
 #[path = "merchants/lying_nodes.rs"]
 mod lying_nodes;
 #[cfg(test)]
