@@ -275,7 +275,14 @@ impl Door {
         let Good { payment, balance } = match good {
             Ok(good) => good,
             Err(Stop::Fault(Fault::Refused(refused))) => {
-                return self.settled_by_another(settler, read, by, refused).await;
+                let key = read.key(served.place.chain);
+                let known = self.ledger.find(key).await.map_err(Trouble::from)?;
+                let failed = |known: Known| matches!(known.record().state, State::Failed { .. });
+                if known.is_none_or(failed) {
+                    return self.settled_by_another(settler, read, by, refused).await;
+                }
+                // Another request was quicker, and what it had settled used the nonce.
+                return Ok(End::Refused(refused));
             }
             Err(stop) => return Err(stop),
         };
@@ -552,8 +559,8 @@ impl Door {
         let right = if stands.is_none() { self.successes.take(key, by) } else { None };
         let asked = Asked { read, by, right, may_try_again: false };
         let end = self.ended(settler, asked, stands.as_ref().unwrap_or(&record)).await?;
-        let busy = || Trouble::Unavailable("a payment is being settled".to_owned());
-        Ok(end.ok_or_else(busy)?)
+        // `None`: it is in flight for another request, whose end this one receives, too.
+        Ok(end.unwrap_or(End::Refused(refused)))
     }
 }
 
