@@ -172,38 +172,6 @@ async fn a_payment_that_expires_while_no_node_answers_is_not_sent_afterwards() {
     stage.facilitator.stop().await;
 }
 
-/// The nodes are gone when the answer is due: nobody knows, and nothing is sent once they are back.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_no_node_could_be_asked_about_is_not_sent_again() {
-    let Some(chain) = full_chain_or_skip(BASE).await else { return };
-    let node = LyingRpc::before(chain.url()).await;
-    let url = node.url.clone();
-    // The answer is due before the first look at the transaction, which would send it again.
-    let stage = Stage::through(chain, &url, 1, "wait_ms = 300", "").await;
-    let payer = stage.payer().await;
-    let paid = stage.pay(&payer, Way::Eip3009, 700);
-    let body = paid.body(2);
-    stage.chain.set_automine(false).await.expect("set");
-    node.tell([Lie::Drop]);
-    let outage = async {
-        while node.broadcast().is_empty() {
-            sleep(Duration::from_millis(5)).await;
-        }
-        node.freeze(Duration::from_secs(5));
-    };
-    let ((status, told), ()) = tokio::join!(stage.facilitator.post("/settle", &body), outage);
-    assert_eq!((status, told["success"].as_bool()), (503, Some(false)), "{told}");
-    assert_eq!(told["transaction"], "", "{told}");
-    let whole = node.broadcast()[0].clone();
-    stage.chain.set_automine(true).await.expect("set");
-    until_paid(&stage, 900).await;
-    settle_down(&stage).await;
-    let again = node.broadcast().iter().filter(|raw| **raw == whole).count();
-    assert_eq!(again, 1, "it was broadcast again");
-    assert_eq!(stage.balance(SHOP).await, U256::from(900));
-    stage.facilitator.stop().await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn gas_is_bounded_by_price_by_value_and_by_the_day() {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
