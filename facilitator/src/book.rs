@@ -29,15 +29,25 @@ pub struct Record {
     pub state: State,
     /// Gas that is set aside for it.
     pub gas: u64,
+    /// A digest of the caller whose gas it counts as: the one that had it taken on.
+    pub gas_of: B256,
+    /// Which request may receive its success, or has.
     pub asked: AskedBy,
     /// When its success was written to the connection of a caller. It is returned once.
     pub answered: Option<Utc>,
 }
 
+impl Record {
+    /// Whether this is that payment and waits for a transaction. Another one of the same nonce may have come.
+    pub fn waits_as(&self, other: &Self) -> bool {
+        self.state == State::Queued && self.payment.digest == other.payment.digest
+    }
+}
+
 /// Which request asked for a payment: the one that may receive its success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AskedBy {
-    /// A digest of the caller's name: its API key, or else its address. Gas is budgeted by it.
+    /// A digest of the caller's name: its API key, or else its address.
     pub caller: B256,
     /// A digest of the caller and its `Idempotency-Key`, where it sent one.
     pub idempotency: Option<B256>,
@@ -89,4 +99,12 @@ pub struct Batch {
     pub gas_limit: u64,
     /// A transaction of another sender, in which a payment was found. It is only watched until it is final.
     pub found: Option<B256>,
+}
+
+impl Batch {
+    /// What counts as set aside for it.
+    pub fn aside(&self) -> gas::Aside {
+        let payments = u64::try_from(self.payments.len()).unwrap_or(u64::MAX);
+        gas::Aside { gas: self.gas_limit, payments }
+    }
 }

@@ -6,6 +6,7 @@
 //! mined. [`door`] is where requests come in and answers go out.
 
 mod budget;
+mod data_gas;
 pub mod dispatch;
 pub mod door;
 pub mod once;

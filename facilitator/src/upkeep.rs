@@ -9,6 +9,7 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use tokio_util::sync::CancellationToken;
 
+use crate::book::gas::Aside;
 use crate::book::ledger::Ledger;
 use crate::book::store::Payments;
 use crate::metrics::{Metrics, OfNetwork, OfSigner, coins};
@@ -131,7 +132,7 @@ impl Upkeep {
         standing.node = true;
         standing.block = price.block;
         standing.blocks_come = mono_ms.saturating_sub(*since_ms) < NO_BLOCK_MS;
-        standing.coin = price.can_pay(transaction::LEAST_GAS, 0);
+        standing.coin = price.can_pay(transaction::LEAST_GAS, Aside::default(), None);
         standing.signers = price.balances.clone();
         standing
     }

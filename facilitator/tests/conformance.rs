@@ -37,6 +37,7 @@ fn record(n: u8) -> Record {
         attempts: 0,
         state: State::Queued,
         gas: 7,
+        gas_of: B256::repeat_byte(4),
         asked: AskedBy { caller: B256::repeat_byte(4), idempotency: None },
         answered: None,
     }
@@ -73,6 +74,12 @@ fn batch(id: u8, payments: &[u8]) -> Batch {
     }
 }
 
+/// The payments of these numbers go into a transaction.
+fn batched(batch: &Batch, digests: &[u8]) -> Change {
+    let digests = digests.iter().map(|n| B256::repeat_byte(*n)).collect();
+    Change::Batched { batch: batch.clone(), digests }
+}
+
 fn closed(batch: SubmissionId, wei: u64) -> Change {
     let caller = B256::repeat_byte(4);
     let spent = Spent { chain: ChainId(8453), day: 3, caller, wei: U256::from(wei) };
@@ -85,6 +92,7 @@ async fn conforms_too(store: &dyn Payments) {
     let queued = State::Queued;
     let moved = |n, from: &State, state| Change::Moved {
         key: key(n),
+        digest: B256::repeat_byte(n),
         from: from.clone(),
         state,
         attempts: 2,
@@ -95,13 +103,13 @@ async fn conforms_too(store: &dyn Payments) {
     let withdrawn = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!((withdrawn.state.clone(), withdrawn.attempts), (failed(5), 2));
     let both = batch(7, &[2, 1]);
-    let answers = store.commit(vec![Change::Batched(both)]).await.unwrap();
+    let answers = store.commit(vec![batched(&both, &[2, 1])]).await.unwrap();
     assert_eq!(answers, [Some(withdrawn)]);
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, State::Queued);
     assert!(store.open().await.unwrap().batches.is_empty());
     // Within one commit, too: a payment goes into one transaction.
     let (one, other) = (batch(8, &[2]), batch(9, &[2, 3]));
-    let changes = vec![Change::Batched(one.clone()), Change::Batched(other)];
+    let changes = vec![batched(&one, &[2]), batched(&other, &[2, 3])];
     let answers = store.commit(changes).await.unwrap();
     let sent = State::Sent { batch: one.id };
     assert_eq!(answers.len(), 2);
@@ -111,6 +119,17 @@ async fn conforms_too(store: &dyn Payments) {
     let answers = store.commit(vec![moved(2, &queued, failed(6))]).await.unwrap();
     assert_eq!(answers[0].as_ref().map(|record| &record.state), Some(&sent));
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, sent);
+    // Another payment of the same nonce is another payment: what was meant for the first one does not touch it.
+    let stale = Change::Moved {
+        key: key(3),
+        digest: B256::repeat_byte(99),
+        from: queued.clone(),
+        state: failed(6),
+        attempts: 0,
+    };
+    let answers = store.commit(vec![stale, batched(&batch(30, &[3]), &[99])]).await.unwrap();
+    assert_eq!(answers, [Some(record(3)), Some(record(3))]);
+    assert_eq!(store.get(key(3)).await.unwrap(), Some(record(3)));
     // That a success was returned, and to which request, is kept; the state stays.
     let by = AskedBy { caller: B256::repeat_byte(5), idempotency: Some(B256::repeat_byte(6)) };
     store.commit(vec![judged(2, settled(10))]).await.unwrap();
@@ -175,7 +194,7 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
 
     // What is put together is read back together, in its order.
     let first = batch(1, &[2, 1]);
-    let kept = store.commit(vec![Change::Batched(first.clone())]).await.unwrap();
+    let kept = store.commit(vec![batched(&first, &[2, 1])]).await.unwrap();
     assert_eq!(kept, [None]);
     let sent = State::Sent { batch: first.id };
     let of_batch = store.of_batch(first.clone()).await.unwrap();

@@ -43,9 +43,14 @@ pub enum Lie {
     Reorg,
     /// Says that nothing was ever sent from the address.
     CountBehind,
+    /// Passes a transaction on two seconds late.
+    Late,
     /// Does not know `eth_simulateV1`. No lie, but what many nodes say.
     NoSimulation,
 }
+
+/// How late [`Lie::Late`] is.
+pub const LATE: Duration = Duration::from_secs(2);
 
 impl Lie {
     /// Those about transactions.
@@ -74,6 +79,7 @@ impl Lie {
             Lie::NoSimulation => "eth_simulateV1",
             Lie::Drop
             | Lie::Delay
+            | Lie::Late
             | Lie::Duplicate
             | Lie::AlreadyKnown
             | Lie::NonceTooLow
@@ -238,6 +244,15 @@ async fn answer_one(way: &Way, call: &Value) -> Result<Value, Response> {
             let told = way.pass_on(call).await;
             tokio::time::sleep(Duration::from_secs(1)).await;
             told
+        }
+        Lie::Late => {
+            let (way, call) = (way.clone(), call.clone());
+            // Also when nobody waits for the answer any more.
+            let late = tokio::spawn(async move {
+                tokio::time::sleep(LATE).await;
+                way.pass_on(&call).await
+            });
+            late.await.expect("passed on")
         }
         Lie::Duplicate => {
             let _first = way.pass_on(call).await;

@@ -12,15 +12,35 @@ use crate::payment::PaymentKey;
 /// The account that counts all callers of a network together.
 const ALL: B256 = B256::ZERO;
 
+/// What is set aside for payments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Aside {
+    pub gas: u64,
+    /// Each pays for its data, too, where a network takes that apart.
+    pub payments: u64,
+}
+
+impl Aside {
+    pub fn add(&mut self, other: Self) {
+        self.gas = self.gas.saturating_add(other.gas);
+        self.payments = self.payments.saturating_add(other.payments);
+    }
+
+    pub fn sub(&mut self, other: Self) {
+        self.gas = self.gas.saturating_sub(other.gas);
+        self.payments = self.payments.saturating_sub(other.payments);
+    }
+}
+
 /// What counts against the gas of a new payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GasOwed {
-    /// Set aside for payments of the network that have not ended.
-    pub open: u64,
+    /// Set aside for payments of the network that may still cost a signer coin.
+    pub open: Aside,
     /// Set aside for the caller, also for transactions that are mined and not accounted for yet.
-    pub caller: u64,
+    pub caller: Aside,
     /// The same of all callers.
-    pub total: u64,
+    pub total: Aside,
     /// Wei paid today for the caller.
     pub spent_caller: U256,
     /// Wei paid today for all callers.
@@ -32,8 +52,17 @@ struct Hold {
     chain: ChainId,
     caller: B256,
     gas: u64,
+    /// The payment has ended.
     ended: bool,
+    /// It no longer counts as open.
+    paid: bool,
     batch: Option<SubmissionId>,
+}
+
+impl Hold {
+    fn aside(&self) -> Aside {
+        Aside { gas: self.gas, payments: 1 }
+    }
 }
 
 /// The gas of one facilitator.
@@ -41,8 +70,8 @@ struct Hold {
 pub(super) struct GasBook {
     held: HashMap<PaymentKey, Hold>,
     by_batch: HashMap<SubmissionId, Vec<PaymentKey>>,
-    open: HashMap<ChainId, u64>,
-    accounts: HashMap<(ChainId, B256), u64>,
+    open: HashMap<ChainId, Aside>,
+    accounts: HashMap<(ChainId, B256), Aside>,
     day: i64,
     spent: HashMap<(ChainId, B256), U256>,
 }
@@ -54,10 +83,11 @@ impl GasBook {
             return;
         }
         self.release(&key);
-        self.held.insert(key, Hold { chain, caller, gas, ended: false, batch: None });
-        raise(self.open.entry(chain).or_default(), gas);
+        let hold = Hold { chain, caller, gas, ended: false, paid: false, batch: None };
+        self.held.insert(key, hold);
+        self.open.entry(chain).or_default().add(hold.aside());
         for account in [caller, ALL] {
-            raise(self.accounts.entry((chain, account)).or_default(), gas);
+            self.accounts.entry((chain, account)).or_default().add(hold.aside());
         }
     }
 
@@ -70,14 +100,17 @@ impl GasBook {
         }
     }
 
-    /// A payment has ended. What its transaction cost is known once that is closed.
-    pub(super) fn ended(&mut self, key: &PaymentKey) {
+    /// A payment has ended. What its transaction cost is known once that is closed. Until then a payment that was
+    /// withdrawn counts as open: the transaction that uses its nonce takes coin.
+    pub(super) fn ended(&mut self, key: &PaymentKey, settled: bool) {
         let Some(hold) = self.held.get_mut(key).filter(|hold| !hold.ended) else { return };
         hold.ended = true;
-        let (chain, gas, batch) = (hold.chain, hold.gas, hold.batch);
-        lower(&mut self.open, chain, gas);
+        let (chain, aside, batch) = (hold.chain, hold.aside(), hold.batch);
         if batch.is_none() {
             self.release(key);
+        } else if settled {
+            hold.paid = true;
+            lower(&mut self.open, chain, aside);
         }
     }
 
@@ -108,10 +141,10 @@ impl GasBook {
     /// What counts against a new payment of a caller.
     pub(super) fn owed(&mut self, chain: ChainId, caller: B256, day: i64) -> GasOwed {
         self.turn(day);
-        let held = |account| self.accounts.get(&(chain, account)).copied().unwrap_or(0);
+        let held = |account| self.accounts.get(&(chain, account)).copied().unwrap_or_default();
         let spent = |account| self.spent.get(&(chain, account)).copied().unwrap_or_default();
         GasOwed {
-            open: self.open.get(&chain).copied().unwrap_or(0),
+            open: self.open.get(&chain).copied().unwrap_or_default(),
             caller: held(caller),
             total: held(ALL),
             spent_caller: spent(caller),
@@ -129,10 +162,10 @@ impl GasBook {
     ) -> GasOwed {
         let mut owed = self.owed(chain, caller, day);
         if let Some(hold) = self.held.get(key).filter(|hold| !hold.ended) {
-            owed.open = owed.open.saturating_sub(hold.gas);
-            owed.total = owed.total.saturating_sub(hold.gas);
+            owed.open.sub(hold.aside());
+            owed.total.sub(hold.aside());
             if hold.caller == caller {
-                owed.caller = owed.caller.saturating_sub(hold.gas);
+                owed.caller.sub(hold.aside());
             }
         }
         owed
@@ -141,11 +174,11 @@ impl GasBook {
     /// Frees what was set aside for a payment.
     pub(super) fn release(&mut self, key: &PaymentKey) {
         let Some(hold) = self.held.remove(key) else { return };
-        if !hold.ended {
-            lower(&mut self.open, hold.chain, hold.gas);
+        if !hold.paid {
+            lower(&mut self.open, hold.chain, hold.aside());
         }
         for account in [hold.caller, ALL] {
-            lower(&mut self.accounts, (hold.chain, account), hold.gas);
+            lower(&mut self.accounts, (hold.chain, account), hold.aside());
         }
     }
 
@@ -158,14 +191,10 @@ impl GasBook {
     }
 }
 
-fn raise(sum: &mut u64, by: u64) {
-    *sum = sum.saturating_add(by);
-}
-
-fn lower<K: Eq + std::hash::Hash>(sums: &mut HashMap<K, u64>, of: K, by: u64) {
+fn lower<K: Eq + std::hash::Hash>(sums: &mut HashMap<K, Aside>, of: K, by: Aside) {
     if let Some(sum) = sums.get_mut(&of) {
-        *sum = sum.saturating_sub(by);
-        if *sum == 0 {
+        sum.sub(by);
+        if *sum == Aside::default() {
             sums.remove(&of);
         }
     }
@@ -196,21 +225,56 @@ mod tests {
         book.hold(key(1), CHAIN, caller(7), 100);
         book.hold(key(1), CHAIN, caller(7), 100);
         book.hold(key(2), CHAIN, caller(8), 50);
-        let owed = book.owed(CHAIN, caller(7), 5);
-        assert_eq!((owed.open, owed.caller, owed.total), (150, 100, 150));
+        let aside = |book: &mut GasBook| {
+            let owed = book.owed(CHAIN, caller(7), 5);
+            assert_eq!(owed.open.payments, owed.open.gas.div_ceil(100));
+            (owed.open.gas, owed.caller.gas, owed.total.gas)
+        };
+        let both = book.owed(CHAIN, caller(7), 5);
+        assert_eq!((both.open.payments, both.caller.payments, both.total.payments), (2, 1, 2));
+        assert_eq!((both.open.gas, both.caller.gas, both.total.gas), (150, 100, 150));
         book.batched(key(1), Some(batch));
-        book.ended(&key(1));
-        book.ended(&key(1));
-        let owed = book.owed(CHAIN, caller(7), 5);
-        assert_eq!((owed.open, owed.caller, owed.total), (50, 100, 150), "not accounted for yet");
+        book.ended(&key(1), true);
+        book.ended(&key(1), true);
+        assert_eq!(aside(&mut book), (50, 100, 150), "not accounted for yet");
         book.closed(batch, &[spent(5, 7, 9)]);
+        assert_eq!(aside(&mut book), (50, 0, 50));
         let owed = book.owed(CHAIN, caller(7), 5);
-        assert_eq!((owed.open, owed.caller, owed.total), (50, 0, 50));
         assert_eq!((owed.spent_caller, owed.spent_total), (U256::from(9), U256::from(9)));
         // What never was in a transaction is free at once.
-        book.ended(&key(2));
-        assert_eq!(book.owed(CHAIN, caller(8), 5).total, 0);
+        book.ended(&key(2), false);
+        assert_eq!(book.owed(CHAIN, caller(8), 5).total, Aside::default());
         assert!(book.held.is_empty() && book.open.is_empty() && book.accounts.is_empty());
+    }
+
+    #[test]
+    fn what_was_withdrawn_counts_as_open_until_its_nonce_is_used() {
+        let mut book = GasBook::default();
+        let batch = SubmissionId([1; 16]);
+        book.hold(key(1), CHAIN, caller(7), 100);
+        book.batched(key(1), Some(batch));
+        book.ended(&key(1), false);
+        let owed = book.owed(CHAIN, caller(7), 5);
+        assert_eq!((owed.open.gas, owed.total.gas), (100, 100));
+        book.closed(batch, &[]);
+        assert_eq!(book.owed(CHAIN, caller(7), 5), GasOwed::default());
+    }
+
+    #[test]
+    fn what_is_set_aside_for_the_payment_itself_does_not_count_against_it() {
+        let mut book = GasBook::default();
+        book.hold(key(1), CHAIN, caller(7), 100);
+        book.hold(key(2), CHAIN, caller(8), 50);
+        let own = book.owed_but(&key(1), CHAIN, caller(7), 5);
+        assert_eq!((own.open.gas, own.caller.gas, own.total.gas), (50, 0, 50));
+        let others = book.owed_but(&key(1), CHAIN, caller(8), 5);
+        assert_eq!((others.open.gas, others.caller.gas, others.total.gas), (50, 50, 50));
+        let all = book.owed_but(&key(3), CHAIN, caller(8), 5);
+        assert_eq!((all.open.gas, all.caller.gas, all.total.gas), (150, 50, 150));
+        book.batched(key(1), Some(SubmissionId([1; 16])));
+        book.ended(&key(1), true);
+        let again = book.owed_but(&key(1), CHAIN, caller(7), 5);
+        assert_eq!(again.caller.gas, 100, "what was spent for it counts until it is accounted for");
     }
 
     #[test]
@@ -221,9 +285,11 @@ mod tests {
         book.batched(key(1), Some(old));
         book.batched(key(1), None);
         book.closed(old, &[]);
-        assert_eq!(book.owed(CHAIN, caller(7), 5).open, 100);
+        assert_eq!(book.owed(CHAIN, caller(7), 5).open.gas, 100);
         book.batched(key(1), Some(new));
-        book.ended(&key(1));
+        book.ended(&key(1), false);
+        book.closed(old, &[]);
+        assert_eq!(book.owed(CHAIN, caller(7), 5).open.gas, 100, "the old one was another");
         book.closed(new, &[]);
         assert_eq!(book.owed(CHAIN, caller(7), 5), GasOwed::default());
     }

@@ -8,6 +8,7 @@ use alloy_primitives::{Address, B256, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_desks::store::StoreFault;
+use bursar_submit::SubmissionId;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::book::gas::{GasBook, GasOwed};
@@ -159,7 +160,7 @@ impl OpenPayments {
 
     fn insert(&mut self, record: &Record) {
         let key = record.payment.key();
-        self.gas.hold(key, record.payment.chain, record.asked.caller, record.gas);
+        self.gas.hold(key, record.payment.chain, record.gas_of, record.gas);
         if let State::Sent { batch } = record.state {
             self.gas.batched(key, Some(batch));
         }
@@ -167,9 +168,17 @@ impl OpenPayments {
         self.by_key.insert(key, Entry::of(record));
     }
 
+    fn insert_ended(&mut self, record: &Record, batch: SubmissionId) {
+        let key = record.payment.key();
+        self.gas.hold(key, record.payment.chain, record.gas_of, record.gas);
+        self.gas.batched(key, Some(batch));
+        self.gas.ended(&key, matches!(record.state, State::Settled { .. }));
+    }
+
     fn judged(&mut self, key: &PaymentKey, state: &State, attempts: u8) {
         if !state.is_open() {
-            if let Some(entry) = self.remove(key) {
+            let settled = matches!(state, State::Settled { .. });
+            if let Some(entry) = self.remove(key, settled) {
                 entry.progress.send_replace(Progress::Ended(state.clone()));
             }
             return;
@@ -184,9 +193,9 @@ impl OpenPayments {
         }
     }
 
-    fn remove(&mut self, key: &PaymentKey) -> Option<Entry> {
+    fn remove(&mut self, key: &PaymentKey, settled: bool) -> Option<Entry> {
         let entry = self.by_key.remove(key)?;
-        self.gas.ended(key);
+        self.gas.ended(key, settled);
         let payer = entry.record.payment.terms.payer;
         if let Some(keys) = self.by_payer.get_mut(&payer) {
             keys.remove(key);
@@ -228,6 +237,13 @@ impl Ledger {
             open.gas.paid(&one);
         }
         all.records.iter().for_each(|record| open.insert(record));
+        // What ended in a transaction that is not accounted for yet still counts.
+        for batch in all.batches.iter().filter(|batch| batch.found.is_none()) {
+            let ended = store.of_batch(batch.clone()).await?;
+            for record in ended.iter().filter(|record| !record.state.is_open()) {
+                open.insert_ended(record, batch.id);
+            }
+        }
         let shared = Arc::new(Shared { store, open: Mutex::new(open) });
         let (commands, waiting) = mpsc::channel(WAITING_MAX);
         tokio::spawn(write(Arc::clone(&shared), waiting));
@@ -274,13 +290,13 @@ impl Ledger {
         }
     }
 
-    /// Keeps that payments go into a transaction. `false`: one of them no longer waits for one, and nothing of it
-    /// was kept.
+    /// Keeps that payments go into a transaction, each with its digest. `false`: one of them no longer waits for
+    /// one, and nothing of it was kept.
     ///
     /// # Errors
     /// The store's.
-    pub async fn batched(&self, batch: Batch) -> Result<bool, StoreFault> {
-        let answers = self.commit(vec![Change::Batched(batch)]).await?;
+    pub async fn batched(&self, batch: Batch, digests: Vec<B256>) -> Result<bool, StoreFault> {
+        let answers = self.commit(vec![Change::Batched { batch, digests }]).await?;
         Ok(answers.iter().all(Option::is_none))
     }
 
@@ -299,12 +315,14 @@ impl Ledger {
     /// The store's.
     pub async fn moved(
         &self,
-        key: PaymentKey,
+        payment: &Payment,
         from: State,
         state: State,
         attempts: u8,
     ) -> Result<bool, StoreFault> {
-        let answers = self.commit(vec![Change::Moved { key, from, state, attempts }]).await?;
+        let (key, digest) = (payment.key(), payment.digest);
+        let moved = Change::Moved { key, digest, from, state, attempts };
+        let answers = self.commit(vec![moved]).await?;
         Ok(answers.iter().all(Option::is_none))
     }
 
@@ -343,10 +361,10 @@ impl Ledger {
         Ok(answers.iter().all(Option::is_none))
     }
 
-    /// Whether a payment waits for a transaction.
-    pub fn is_queued(&self, key: &PaymentKey) -> bool {
+    /// Whether this very payment waits for a transaction.
+    pub fn is_queued(&self, record: &Record) -> bool {
         let open = self.shared.open();
-        open.by_key.get(key).is_some_and(|entry| entry.record.state == State::Queued)
+        open.by_key.get(&record.payment.key()).is_some_and(|entry| entry.record.waits_as(record))
     }
 
     /// Keeps that nothing of a transaction is left to be found out, and what it cost whom.
@@ -482,7 +500,7 @@ impl Shared {
                         (record.asked, record.answered) = (*by, Some(*at));
                     }
                 }
-                Change::Batched(batch) => {
+                Change::Batched { batch, .. } => {
                     if in_the_way.next().is_some_and(Option::is_some) {
                         continue;
                     }

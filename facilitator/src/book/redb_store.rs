@@ -227,9 +227,13 @@ fn written(
                     other => in_the_way.push(other),
                 }
             }
-            Change::Batched(batch) => {
+            Change::Batched { batch, digests } => {
                 let records = tables.all(&batch.payments)?;
-                let left = records.iter().find(|known| known.state != State::Queued).cloned();
+                let mut each = records.iter().zip(digests);
+                let gone = |(known, digest): &(&Record, &B256)| {
+                    known.state != State::Queued || known.payment.digest != **digest
+                };
+                let left = each.find(gone).map(|(known, _digest)| known.clone());
                 if left.is_none() {
                     for known in records {
                         tables.put(&Record { state: State::Sent { batch: batch.id }, ..known })?;
@@ -239,9 +243,11 @@ fn written(
                 in_the_way.push(left);
             }
             Change::Watched(batch) => put_batch(&mut batches, batch)?,
-            Change::Moved { key, from, state, attempts } => {
+            Change::Moved { key, digest, from, state, attempts } => {
                 let known = tables.record(*key)?;
-                let other = known.clone().filter(|known| known.state != *from);
+                let is_other =
+                    |known: &Record| known.state != *from || known.payment.digest != *digest;
+                let other = known.clone().filter(is_other);
                 if let Some(known) = known.filter(|_known| other.is_none()) {
                     let (state, attempts) = (state.clone(), *attempts);
                     tables.put(&Record { state, attempts, ..known })?;

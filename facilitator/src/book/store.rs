@@ -14,14 +14,16 @@ use crate::payment::PaymentKey;
 pub enum Change {
     /// A payment is taken on, unless one of its key is already, or was settled.
     Accepted(Box<Record>),
-    /// Payments go into a transaction, unless one of them no longer waits for one. Then nothing of it is kept.
-    Batched(Batch),
+    /// Payments go into a transaction, unless one of them no longer waits for one, or another of its nonce does: each
+    /// has its digest here. Then nothing of it is kept.
+    Batched { batch: Batch, digests: Vec<B256> },
     /// A payment was found settled in a transaction of another sender, which is watched. Conditional as `Accepted`.
     Found { record: Box<Record>, batch: Batch },
     /// A transaction is watched that another sender brought. Its payments are settled already.
     Watched(Batch),
-    /// A payment goes from one state to another, unless it is no longer in the state `from`.
-    Moved { key: PaymentKey, from: State, state: State, attempts: u8 },
+    /// A payment goes from one state to another, unless it is no longer in the state `from`, or another one has come
+    /// in its place, with another digest.
+    Moved { key: PaymentKey, digest: B256, from: State, state: State, attempts: u8 },
     /// The success of a payment was written to the connection of this request.
     Answered { key: PaymentKey, by: AskedBy, at: Utc },
     /// What became of a payment.
@@ -39,7 +41,7 @@ impl Change {
         match self {
             Self::Accepted(_)
             | Self::Found { .. }
-            | Self::Batched(_)
+            | Self::Batched { .. }
             | Self::Moved { .. }
             | Self::Reopened(_) => true,
             Self::Watched(_)

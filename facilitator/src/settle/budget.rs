@@ -3,8 +3,9 @@
 
 use alloy_primitives::U256;
 
-use crate::book::gas::GasOwed;
+use crate::book::gas::{Aside, GasOwed};
 use crate::config::NetworkConfig;
+use crate::exact;
 use crate::payment::Payment;
 use crate::reason::{Reason, Refused};
 use crate::settle::price::Price;
@@ -24,7 +25,8 @@ pub(super) fn afford(
     owed: &GasOwed,
 ) -> Result<(), Refused> {
     let of = |reason: Reason| Refused::from(reason).of(payment.terms.payer);
-    if !price.can_pay(gas, owed.open) {
+    let bound = price.sender_of(exact::method(payment.method));
+    if !price.can_pay(gas, owed.open, bound) {
         return Err(of(Reason::OutOfGas));
     }
     if !is_worth_its_gas(config, price, payment, gas) {
@@ -40,11 +42,11 @@ pub(super) fn is_within_budgets(
     gas: u64,
     owed: &GasOwed,
 ) -> bool {
-    let within = |percent: u8, held: u64, spent: U256| {
+    let within = |percent: u8, held: Aside, spent: U256| {
         // The coin of the signers at the beginning of the day: what they have, and what they have spent.
         let coin = price.coin().saturating_add(owed.spent_total);
         let budget = coin.saturating_mul(U256::from(percent)) / U256::from(100);
-        let cost = price.cost(held, 0).and_then(|held| held.checked_add(price.cost(gas, 1)?));
+        let cost = price.cost(held).and_then(|held| held.checked_add(price.cost_of_one(gas)?));
         cost.is_some_and(|cost| cost.is_zero() || spent.saturating_add(cost) <= budget)
     };
     within(config.gas_budget_caller_percent, owed.caller, owed.spent_caller)
@@ -146,15 +148,16 @@ mod tests {
     #[test]
     fn what_is_spent_and_what_is_set_aside_count_against_both_budgets() {
         let price = Price::of_test(10, &[1_000_000]);
-        let caller = GasOwed { caller: 9_900, total: 9_900, ..GasOwed::default() };
+        let of = |gas| Aside { gas, payments: 1 };
+        let caller = GasOwed { caller: of(9_900), total: of(9_900), ..GasOwed::default() };
         assert_eq!(reason(&config(), &price, &caller, 1), None, "ten percent are 100,000 wei");
-        let more = GasOwed { caller: 9_901, ..caller };
+        let more = GasOwed { caller: of(9_901), ..caller };
         assert_eq!(reason(&config(), &price, &more, 1), Some(Reason::GasBudget));
-        let spent = GasOwed { caller: 9_800, spent_caller: U256::from(1_001), ..caller };
+        let spent = GasOwed { caller: of(9_800), spent_caller: U256::from(1_001), ..caller };
         assert_eq!(reason(&config(), &price, &spent, 1), Some(Reason::GasBudget));
-        let total = GasOwed { total: 49_901, ..GasOwed::default() };
+        let total = GasOwed { total: of(49_901), ..GasOwed::default() };
         assert_eq!(reason(&config(), &price, &total, 1), Some(Reason::GasBudget));
-        let total = GasOwed { total: 49_900, ..GasOwed::default() };
+        let total = GasOwed { total: of(49_900), ..GasOwed::default() };
         assert_eq!(reason(&config(), &price, &total, 1), None);
     }
 
@@ -182,11 +185,11 @@ mod tests {
             let mut owed = GasOwed::default();
             for one in gas {
                 if is_within_budgets(&config(), &price, one, &owed) {
-                    owed.caller += one;
-                    owed.total += one;
+                    owed.caller.add(Aside { gas: one, payments: 1 });
+                    owed.total.add(Aside { gas: one, payments: 1 });
                 }
             }
-            prop_assert!(U256::from(owed.caller) * U256::from(most) <= U256::from(coin / 10));
+            prop_assert!(U256::from(owed.caller.gas) * U256::from(most) <= U256::from(coin / 10));
         }
     }
 }

@@ -5,16 +5,15 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use alloy_primitives::{Address, U256};
-use alloy_sol_types::{SolCall, sol};
 use bursar_chain::points::Points;
-use bursar_chain::ports::{BlockTag, ChainFault};
-use bursar_core::networks::FeeModel;
+use bursar_chain::ports::ChainFault;
 use bursar_desks::service::ServiceDesk;
 use bursar_desks::store::StoreFault;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::book::gas::Aside;
 use crate::book::ledger::Ledger;
 use crate::book::redb_store::fresh_id;
 use crate::book::{Batch, Record, State};
@@ -22,19 +21,12 @@ use crate::exact;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::network::Served;
-use crate::settle::price::Prices;
+use crate::payment::Payment;
+use crate::settle::price::{Price, Prices};
 use crate::settle::queue::{Limits, Queue};
 use crate::settle::watch;
 use crate::settle::withdraw::Gates;
 use crate::transaction;
-
-sol! {
-    #[derive(Debug)]
-    interface INodeInterface {
-        function gasEstimateL1Component(address to, bool contractCreation, bytes data)
-            external view returns (uint64 gasEstimateForL1, uint256 baseFee, uint256 l1BaseFeeEstimate);
-    }
-}
 
 /// One signer of a network.
 #[derive(Debug)]
@@ -48,7 +40,19 @@ struct Load {
     /// Transactions that are in no block.
     unmined: usize,
     /// The gas that they may use.
-    gas: u64,
+    aside: Aside,
+}
+
+impl Load {
+    fn more(&mut self, aside: Aside) {
+        self.unmined = self.unmined.saturating_add(1);
+        self.aside.add(aside);
+    }
+
+    fn less(&mut self, aside: Aside) {
+        self.unmined = self.unmined.saturating_sub(1);
+        self.aside.sub(aside);
+    }
 }
 
 type Loads = BTreeMap<Address, Load>;
@@ -96,7 +100,7 @@ const WASTEFUL_MS: u64 = 60_000;
 pub(super) enum News {
     Waits(Arc<Record>),
     /// A transaction of this signer, of so much gas, is mined, or will not be.
-    Free(Address, u64),
+    Free(Address, Aside),
 }
 
 impl Settler {
@@ -119,9 +123,7 @@ impl Settler {
                 settler.watch(batch);
                 continue;
             }
-            let load = loads.entry(batch.signer).or_default();
-            load.unmined = load.unmined.saturating_add(1);
-            load.gas = load.gas.saturating_add(batch.gas_limit);
+            loads.entry(batch.signer).or_default().more(batch.aside());
             settler.tasks.spawn(watch::see_through(Arc::clone(&settler), batch));
         }
         for record in records {
@@ -154,8 +156,8 @@ impl Settler {
         self.tasks.spawn(watch::see_through(Arc::clone(self), batch));
     }
 
-    pub(super) fn freed(&self, signer: Address, gas: u64) {
-        let _stopped = self.queue.send(News::Free(signer, gas));
+    pub(super) fn freed(&self, signer: Address, aside: Aside) {
+        let _stopped = self.queue.send(News::Free(signer, aside));
     }
 
     /// Puts a transaction together and keeps it; the desk hears of it from its watch.
@@ -169,7 +171,7 @@ impl Settler {
         let place = &self.served.place;
         let gas = transaction::gas(place, &payments, cap).ok_or(Unopened::Gas)?;
         let call = transaction::call(place, &payments, gas);
-        let data_gas = self.data_gas(&call).await?;
+        let data_gas = self.data_gas(call.to, call.data).await?;
         let batch = Batch {
             id: fresh_id()?,
             chain: place.chain,
@@ -181,7 +183,8 @@ impl Settler {
         // Before it is kept: a payment of it can be withdrawn from then on.
         self.gates.open(batch.id, signer);
         self.points.reach("settle.before batch");
-        let kept = self.ledger.batched(batch.clone()).await;
+        let digests = payments.iter().map(|payment| payment.digest).collect();
+        let kept = self.ledger.batched(batch.clone(), digests).await;
         if !matches!(kept, Ok(true)) {
             self.gates.close(batch.id);
         }
@@ -197,7 +200,7 @@ impl Settler {
         let mut left = Vec::with_capacity(records.len());
         for record in records {
             let known = self.ledger.find(record.payment.key()).await?;
-            if known.is_some_and(|known| known.record().state == State::Queued) {
+            if known.is_some_and(|known| known.record().waits_as(&record)) {
                 left.push(record);
             }
         }
@@ -217,59 +220,18 @@ impl Settler {
                 Err(reason) => {
                     let message = reason.sentence().to_owned();
                     let state = State::Failed { reason, message, at };
-                    late.push((record.payment.key(), state, record.attempts));
+                    late.push((record, state));
                 }
             }
         }
-        for (key, state, attempts) in late {
-            if let Err(fault) = self.ledger.moved(key, State::Queued, state, attempts).await {
+        for (record, state) in late {
+            let (payment, attempts) = (&record.payment, record.attempts);
+            if let Err(fault) = self.ledger.moved(payment, State::Queued, state, attempts).await {
                 // It is as open as before, and the next start finds it expired again.
                 tracing::error!(%fault, "a payment that expired could not be kept as such");
             }
         }
         good
-    }
-
-    /// Where the cost of the data is part of the gas, only the network knows it (Arbitrum Nitro).
-    async fn data_gas(&self, call: &bursar_submit::Call) -> Result<u64, ChainFault> {
-        if self.served.row().gas.model != FeeModel::Arbitrum {
-            return Ok(0);
-        }
-        let ask = INodeInterface::gasEstimateL1ComponentCall {
-            to: call.to,
-            contractCreation: false,
-            data: call.data.clone(),
-        };
-        let node_interface = Address::with_last_byte(0xc8);
-        let answer =
-            self.served.chain.call(node_interface, ask.abi_encode().into(), BlockTag::Latest);
-        let told = match answer.await {
-            Ok(bytes) => {
-                INodeInterface::gasEstimateL1ComponentCall::abi_decode_returns_validate(&bytes).ok()
-            }
-            Err(ChainFault::Reverted { .. } | ChainFault::Rejected { .. }) => None,
-            Err(fault) => return Err(fault),
-        };
-        match told {
-            // The price of data moves: half as much again.
-            Some(told) => {
-                let gas = told.gasEstimateForL1;
-                Ok(gas.saturating_add(gas / 2))
-            }
-            None if self.has_arbitrum_system().await? => Err(ChainFault::Rejected {
-                code: 0,
-                message: "the node does not say how much gas the data of a transaction takes"
-                    .to_owned(),
-            }),
-            // A local chain that stands for the network: its data costs no more than any.
-            None => Ok(0),
-        }
-    }
-
-    /// Whether the chain has the precompile that every Arbitrum chain has (ArbSys).
-    async fn has_arbitrum_system(&self) -> Result<bool, ChainFault> {
-        let arb_sys = Address::with_last_byte(0x64);
-        Ok(!self.served.chain.code_at(arb_sys, BlockTag::Latest).await?.is_empty())
     }
 
     /// When payments are sent, by what is known of blocks now.
@@ -282,47 +244,73 @@ impl Settler {
         Limits { gas: gas.min(transaction::GAS_MAX / 2), together, ..self.limits }
     }
 
-    /// The same for a signer: a transaction takes no more gas than it can pay for.
-    fn limits_of(&self, signer: Address, loads: &Loads) -> Limits {
-        let limits = self.limits_now();
-        let load = loads.get(&signer).copied().unwrap_or_default();
-        let Some(price) = self.prices.last().filter(|price| price.most > 0) else { return limits };
-        let coin = price.balances.get(&signer).copied().unwrap_or_default();
-        let affords = u64::try_from(coin / U256::from(price.most)).unwrap_or(u64::MAX);
-        Limits { gas: limits.gas.min(affords.saturating_sub(load.gas)), ..limits }
+    /// Gas that is set aside for a payment.
+    pub(super) fn gas_of_one(&self, payment: &Payment) -> Option<u64> {
+        let cap = self.served.config.gas_cap_contract;
+        let gas = transaction::gas(&self.served.place, &[payment], cap)?;
+        Some(gas.saturating_add(self.prices.last().map_or(0, |price| price.data_gas)))
     }
 
-    /// The signer that is given the next transaction of so much gas: the least busy one that can pay for it next to
-    /// what it has in flight.
-    fn least_busy(&self, loads: &Loads, gas: u64) -> Option<Address> {
-        let price = self.prices.last();
-        let load = |signer: &Address| loads.get(signer).copied().unwrap_or_default();
-        let can_pay = |signer: &Address| {
-            let Some(price) = &price else { return true };
-            let all = price.cost(load(signer).gas.saturating_add(gas), 1);
-            all.is_some_and(|wei| {
-                wei.is_zero() || price.balances.get(signer).is_some_and(|has| *has >= wei)
-            })
-        };
-        let free = self
-            .tellers
-            .keys()
-            .filter(|signer| load(signer).unmined < self.limits.in_flight && can_pay(signer));
-        free.min_by_key(|signer| load(signer).unmined).copied()
-    }
-
-    /// The gas that the transaction of these payments may use, data gas of Arbitrum apart.
-    fn gas_of(&self, records: &[Arc<Record>]) -> u64 {
+    /// The gas that the transaction of these payments may use. The gas for their data is rounded up.
+    fn gas_of(&self, records: &[Arc<Record>]) -> Aside {
         let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
         let cap = self.served.config.gas_cap_contract;
-        transaction::gas(&self.served.place, &payments, cap).unwrap_or(0)
+        let gas = transaction::gas(&self.served.place, &payments, cap).unwrap_or(0);
+        let payments = u64::try_from(records.len()).unwrap_or(u64::MAX);
+        let data_gas = self.prices.last().map_or(0, |price| price.data_gas);
+        Aside { gas: gas.saturating_add(data_gas.saturating_mul(payments)), payments }
+    }
+}
+
+/// Which signer may send what now.
+struct Senders<'a> {
+    settler: &'a Settler,
+    loads: &'a Loads,
+    price: Option<Arc<Price>>,
+    limits: Limits,
+}
+
+impl<'a> Senders<'a> {
+    fn now(settler: &'a Settler, loads: &'a Loads) -> Self {
+        Self { settler, loads, price: settler.prices.last(), limits: settler.limits_now() }
     }
 
-    /// Who sends what only known senders may send: the one that was simulated.
-    fn sender_of(&self, records: &[Arc<Record>], signer: Address) -> Address {
-        let bound = |record: &Arc<Record>| !exact::method(record.payment.method).takes_any_caller();
-        let first = self.served.signers.first().copied();
-        if records.iter().any(bound) { first.unwrap_or(signer) } else { signer }
+    fn load(&self, signer: Address) -> Load {
+        self.loads.get(&signer).copied().unwrap_or_default()
+    }
+
+    /// The signer that is given the transaction of a payment, and how much gas this may take: the least busy one
+    /// that can pay for it next to what it has in flight. Only the first sends what only a known sender may send:
+    /// it is the one that was simulated.
+    fn of(&self, record: &Record) -> Option<(Address, u64)> {
+        let is_bound = !exact::method(record.payment.method).takes_any_caller();
+        let first = self.settler.served.signers.first();
+        let gas = record.gas.max(transaction::share(&record.payment));
+        let signers = self.settler.tellers.keys().copied();
+        let allowed = signers.filter(|signer| !is_bound || first == Some(signer));
+        let free = allowed.filter(|signer| {
+            self.load(*signer).unmined < self.settler.limits.in_flight && self.can_pay(*signer, gas)
+        });
+        let signer = free.min_by_key(|signer| self.load(*signer).unmined)?;
+        Some((signer, self.most_gas(signer)))
+    }
+
+    fn can_pay(&self, signer: Address, gas: u64) -> bool {
+        let Some(price) = &self.price else { return true };
+        let mut all = self.load(signer).aside;
+        all.add(Aside { gas, payments: 1 });
+        price.cost(all).is_some_and(|wei| {
+            wei.is_zero() || price.balances.get(&signer).is_some_and(|has| *has >= wei)
+        })
+    }
+
+    /// A transaction takes no more gas than its signer can pay for.
+    fn most_gas(&self, signer: Address) -> u64 {
+        let limit = self.limits.gas;
+        let Some(price) = self.price.as_ref().filter(|price| price.most > 0) else { return limit };
+        let coin = price.balances.get(&signer).copied().unwrap_or_default();
+        let affords = u64::try_from(coin / U256::from(price.most)).unwrap_or(u64::MAX);
+        limit.min(affords.saturating_sub(self.load(signer).aside.gas))
     }
 }
 
@@ -354,26 +342,23 @@ async fn dispatch(
             hear(&mut queue, &mut loads, told, clock.mono_ms());
         }
         // What was withdrawn holds up nothing.
-        queue.drop_gone(|record| settler.ledger.is_queued(&record.payment.key()));
-        while let Some(signer) = settler.least_busy(&loads, queue.next_gas()) {
+        queue.drop_gone(|record| settler.ledger.is_queued(record));
+        loop {
             let idle = loads.values().all(|load| load.unmined == 0);
-            let limits = settler.limits_of(signer, &loads);
-            let Some(records) = queue.next(&limits, idle, clock.mono_ms()) else {
-                break;
-            };
-            let signer = settler.sender_of(&records, signer);
-            let gas = settler.gas_of(&records);
-            let load = loads.entry(signer).or_default();
-            load.unmined = load.unmined.saturating_add(1);
-            load.gas = load.gas.saturating_add(gas);
-            settler.tasks.spawn(begin(Arc::clone(&settler), signer, gas, records));
+            let senders = Senders::now(&settler, &loads);
+            let now_ms = clock.mono_ms();
+            let next = queue.next(&senders.limits, idle, now_ms, |record| senders.of(record));
+            let Some((signer, records)) = next else { break };
+            let aside = settler.gas_of(&records);
+            loads.entry(signer).or_default().more(aside);
+            settler.tasks.spawn(begin(Arc::clone(&settler), signer, aside, records));
         }
-        let may_send = settler.least_busy(&loads, queue.next_gas()).is_some();
+        let now_ms = clock.mono_ms();
         let wake = match queue.due_ms(&settler.limits) {
             None => u64::MAX,
-            Some(due) if may_send => due,
-            // A signer may get coin, or gas may become cheaper.
-            Some(_due) => clock.mono_ms().saturating_add(PAUSE_MS),
+            Some(due) if due > now_ms => due,
+            // It waits for a signer: one may get coin, or gas may become cheaper.
+            Some(_due) => now_ms.saturating_add(PAUSE_MS),
         };
         // cancel-safe: news stays in its channel, the rest only waits.
         tokio::select! {
@@ -390,26 +375,21 @@ async fn dispatch(
 fn hear(queue: &mut Queue, loads: &mut Loads, told: News, now_ms: u64) {
     match told {
         News::Waits(record) => queue.push(record, now_ms),
-        News::Free(signer, gas) => {
-            let load = loads.entry(signer).or_default();
-            load.unmined = load.unmined.saturating_sub(1);
-            load.gas = load.gas.saturating_sub(gas);
-        }
+        News::Free(signer, aside) => loads.entry(signer).or_default().less(aside),
     }
 }
 
-/// Puts a transaction together and sees it through. `gas` is what was set aside for it.
-async fn begin(settler: Arc<Settler>, signer: Address, gas: u64, records: Vec<Arc<Record>>) {
+/// Puts a transaction together and sees it through. `aside` is what was set aside for it.
+async fn begin(settler: Arc<Settler>, signer: Address, aside: Aside, records: Vec<Arc<Record>>) {
     let mut records = settler.in_time(records).await;
     let unopened = loop {
         if records.is_empty() {
-            settler.freed(signer, gas);
+            settler.freed(signer, aside);
             return;
         }
         match settler.open_batch(signer, &records).await {
             Ok(Some(batch)) => {
-                // From here on it counts with the gas of the batch.
-                watch::see_through_sized(settler, batch, gas).await;
+                watch::see_through_sized(settler, batch, aside).await;
                 return;
             }
             // One of them was withdrawn meanwhile.
@@ -422,7 +402,7 @@ async fn begin(settler: Arc<Settler>, signer: Address, gas: u64, records: Vec<Ar
     };
     tracing::warn!(chain = %settler.served.place.chain, fault = %unopened, "no transaction was made");
     settler.pause(PAUSE_MS).await;
-    settler.freed(signer, gas);
+    settler.freed(signer, aside);
     for record in records {
         settler.enqueue(record);
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_chain::points::Points;
+use bursar_chain::ports::ChainFault;
 use bursar_core::networks::ChainId;
 use bursar_desks::store::StoreFault;
 use bursar_x402::settlement::SettlementRequest;
@@ -35,6 +36,10 @@ const REST_MS: i64 = 10 * 60_000;
 
 /// How long an answer that is due waits for nodes to say whether one of them has the transaction.
 const DUE_MS: u64 = 1_500;
+
+/// An answer is given within ten seconds, withdrawn or not.
+const ANSWER_MS: u64 = 10_000;
+const WAIT_MAX_MS: u64 = ANSWER_MS - DUE_MS;
 
 /// What became of a request to settle.
 #[derive(Debug)]
@@ -130,13 +135,13 @@ impl Door {
         if !price.affordable {
             return Err(of(Reason::GasTooHigh));
         }
-        let gas = transaction::least_gas(read.method);
-        if !price.can_pay(gas, 0) {
-            return Err(of(Reason::OutOfGas));
-        }
         let served = &settler.served;
         let now = served.clock.now().utc;
         let owed = self.ledger.gas_owed(served.place.chain, by.caller, now);
+        let gas = transaction::least_gas(read.method).saturating_add(price.data_gas);
+        if !price.can_pay(gas, owed.open, price.sender_of(read.method)) {
+            return Err(of(Reason::OutOfGas));
+        }
         if budget::is_within_budgets(&served.config, price, gas, &owed) {
             Ok(())
         } else {
@@ -150,6 +155,21 @@ impl Door {
     /// [`Fault`].
     pub async fn verify(&self, request: &SettlementRequest, by: AskedBy) -> Result<Address, Fault> {
         let settler = self.settler(request)?;
+        let clock = &settler.served.clock;
+        let deadline = clock.mono_ms().saturating_add(ANSWER_MS);
+        // cancel-safe: it changes nothing.
+        tokio::select! {
+            verified = self.verify_at(settler, request, by) => verified,
+            () = clock.sleep_until(deadline) => Err(Fault::Chain(slow())),
+        }
+    }
+
+    async fn verify_at(
+        &self,
+        settler: &Arc<Settler>,
+        request: &SettlementRequest,
+        by: AskedBy,
+    ) -> Result<Address, Fault> {
         let served = &settler.served;
         let read = verify::read(served, request)?;
         let payer = read.terms.payer;
@@ -189,7 +209,7 @@ impl Door {
             Err(refused) => return Ok(End::Refused(refused)),
         };
         let clock = &settler.served.clock;
-        let deadline = clock.mono_ms().saturating_add(self.wait_ms);
+        let deadline = clock.mono_ms().saturating_add(self.wait_ms.min(WAIT_MAX_MS));
         // A payment that has expired meanwhile, or that would not be taken on any more, may have been settled.
         let end = match verify::read(&settler.served, request) {
             Ok(read) => self.settle_until(settler, &read, by, deadline).await,
@@ -260,17 +280,13 @@ impl Door {
         // cancel-safe: a price that nobody waits for is kept for the next request, or dropped.
         let price = tokio::select! {
             price = settler.price() => price.map_err(Fault::Chain)?,
-            () = served.clock.sleep_until(deadline) => {
-                return Err(Trouble::Unavailable("the nodes are slow".to_owned()).into());
-            }
+            () = served.clock.sleep_until(deadline) => return Err(Fault::Chain(slow()).into()),
         };
         self.afford_any(settler, read, by, &price).map_err(Fault::from)?;
         // cancel-safe: nothing is taken on before it was found good.
         let good = tokio::select! {
             good = self.good(settler, read, deadline) => good,
-            () = served.clock.sleep_until(deadline) => {
-                return Err(Trouble::Unavailable("the nodes are slow".to_owned()).into());
-            }
+            () = served.clock.sleep_until(deadline) => return Err(Fault::Chain(slow()).into()),
         };
         let Good { payment, balance } = match good {
             Ok(good) => good,
@@ -279,7 +295,7 @@ impl Door {
                 let known = self.ledger.find(key).await.map_err(Trouble::from)?;
                 let failed = |known: Known| matches!(known.record().state, State::Failed { .. });
                 if known.is_none_or(failed) {
-                    return self.settled_by_another(settler, read, by, refused).await;
+                    return self.settled_by_another(settler, read, by, (refused, deadline)).await;
                 }
                 // Another request was quicker, and what it had settled used the nonce.
                 return Ok(End::Refused(refused));
@@ -300,6 +316,7 @@ impl Door {
             attempts,
             state: State::Queued,
             gas,
+            gas_of: by.caller,
             asked: by,
             answered: None,
         };
@@ -514,23 +531,28 @@ impl Door {
         settler: &Arc<Settler>,
         read: &Read,
         by: AskedBy,
-        refused: Refused,
+        (refused, deadline): (Refused, u64),
     ) -> Result<End, Stop> {
         let used = [Reason::NonceUsed, Reason::Permit2Nonce];
         if !used.contains(&refused.reason) {
             return Ok(End::Refused(refused));
         }
         let served = &settler.served;
-        let payment = verify::signed_payment(served, read).await?;
-        // Whether a contract has signed cannot be told here, and a caller without a signature learns nothing.
-        if !verify::is_signed_by_key(&payment) {
-            return Ok(End::Refused(refused));
-        }
-        let found = match trace::find_recent(settler, &payment).await {
-            Ok(found) => found,
-            Err(fault) => return Err(Trouble::Unavailable(fault.to_string()).into()),
+        let find = async {
+            let payment = verify::signed_payment(served, read).await?;
+            // Whether a contract has signed cannot be told here, and a caller without a signature learns nothing.
+            if !verify::is_signed_by_key(&payment) {
+                return Ok(None);
+            }
+            let found = trace::find_recent(settler, &payment).await.map_err(Fault::Chain)?;
+            Ok::<_, Fault>(found.map(|found| (payment, found)))
         };
-        let Some((hash, block)) = found else { return Ok(End::Refused(refused)) };
+        // cancel-safe: it reads.
+        let found = tokio::select! {
+            found = find => found?,
+            () = served.clock.sleep_until(deadline) => return Err(Fault::Chain(slow()).into()),
+        };
+        let Some((payment, (hash, block))) = found else { return Ok(End::Refused(refused)) };
         let at = served.clock.now().utc;
         let key = payment.key();
         let batch = Batch {
@@ -548,6 +570,7 @@ impl Door {
             attempts: 0,
             state: State::Settled { hash, block, at },
             gas: 0,
+            gas_of: by.caller,
             asked: by,
             answered: None,
         };
@@ -592,9 +615,13 @@ fn duplicate(read: &Read, record: &Record) -> Refused {
     }
 }
 
+/// Nodes answer, but not in time.
+fn slow() -> ChainFault {
+    ChainFault::Unavailable { tried: Vec::new() }
+}
+
 fn gas_of(settler: &Settler, payment: &Payment) -> Result<u64, Refused> {
-    let cap = settler.served.config.gas_cap_contract;
-    let gas = transaction::gas(&settler.served.place, &[payment], cap);
+    let gas = settler.gas_of_one(payment);
     gas.ok_or_else(|| Refused::from(Reason::Simulation).of(payment.terms.payer))
 }
 

@@ -143,6 +143,7 @@ mod tests {
             attempts: 0,
             state: State::Settled { hash: B256::ZERO, block: 1, at: Utc(0) },
             gas: 0,
+            gas_of: B256::ZERO,
             asked,
             answered: answered.then_some(Utc(1)),
         }

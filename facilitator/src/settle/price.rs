@@ -10,6 +10,8 @@ use bursar_chain::data_fee;
 use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_submit::fees;
 
+use crate::book::gas::Aside;
+use crate::exact::Method;
 use crate::settle::dispatch::Settler;
 use crate::transaction::LEAST_GAS;
 
@@ -33,14 +35,18 @@ pub struct Price {
     pub most: u128,
     /// The fee for the data of one payment, at most, where a network takes it apart.
     pub data_fee: U256,
+    /// Gas that the data of one payment takes, at most, where a network adds it to the gas of a transaction.
+    pub data_gas: u64,
     /// The gas of all transactions of a block together.
     pub block_gas: Option<u64>,
     /// The newest block then.
     pub block: u64,
     /// What each signer has.
     pub balances: BTreeMap<Address, U256>,
+    /// The signer that sends what only a known sender may send.
+    pub first: Option<Address>,
     at_ms: u64,
-    data_fee_at_ms: u64,
+    data_at_ms: u64,
 }
 
 impl Price {
@@ -52,18 +58,30 @@ impl Price {
             needed: most,
             most,
             data_fee: U256::ZERO,
+            data_gas: 0,
             block_gas: None,
             block: 1,
             balances: (1..).zip(balances).map(signer).collect(),
+            first: (!balances.is_empty()).then(|| Address::repeat_byte(1)),
             at_ms: 0,
-            data_fee_at_ms: 0,
+            data_at_ms: 0,
         }
     }
 
-    /// What a signer must have for so much gas of so many payments. `None` on overflow.
-    pub fn cost(&self, gas: u64, payments: u64) -> Option<U256> {
-        let gas = U256::from(gas).checked_mul(U256::from(self.most))?;
-        gas.checked_add(self.data_fee.checked_mul(U256::from(payments))?)
+    /// What signers must have for what is set aside. `None` on overflow.
+    pub fn cost(&self, aside: Aside) -> Option<U256> {
+        let gas = U256::from(aside.gas).checked_mul(U256::from(self.most))?;
+        gas.checked_add(self.data_fee.checked_mul(U256::from(aside.payments))?)
+    }
+
+    /// What a signer must have for one payment of so much gas. `None` on overflow.
+    pub fn cost_of_one(&self, gas: u64) -> Option<U256> {
+        self.cost(Aside { gas, payments: 1 })
+    }
+
+    /// The only signer that may send payments of a method; `None`: each of them may.
+    pub fn sender_of(&self, method: &dyn Method) -> Option<Address> {
+        if method.takes_any_caller() { None } else { self.first }
     }
 
     /// What the transaction of one payment would really cost now, at most.
@@ -76,16 +94,23 @@ impl Price {
         self.balances.values().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei))
     }
 
-    /// Whether a signer can pay for a payment of so much gas, next to the gas that is set aside for others. Where
-    /// gas costs nothing, every signer can.
-    pub fn can_pay(&self, gas: u64, set_aside: u64) -> bool {
-        let Some(cost) = self.cost(gas, 1) else { return false };
+    /// Whether a signer can pay for a payment of so much gas, next to what is set aside for others, whichever
+    /// signer sends those. Where gas costs nothing, every signer can. `bound`: only this one may send it.
+    pub fn can_pay(&self, gas: u64, aside: Aside, bound: Option<Address>) -> bool {
+        let Some(cost) = self.cost_of_one(gas) else { return false };
         if cost.is_zero() {
             return true;
         }
-        let alone = self.balances.values().any(|wei| *wei >= cost);
-        let all = self.cost(set_aside, 0).and_then(|others| others.checked_add(cost));
-        alone && all.is_some_and(|all| self.coin() >= all)
+        let able = |wei: &U256| *wei >= cost;
+        let alone = match bound {
+            Some(signer) => self.balances.get(&signer).is_some_and(able),
+            None => self.balances.values().any(able),
+        };
+        // Where the payment fits nowhere, each of these signers has less than its cost left: the others then take
+        // more than this.
+        let room = self.balances.values().filter(|wei| able(wei));
+        let room = room.fold(U256::ZERO, |sum, wei| sum.saturating_add(wei.saturating_sub(cost)));
+        alone && self.cost(aside).is_some_and(|others| others <= room)
     }
 }
 
@@ -95,8 +120,9 @@ pub(super) struct Prices {
     // Held for one look-up.
     last: Mutex<Option<Arc<Price>>>,
     looking: AtomicBool,
-    /// Look-ups that somebody waits for go one after the other: the second finds what the first found.
-    turn: tokio::sync::Mutex<()>,
+    /// Look-ups that somebody waits for go one after the other: the second finds what the first found. Holds when
+    /// the last one that failed began, and why it failed.
+    turn: tokio::sync::Mutex<Option<(u64, ChainFault)>>,
 }
 
 impl Prices {
@@ -116,6 +142,11 @@ impl Prices {
 }
 
 impl Settler {
+    /// What so much gas costs at most, for what no node tells the cost of.
+    pub(super) fn most_spent(&self, gas: u64) -> Option<U256> {
+        self.prices.last()?.cost_of_one(gas)
+    }
+
     /// What gas costs and what signers have, now or a moment ago.
     ///
     /// # Errors
@@ -130,7 +161,7 @@ impl Settler {
             return Ok(price);
         }
         // A top-up is seen by the first request after it: it is not refused by what was known before.
-        if !price.can_pay(LEAST_GAS, 0) {
+        if !price.can_pay(LEAST_GAS, Aside::default(), None) {
             return self.look_up_price().await;
         }
         if !self.prices.looking.swap(true, Ordering::AcqRel) {
@@ -151,27 +182,43 @@ impl Settler {
     /// No node answers, or what it says makes no price.
     pub async fn look_up_price(&self) -> Result<Arc<Price>, ChainFault> {
         let asked_ms = self.served.clock.mono_ms();
-        let _turn = self.prices.turn.lock().await;
+        let (mut turn, waited) = match self.prices.turn.try_lock() {
+            Ok(turn) => (turn, false),
+            Err(_taken) => (self.prices.turn.lock().await, true),
+        };
         if let Some(price) = self.prices.last().filter(|price| price.at_ms >= asked_ms) {
             return Ok(price);
         }
-        let at_ms = self.served.clock.mono_ms();
+        // Who waited for a look-up that failed does not wait for another one.
+        let failed = turn.as_ref().filter(|(began, _fault)| waited && *began >= asked_ms);
+        if let Some((_began, fault)) = failed {
+            return Err(fault.clone());
+        }
+        let began_ms = self.served.clock.mono_ms();
+        let looked = self.look_up_price_at(began_ms).await;
+        *turn = looked.as_ref().err().map(|fault| (began_ms, fault.clone()));
+        looked
+    }
+
+    async fn look_up_price_at(&self, at_ms: u64) -> Result<Arc<Price>, ChainFault> {
         let (gas, chain) = (self.served.config.gas(), &self.served.chain);
         let balance = |signer: &Address| {
             let signer = *signer;
             async move { Ok::<_, ChainFault>((signer, chain.balance(signer, BlockTag::Latest).await?)) }
         };
         let balances = futures::future::try_join_all(self.served.signers.iter().map(balance));
-        let known = self.prices.last().map(|last| (last.data_fee, last.data_fee_at_ms));
-        let known = known.filter(|(_fee, at)| at_ms.saturating_sub(*at) < DATA_FEE_MS);
-        let data_fee = async {
-            match known {
-                Some(known) => Ok(known),
-                None => Ok((data_fee::most(&**chain, &gas, PAYMENT_BYTES).await?, at_ms)),
+        let known = self.prices.last();
+        let known = known.map(|last| (last.data_fee, last.data_gas, last.data_at_ms));
+        let known = known.filter(|(_fee, _gas, at)| at_ms.saturating_sub(*at) < DATA_FEE_MS);
+        let data = async {
+            if let Some(known) = known {
+                return Ok(known);
             }
+            let fee = data_fee::most(&**chain, &gas, PAYMENT_BYTES).await?;
+            Ok((fee, self.data_gas_of_payment(PAYMENT_BYTES).await?, at_ms))
         };
-        let all = futures::future::try_join3(chain.fee_facts(), balances, data_fee);
-        let (facts, balances, (data_fee, data_fee_at_ms)) = all.await?;
+        let all = futures::future::try_join3(chain.fee_facts(), balances, data);
+        let (facts, balances, (data_fee, data_gas, data_at_ms)) = all.await?;
         let unusable = |message: String| ChainFault::Rejected { code: 0, message };
         let quote = fees::quote(&gas, &facts).map_err(|fault| unusable(fault.to_string()))?;
         // Start block of the search for an earlier settlement; without it the search would scan the whole chain.
@@ -182,11 +229,13 @@ impl Settler {
             needed: quote.needed,
             most: within.map_or(gas.ceiling, |fees| fees.most()),
             data_fee,
+            data_gas,
             block_gas: facts.block_gas,
             block: facts.block.ok_or_else(no_number)?,
             balances: balances.into_iter().collect(),
+            first: self.served.signers.first().copied(),
             at_ms,
-            data_fee_at_ms,
+            data_at_ms,
         });
         *self.prices.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&price));
         Ok(price)
@@ -196,30 +245,66 @@ impl Settler {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exact;
+    use crate::payment::MethodId;
 
     fn price(most: u128, balances: &[u64]) -> Price {
         Price::of_test(most, balances)
     }
 
+    fn aside(gas: u64) -> Aside {
+        Aside { gas, payments: 0 }
+    }
+
     #[test]
     fn a_signer_must_have_the_whole_cost_and_all_signers_what_is_set_aside_too() {
         let two = price(10, &[1_000, 600]);
-        assert!(two.can_pay(100, 0));
-        assert!(!two.can_pay(101, 0), "two halves are not one signer");
-        assert!(two.can_pay(100, 60));
-        assert!(!two.can_pay(100, 61));
-        assert!(!price(10, &[0]).can_pay(1, 0));
-        assert!(!price(10, &[]).can_pay(1, 0));
-        assert!(!price(u128::MAX, &[u64::MAX]).can_pay(u64::MAX, 0));
+        assert!(two.can_pay(100, aside(0), None));
+        assert!(!two.can_pay(101, aside(0), None), "two halves are not one signer");
+        let one = price(10, &[1_600]);
+        assert!(one.can_pay(100, aside(60), None));
+        assert!(!one.can_pay(100, aside(61), None));
+        assert!(!price(10, &[0]).can_pay(1, aside(0), None));
+        assert!(!price(10, &[]).can_pay(1, aside(0), None));
+        assert!(!price(u128::MAX, &[u64::MAX]).can_pay(u64::MAX, aside(0), None));
+        assert!(!price(1, &[u64::MAX]).can_pay(1, aside(u64::MAX), None));
+    }
+
+    #[test]
+    fn what_is_set_aside_may_be_with_any_signer() {
+        let two = price(10, &[1_500, 1_500]);
+        // Of others' 100 gas each signer may have to send 51 and 49: what is left fits either way.
+        assert!(two.can_pay(100, aside(100), None));
+        assert!(!two.can_pay(100, aside(101), None), "51 and 50 leave no signer enough");
+        // What is small can be anywhere, and leaves more.
+        assert!(two.can_pay(10, aside(280), None));
+        assert!(!two.can_pay(10, aside(281), None));
+    }
+
+    #[test]
+    fn a_payment_that_one_signer_must_send_is_paid_for_by_that_one() {
+        let two = price(10, &[500, 5_000]);
+        let (first, second) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        assert!(!two.can_pay(100, aside(0), Some(first)));
+        assert!(two.can_pay(50, aside(0), Some(first)));
+        assert!(two.can_pay(100, aside(0), Some(second)));
+        assert!(!two.can_pay(1, aside(0), Some(Address::repeat_byte(3))), "no signer of ours");
+        assert_eq!(two.sender_of(exact::method(MethodId::Prism)), Some(first));
+        assert_eq!(two.sender_of(exact::method(MethodId::Eip3009)), None);
+        assert_eq!(two.sender_of(exact::method(MethodId::Permit2)), None);
     }
 
     #[test]
     fn the_fee_for_data_counts_and_where_nothing_costs_anything_everyone_can_pay() {
         let fee = Price { data_fee: U256::from(5), ..price(10, &[1_000]) };
-        assert!(fee.can_pay(99, 0));
-        assert!(!fee.can_pay(100, 0));
-        assert!(price(0, &[0]).can_pay(1_000_000, u64::MAX));
+        assert!(fee.can_pay(99, aside(0), None));
+        assert!(!fee.can_pay(100, aside(0), None));
+        // Each of the others pays for its data, too: 50 gas and 3 fees of 5 are 515, and 48 gas and one are 485.
+        let three = Aside { gas: 50, payments: 3 };
+        assert!(fee.can_pay(48, three, None));
+        assert!(!fee.can_pay(49, three, None));
+        assert!(price(0, &[0]).can_pay(1_000_000, aside(u64::MAX), None));
         let only_data = Price { data_fee: U256::from(5), ..price(0, &[4]) };
-        assert!(!only_data.can_pay(1, 0));
+        assert!(!only_data.can_pay(1, aside(0), None));
     }
 }

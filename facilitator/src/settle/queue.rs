@@ -52,16 +52,6 @@ impl Queue {
         if shares { self.shared.push_back(waiting) } else { self.alone.push_back(waiting) }
     }
 
-    /// The gas of the next transaction, at least: that of the payment that is first in its turn.
-    pub fn next_gas(&self) -> u64 {
-        let first = |waiting: &VecDeque<Waiting>| {
-            waiting
-                .front()
-                .map(|first| first.record.gas.max(transaction::share(&first.record.payment)))
-        };
-        first(&self.alone).into_iter().chain(first(&self.shared)).max().unwrap_or(0)
-    }
-
     /// Drops the payments in front that no longer wait.
     pub fn drop_gone(&mut self, waits: impl Fn(&Record) -> bool) {
         for waiting in [&mut self.shared, &mut self.alone] {
@@ -79,40 +69,50 @@ impl Queue {
         alone.into_iter().chain(shared).min()
     }
 
-    /// The payments of the next transaction, if it is time for one. A lone payment never waits; what comes
-    /// while transactions are under way waits for company, but not for long.
-    pub fn next(&mut self, limits: &Limits, idle: bool, now_ms: u64) -> Option<Vec<Arc<Record>>> {
-        let first =
-            self.shared.front().map(|first| first.since_ms.saturating_add(limits.window_ms));
+    /// The payments of the next transaction and its sender, if it is time for one and `sender` names somebody who may
+    /// send it now, with so much gas. A lone payment never waits; what comes while transactions are under way waits
+    /// for company, but not for long.
+    pub fn next<S>(
+        &mut self,
+        limits: &Limits,
+        idle: bool,
+        now_ms: u64,
+        sender: impl Fn(&Record) -> Option<(S, u64)>,
+    ) -> Option<(S, Vec<Arc<Record>>)> {
         let full = self.shared.len() >= limits.together;
-        let ready = first.is_some_and(|due| idle || full || due <= now_ms);
-        let alone = if ready && !self.alone_next { None } else { self.alone.pop_front() };
-        match alone {
-            Some(alone) => {
+        let ready = self.shared.front().and_then(|first| {
+            let due = first.since_ms.saturating_add(limits.window_ms) <= now_ms;
+            if idle || full || due { sender(&first.record) } else { None }
+        });
+        if ready.is_none() || self.alone_next {
+            // What waits for a certain signer holds up nobody.
+            let mut each = self.alone.iter().enumerate();
+            let next = each.find_map(|(at, waiting)| Some((at, sender(&waiting.record)?.0)));
+            if let Some((at, sender)) = next
+                && let Some(alone) = self.alone.remove(at)
+            {
                 self.alone_next = false;
-                Some(vec![alone.record])
+                return Some((sender, vec![alone.record]));
             }
-            None if ready => {
-                self.alone_next = true;
-                Some(self.take(limits))
-            }
-            None => None,
         }
+        let (sender, gas) = ready?;
+        self.alone_next = true;
+        Some((sender, self.take(limits.together, gas)))
     }
 
-    fn take(&mut self, limits: &Limits) -> Vec<Arc<Record>> {
+    fn take(&mut self, together: usize, most_gas: u64) -> Vec<Arc<Record>> {
         let Some(first) = self.shared.pop_front() else { return Vec::new() };
         let mut gas = transaction::share(&first.record.payment);
         let mut taken = vec![first.record];
         let mut passed = Vec::new();
         // Not further than needed: the queue may be long.
-        while taken.len() < limits.together
-            && passed.len() < limits.together
+        while taken.len() < together
+            && passed.len() < together
             && let Some(next) = self.shared.pop_front()
         {
             let payment = &next.record.payment;
             let more = gas.saturating_add(transaction::share(payment));
-            let fits = more <= limits.gas
+            let fits = more <= most_gas
                 && taken.iter().all(|other| transaction::tells_apart(&other.payment, payment));
             if fits {
                 gas = more;
@@ -165,6 +165,7 @@ mod tests {
             attempts: 0,
             state: State::Queued,
             gas: 0,
+            gas_of: B256::ZERO,
             asked: AskedBy::default(),
             answered: None,
         })
@@ -176,6 +177,16 @@ mod tests {
         queue
     }
 
+    fn next(
+        queue: &mut Queue,
+        limits: &Limits,
+        idle: bool,
+        now_ms: u64,
+    ) -> Option<Vec<Arc<Record>>> {
+        let anybody = |_record: &Record| Some(((), limits.gas));
+        queue.next(limits, idle, now_ms, anybody).map(|(_sender, records)| records)
+    }
+
     fn numbers(taken: Option<Vec<Arc<Record>>>) -> Vec<u8> {
         let number = |record: &Arc<Record>| record.payment.digest.0[0];
         taken.map(|taken| taken.iter().map(number).collect()).unwrap_or_default()
@@ -184,13 +195,13 @@ mod tests {
     #[test]
     fn a_lone_payment_never_waits_and_others_wait_for_company_but_not_long() {
         let lone = || queue([record(1, MethodId::Eip3009)]);
-        assert_eq!(numbers(lone().next(&LIMITS, true, 100)), [1]);
-        assert_eq!(numbers(lone().next(&LIMITS, false, 149)), [0_u8; 0]);
-        assert_eq!(numbers(lone().next(&LIMITS, false, 150)), [1]);
+        assert_eq!(numbers(next(&mut lone(), &LIMITS, true, 100)), [1]);
+        assert_eq!(numbers(next(&mut lone(), &LIMITS, false, 149)), [0_u8; 0]);
+        assert_eq!(numbers(next(&mut lone(), &LIMITS, false, 150)), [1]);
         let mut full = queue((1..=4).map(|n| record(n, MethodId::Eip3009)));
-        assert_eq!(numbers(full.next(&LIMITS, false, 100)), [1, 2, 3]);
-        assert_eq!(numbers(full.next(&LIMITS, false, 100)), [0_u8; 0]);
-        assert_eq!(numbers(full.next(&LIMITS, true, 100)), [4]);
+        assert_eq!(numbers(next(&mut full, &LIMITS, false, 100)), [1, 2, 3]);
+        assert_eq!(numbers(next(&mut full, &LIMITS, false, 100)), [0_u8; 0]);
+        assert_eq!(numbers(next(&mut full, &LIMITS, true, 100)), [4]);
     }
 
     #[test]
@@ -207,11 +218,11 @@ mod tests {
             record(5, MethodId::Eip3009),
         ]);
         let five = Limits { together: 5, ..LIMITS };
-        assert_eq!(numbers(mixed.next(&five, true, 100)), [1, 5]);
+        assert_eq!(numbers(next(&mut mixed, &five, true, 100)), [1, 5]);
         for n in [2, 3, 4] {
-            assert_eq!(numbers(mixed.next(&LIMITS, false, 100)), [n]);
+            assert_eq!(numbers(next(&mut mixed, &LIMITS, false, 100)), [n]);
         }
-        assert_eq!(numbers(mixed.next(&LIMITS, true, 1_000)), [0_u8; 0]);
+        assert_eq!(numbers(next(&mut mixed, &LIMITS, true, 1_000)), [0_u8; 0]);
     }
 
     #[test]
@@ -219,7 +230,8 @@ mod tests {
         let alone = (1..=3).map(|n| record(n, MethodId::Prism));
         let mut both = queue(alone.chain((4..=7).map(|n| record(n, MethodId::Eip3009))));
         let two = Limits { together: 2, ..LIMITS };
-        let order: Vec<_> = (0..5).map(|_turn| numbers(both.next(&two, false, 100))).collect();
+        let order: Vec<_> =
+            (0..5).map(|_turn| numbers(next(&mut both, &two, false, 100))).collect();
         assert_eq!(order, [vec![4, 5], vec![1], vec![6, 7], vec![2], vec![3]]);
     }
 
@@ -228,8 +240,8 @@ mod tests {
         let mut strange = (*record(2, MethodId::Permit2)).clone();
         strange.payment.terms.token = Address::repeat_byte(9);
         let mut both = queue([record(1, MethodId::Eip3009), Arc::new(strange)]);
-        assert_eq!(numbers(both.next(&LIMITS, true, 100)), [1]);
-        assert_eq!(numbers(both.next(&LIMITS, true, 100)), [2]);
+        assert_eq!(numbers(next(&mut both, &LIMITS, true, 100)), [1]);
+        assert_eq!(numbers(next(&mut both, &LIMITS, true, 100)), [2]);
     }
 
     #[test]
@@ -240,21 +252,43 @@ mod tests {
             Arc::new(twin)
         };
         let mut twins = queue([twin(1), twin(2), record(3, MethodId::Permit2)]);
-        assert_eq!(numbers(twins.next(&LIMITS, true, 100)), [1, 3]);
-        assert_eq!(numbers(twins.next(&LIMITS, true, 100)), [2]);
+        assert_eq!(numbers(next(&mut twins, &LIMITS, true, 100)), [1, 3]);
+        assert_eq!(numbers(next(&mut twins, &LIMITS, true, 100)), [2]);
     }
 
     #[test]
     fn payments_that_no_longer_wait_hold_up_nothing() {
         let mut contract = (*record(9, MethodId::Eip3009)).clone();
         contract.payment.contract_payer = true;
-        contract.gas = 5_000_000;
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
         all.push(Arc::new(contract), 100);
-        assert_eq!(all.next_gas(), 5_000_000);
         all.drop_gone(|record| ![1, 9].contains(&record.payment.digest.0[0]));
-        assert!(all.next_gas() < 5_000_000);
-        assert_eq!(numbers(all.next(&LIMITS, true, 100)), [2, 3]);
+        assert_eq!(numbers(next(&mut all, &LIMITS, true, 100)), [2, 3]);
+        assert_eq!(numbers(next(&mut all, &LIMITS, true, 100)), [0_u8; 0]);
+    }
+
+    #[test]
+    fn what_waits_for_its_signer_holds_up_nobody_else_and_keeps_its_place() {
+        let alone = (1..=2).map(|n| record(n, MethodId::Prism));
+        let mut contract = (*record(3, MethodId::Eip3009)).clone();
+        contract.payment.contract_payer = true;
+        let shared = (4..=5).map(|n| record(n, MethodId::Eip3009));
+        let mut all = queue(alone.chain([Arc::new(contract)]).chain(shared));
+        let mut send = |free: &dyn Fn(&Record) -> bool| {
+            let sender = |record: &Record| free(record).then_some((7, u64::MAX));
+            let sent = all.next(&LIMITS, true, 100, sender);
+            numbers(sent.map(|(sender, records)| {
+                assert_eq!(sender, 7);
+                records
+            }))
+        };
+        let not_prism = |record: &Record| record.payment.method != MethodId::Prism;
+        assert_eq!(send(&|_record| false), [0_u8; 0]);
+        assert_eq!(send(&|record| !transaction::can_share(&record.payment, |_token| true)), [1]);
+        assert_eq!(send(&not_prism), [4, 5]);
+        assert_eq!(send(&not_prism), [3], "it passes the payment that waits for its signer");
+        assert_eq!(send(&not_prism), [0_u8; 0]);
+        assert_eq!(send(&|_record| true), [2]);
     }
 
     #[test]
@@ -262,9 +296,9 @@ mod tests {
         let small =
             Limits { gas: 2 * transaction::share(&record(1, MethodId::Eip3009).payment), ..LIMITS };
         let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
-        assert_eq!(numbers(all.next(&small, true, 100)), [1, 2]);
+        assert_eq!(numbers(next(&mut all, &small, true, 100)), [1, 2]);
         // One goes whatever it takes: it would wait for ever.
         let none = Limits { gas: 0, ..LIMITS };
-        assert_eq!(numbers(all.next(&none, true, 100)), [3]);
+        assert_eq!(numbers(next(&mut all, &none, true, 100)), [3]);
     }
 }

@@ -11,6 +11,7 @@ use bursar_desks::service::{ServiceDesk, SubmitFault};
 use bursar_desks::store::StoreFault;
 use bursar_submit::{Desk, Included, Outcome, Place, Refusal, Trouble};
 
+use crate::book::gas::Aside;
 use crate::book::ledger::day_of;
 use crate::book::redb_store::fresh_id;
 use crate::book::store::Spent;
@@ -21,7 +22,7 @@ use crate::reason::Reason;
 use crate::settle::dispatch::Settler;
 use crate::settle::trace;
 use crate::settle::withdraw::Gate;
-use crate::transaction;
+use crate::transaction::{self, LEAST_GAS};
 use crate::verify;
 
 /// How long is waited before a node or the disk is asked again.
@@ -47,15 +48,15 @@ const CHAIN_DECIDES_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Sees a transaction through to its end, also one of the process before this.
 pub(super) async fn see_through(settler: Arc<Settler>, batch: Batch) {
-    let gas = batch.gas_limit;
-    see_through_sized(settler, batch, gas).await;
+    let aside = batch.aside();
+    see_through_sized(settler, batch, aside).await;
 }
 
-/// The same of a transaction for which so much gas counts as in flight.
-pub(super) async fn see_through_sized(settler: Arc<Settler>, batch: Batch, gas: u64) {
+/// The same of a transaction for which so much counts as in flight.
+pub(super) async fn see_through_sized(settler: Arc<Settler>, batch: Batch, aside: Aside) {
     let stopping = settler.stopping.clone();
     let held = batch.found.is_none();
-    let mut slot = Slot { settler: Arc::clone(&settler), batch: &batch, gas, held };
+    let mut slot = Slot { settler: Arc::clone(&settler), batch: &batch, aside, held };
     // cancel-safe: all that counts is on disk, and the next start resumes it.
     tokio::select! {
         () = stopping.cancelled() => {}
@@ -68,14 +69,14 @@ pub(super) async fn see_through_sized(settler: Arc<Settler>, batch: Batch, gas: 
 struct Slot<'a> {
     settler: Arc<Settler>,
     batch: &'a Batch,
-    gas: u64,
+    aside: Aside,
     held: bool,
 }
 
 impl Slot<'_> {
     fn free(&mut self) {
         if std::mem::take(&mut self.held) {
-            self.settler.freed(self.batch.signer, self.gas);
+            self.settler.freed(self.batch.signer, self.aside);
         }
     }
 }
@@ -364,9 +365,9 @@ async fn no_longer_uncertain(settler: &Settler, records: &[Record]) {
         };
         let reason = Reason::Withdrawn;
         let state = State::Failed { reason, message: reason.sentence().to_owned(), at };
-        let (key, from) = (record.payment.key(), record.state.clone());
         persist(settler, || {
-            settler.ledger.moved(key, from.clone(), state.clone(), record.attempts)
+            let (from, attempts) = (record.state.clone(), record.attempts);
+            settler.ledger.moved(&record.payment, from, state.clone(), attempts)
         })
         .await;
     }
@@ -384,12 +385,21 @@ async fn finally(settler: &Settler, batch: &Batch, hash: B256) -> Mined {
         }
     }
     // It is gone, whatever was said of it: each payment is looked for by itself.
-    Mined::default()
+    Mined { fee: settler.most_spent(batch.gas_limit), ..Mined::default() }
 }
 
 /// What a transaction cost that moved nothing.
 async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
-    receipt(settler, hash).await.ok()?.fee
+    for _try in 0..RECEIPT_TRIES {
+        match receipt(settler, hash).await {
+            Ok(receipt) => return receipt.fee,
+            Err(fault) => {
+                tracing::debug!(%fault, "a receipt could not be read");
+                settler.pause(PAUSE_MS).await;
+            }
+        }
+    }
+    settler.most_spent(LEAST_GAS)
 }
 
 /// The share of each caller in what a transaction cost, rounded up.
@@ -400,7 +410,7 @@ fn spent_by(settler: &Settler, records: &[Record], fee: Option<U256>) -> Vec<Spe
     let each = fee.div_ceil(count);
     let mut callers: BTreeMap<B256, U256> = BTreeMap::new();
     for record in records {
-        let sum = callers.entry(record.asked.caller).or_default();
+        let sum = callers.entry(record.gas_of).or_default();
         *sum = sum.saturating_add(each);
     }
     let chain = settler.served.place.chain;
@@ -608,16 +618,17 @@ async fn next_state(
 }
 
 async fn keep(settler: &Arc<Settler>, record: &Record, state: State, attempts: u8) {
-    let again = Record { state: state.clone(), attempts, ..record.clone() };
+    let gas =
+        if record.gas == 0 { settler.gas_of_one(&record.payment).unwrap_or(0) } else { record.gas };
+    let again = Record { state: state.clone(), attempts, gas, ..record.clone() };
     if state == State::Queued && !record.state.is_open() {
         if !persist(settler, || settler.ledger.reopened(again.clone())).await {
             return;
         }
     } else if record.state.is_open() {
         // Unless it was withdrawn meanwhile: then that stands.
-        let key = record.payment.key();
         let judged = persist(settler, || {
-            settler.ledger.moved(key, record.state.clone(), state.clone(), attempts)
+            settler.ledger.moved(&record.payment, record.state.clone(), state.clone(), attempts)
         });
         if !judged.await {
             return;

@@ -7,16 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use alloy_primitives::{Address, B256};
 use bursar_chain::ports::ChainFault;
-use bursar_desks::service::{ServiceDesk, SubmitFault};
+use bursar_desks::service::{ServiceDesk, SubmitFault, Uploads};
 use bursar_desks::store::StoreFault;
 use bursar_submit::{Kind, Outcome, Refusal, Submission, SubmissionId, Trouble};
 
-use crate::book::State;
+use crate::book::gas::Aside;
 use crate::book::ledger::Known;
+use crate::book::{Record, State};
+use crate::exact;
 use crate::payment::PaymentKey;
 use crate::reason::Reason;
 use crate::settle::dispatch::Settler;
-use crate::transaction::LEAST_GAS;
 
 /// How often a payment that moves on meanwhile is looked at again.
 const TRIES: usize = 4;
@@ -90,13 +91,13 @@ impl Settler {
             };
             match record.state.clone() {
                 State::Queued => {
-                    let reason = self.why_queued().await;
-                    if self.withdraw(key, State::Queued, reason).await? {
+                    let reason = self.why_queued(&record);
+                    if self.withdraw(&record, State::Queued, reason).await? {
                         return Ok(Due::Withdrawn(reason));
                     }
                 }
                 State::Sent { batch } => {
-                    if let Some(due) = self.withdraw_sent(key, batch).await? {
+                    if let Some(due) = self.withdraw_sent(&record, batch).await? {
                         return Ok(due);
                     }
                 }
@@ -110,7 +111,7 @@ impl Settler {
     /// `None`: it has moved on, look again.
     async fn withdraw_sent(
         &self,
-        key: PaymentKey,
+        record: &Record,
         batch: SubmissionId,
     ) -> Result<Option<Due>, StoreFault> {
         let Some(gate) = self.gates.get(batch) else { return Ok(None) };
@@ -141,7 +142,15 @@ impl Settler {
             if !self.call_off(desk, batch).await? {
                 return Ok(None);
             }
-            // A broadcast may have been in progress, or signed since: after the cancel no new one begins.
+            // After the cancel no broadcast begins, but one may be in progress.
+            let until = now.saturating_add(NODES_MS);
+            // cancel-safe: both only wait.
+            tokio::select! {
+                () = desk.uploaded(batch) => {}
+                () = self.served.clock.sleep_until(until) => {}
+            }
+            // Without an answer to it, a node may receive the bytes after it was asked.
+            uncertain |= desk.uploads(batch) != Uploads::default();
             if let Some(one) = desk.desk().open.get(&batch).filter(|one| one.is_signed()) {
                 match self.ask_nodes(one).await {
                     Nodes::Have(hash) => return Ok(Some(Due::Known(hash))),
@@ -172,7 +181,7 @@ impl Settler {
             Some(trouble) => reason_of(trouble),
             None => Reason::Withdrawn,
         };
-        if !self.withdraw(key, State::Sent { batch }, reason).await? {
+        if !self.withdraw(record, State::Sent { batch }, reason).await? {
             return Ok(None);
         }
         self.points.reach("settle.after withdraw");
@@ -231,25 +240,25 @@ impl Settler {
 
     async fn withdraw(
         &self,
-        key: PaymentKey,
+        record: &Record,
         from: State,
         reason: Reason,
     ) -> Result<bool, StoreFault> {
         let at = self.served.clock.now().utc;
         let state = State::Failed { reason, message: reason.sentence().to_owned(), at };
-        let attempts = match self.ledger.find(key).await? {
-            Some(known) => known.record().attempts,
-            None => 0,
-        };
-        self.ledger.moved(key, from, state, attempts).await
+        self.ledger.moved(&record.payment, from, state, record.attempts).await
     }
 
     /// Why a payment still waits for a transaction.
-    async fn why_queued(&self) -> Reason {
-        match self.prices.last() {
-            Some(price) if !price.affordable => Reason::GasTooHigh,
-            Some(price) if !price.can_pay(LEAST_GAS, 0) => Reason::OutOfGas,
-            _known_or_not => Reason::Withdrawn,
+    fn why_queued(&self, record: &Record) -> Reason {
+        let Some(price) = self.prices.last() else { return Reason::Withdrawn };
+        let bound = price.sender_of(exact::method(record.payment.method));
+        if !price.affordable {
+            Reason::GasTooHigh
+        } else if !price.can_pay(record.gas, Aside::default(), bound) {
+            Reason::OutOfGas
+        } else {
+            Reason::Withdrawn
         }
     }
 

@@ -41,6 +41,14 @@ pub trait Host: Send + Sync + 'static {
     /// Has signed what was allowed. May take as long as a person takes.
     fn sign(&self, leave: Self::Leave) -> BoxFuture<'static, SignEnd>;
 
+    /// A broadcast begins: told before the desk is looked at for the last time. Whoever cancels a submission and
+    /// then finds no broadcast of it in progress knows that none comes.
+    fn sending(&self, _id: SubmissionId, _hash: B256) {}
+
+    /// That broadcast has ended. `clear`: a node took the bytes or refused them, or they were not sent. Else a node
+    /// may receive them later.
+    fn sent(&self, _id: SubmissionId, _clear: bool) {}
+
     /// Whether to go on at a named point: where tests kill.
     fn reach(&self, _point: &'static str) -> bool {
         true
@@ -231,9 +239,11 @@ impl<H: Host> Errands<H> {
                 Action::Send { .. } => {}
             }
             if let Action::Send { id, raw } = &work.action {
+                self.host.sending(*id, raw.hash);
                 // It may have been cancelled, or have expired, while it waited here.
                 let (desk, at) = (self.host.desk(), self.way.clock.now().utc);
                 if !desk.open.get(id).is_some_and(|one| one.may_send(raw.hash, at)) {
+                    self.host.sent(*id, true);
                     continue;
                 }
             }
@@ -255,6 +265,9 @@ impl<H: Host> Errands<H> {
             }
             let silent =
                 matches!(&done, Some(Input::Answered { answer: SendAnswer::Unclear, .. }) | None);
+            if let Action::Send { id, .. } = &work.action {
+                self.host.sent(*id, !silent);
+            }
             if let Some(input) = done {
                 self.tell(Told::Happened(input)).await;
             }

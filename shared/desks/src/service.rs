@@ -1,5 +1,6 @@
 //! Serves the desks of a store: one task for each at which something is open.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::B256;
@@ -33,6 +34,15 @@ pub enum SubmitFault {
     Refused(#[from] Refusal),
     #[error(transparent)]
     Store(#[from] StoreFault),
+}
+
+/// The broadcasts of one submission's call since this process began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Uploads {
+    /// One has begun and not ended.
+    pub in_progress: bool,
+    /// One ended without an answer: a node may receive the bytes later.
+    pub unclear: bool,
 }
 
 /// What a service sends with.
@@ -87,6 +97,7 @@ impl ServiceDesk {
             rules,
             means,
             version: tokio::sync::Mutex::new(kept.version),
+            uploads: watch::Sender::default(),
             desk: watch::Sender::new(Arc::new(kept.desk)),
         };
         Ok(Arc::new(Self { host: Arc::new(host), way, served: Mutex::new(false) }))
@@ -123,6 +134,19 @@ impl ServiceDesk {
     /// The desk as it stands.
     pub fn desk(&self) -> Arc<Desk> {
         self.host.desk()
+    }
+
+    /// The broadcasts of a submission's call. Asked after a cancel was kept, it tells of all that there will be.
+    pub fn uploads(&self, id: SubmissionId) -> Uploads {
+        self.host.uploads.borrow().get(&id).copied().unwrap_or_default()
+    }
+
+    /// Waits until no broadcast of a submission's call is in progress. Cancel-safe.
+    pub async fn uploaded(&self, id: SubmissionId) {
+        let mut uploads = self.host.uploads.subscribe();
+        let over = |all: &AllUploads| !all.get(&id).is_some_and(|uploads| uploads.in_progress);
+        // Its sender lives as long as the desk.
+        let _over = uploads.wait_for(over).await;
     }
 
     /// Ends when the desk is not this one any more. Cancel-safe.
@@ -193,8 +217,11 @@ struct ServiceHost {
     means: Means,
     /// The commit that this process knows of. A queue of one, held over the commit that follows.
     version: tokio::sync::Mutex<u64>,
+    uploads: watch::Sender<AllUploads>,
     desk: watch::Sender<Arc<Desk>>,
 }
+
+type AllUploads = BTreeMap<SubmissionId, Uploads>;
 
 impl ServiceHost {
     /// Decides, commits and applies; where another process was quicker, again on what that one made.
@@ -267,6 +294,27 @@ impl Host for ServiceHost {
             });
             work.collect()
         })
+    }
+
+    fn sending(&self, id: SubmissionId, hash: B256) {
+        let desk = self.desk();
+        if !desk.open.get(&id).is_some_and(|one| one.is_call(hash)) {
+            return;
+        }
+        self.uploads.send_modify(|all| {
+            all.retain(|known, _uploads| desk.open.contains_key(known));
+            all.entry(id).or_default().in_progress = true;
+        });
+    }
+
+    fn sent(&self, id: SubmissionId, clear: bool) {
+        self.uploads.send_if_modified(|all| {
+            let Some(uploads) = all.get_mut(&id).filter(|uploads| uploads.in_progress) else {
+                return false;
+            };
+            *uploads = Uploads { in_progress: false, unclear: uploads.unclear || !clear };
+            true
+        });
     }
 
     fn reach(&self, point: &'static str) -> bool {

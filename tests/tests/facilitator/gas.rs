@@ -5,7 +5,7 @@ use alloy_primitives::U256;
 use bursar_demo::devnet::Devnet;
 use bursar_demo::devnet::full::full_chain_or_skip;
 use bursar_tests::facilitator::ask;
-use bursar_tests::lying_rpc::{Lie, LyingRpc};
+use bursar_tests::lying_rpc::{LATE, Lie, LyingRpc};
 use bursar_tests::payer::{Paid, Way, now_s};
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -140,6 +140,32 @@ async fn a_hash_is_returned_only_where_the_node_has_the_transaction() {
         until_paid(&stage, 900).await;
         stage.facilitator.stop().await;
     }
+}
+
+/// The broadcast is in progress when the answer is due, and arrives afterwards: that is no refusal, whatever the node
+/// says that it has at the moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_receives_after_the_answer_was_due_was_not_refused() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let node = LyingRpc::before(chain.url()).await;
+    let url = node.url.clone();
+    let stage = Stage::through(chain, &url, 1, "wait_ms = 300", "").await;
+    let payer = stage.payer().await;
+    stage.chain.set_automine(false).await.expect("set");
+    node.tell([Lie::Late]);
+    let body = stage.pay(&payer, Way::Eip3009, 700).body(2);
+    let (status, told) = stage.facilitator.post("/settle", &body).await;
+    assert_eq!(node.told(), 1, "{told}");
+    assert_eq!(status, 503, "{told}");
+    sleep(LATE).await;
+    settle_down(&stage).await;
+    // Whatever became of it: it is told truly now.
+    stage.chain.set_automine(true).await.expect("set");
+    let moved = stage.balance(SHOP).await == U256::from(700);
+    let told = stage.settle_copy(&body).await;
+    assert_eq!(told["success"], true, "{told}");
+    assert_eq!(stage.balance(SHOP).await, U256::from(700), "once, {moved}");
+    stage.facilitator.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -107,6 +107,12 @@ impl Submission {
         }
     }
 
+    /// Whether these bytes carry out the call.
+    pub fn is_call(&self, hash: B256) -> bool {
+        let of_hash = |tried: &Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
+        self.attempts.iter().any(|tried| of_hash(tried) && tried.kind == Kind::Whole)
+    }
+
     /// The newest bytes that may be broadcast.
     pub fn newest(&self) -> Option<(usize, &Attempt, &Raw)> {
         let mut tried = self.attempts.iter().enumerate().rev();

@@ -1,0 +1,91 @@
+//! Where the cost of a transaction's data is part of its gas, only the network knows it (Arbitrum Nitro).
+
+use alloy_primitives::{Address, Bytes};
+use alloy_sol_types::{SolCall, sol};
+use bursar_chain::ports::{BlockTag, ChainFault};
+use bursar_core::networks::FeeModel;
+
+use crate::settle::dispatch::Settler;
+
+sol! {
+    #[derive(Debug)]
+    interface INodeInterface {
+        function gasEstimateL1Component(address to, bool contractCreation, bytes data)
+            external view returns (uint64 gasEstimateForL1, uint256 baseFee, uint256 l1BaseFeeEstimate);
+    }
+}
+
+impl Settler {
+    /// Gas that the data of a call takes, with room for its price to move by half. 0 where data is not part of the
+    /// gas.
+    ///
+    /// # Errors
+    /// No node answers, or an Arbitrum chain does not tell.
+    pub(super) async fn data_gas(&self, to: Address, data: Bytes) -> Result<u64, ChainFault> {
+        if self.served.row().gas.model != FeeModel::Arbitrum {
+            return Ok(0);
+        }
+        let ask = INodeInterface::gasEstimateL1ComponentCall { to, contractCreation: false, data };
+        let node_interface = Address::with_last_byte(0xc8);
+        let answer =
+            self.served.chain.call(node_interface, ask.abi_encode().into(), BlockTag::Latest);
+        let told = match answer.await {
+            Ok(bytes) => {
+                INodeInterface::gasEstimateL1ComponentCall::abi_decode_returns_validate(&bytes).ok()
+            }
+            Err(ChainFault::Reverted { .. } | ChainFault::Rejected { .. }) => None,
+            Err(fault) => return Err(fault),
+        };
+        match told {
+            Some(told) => Ok(with_room(told.gasEstimateForL1)),
+            None if self.has_arbitrum_system().await? => Err(ChainFault::Rejected {
+                code: 0,
+                message: "the node does not say how much gas the data of a transaction takes"
+                    .to_owned(),
+            }),
+            // A local chain that stands for the network: its data costs no more than any.
+            None => Ok(0),
+        }
+    }
+
+    /// The same for a payment of so many bytes that no compression makes smaller.
+    pub(super) async fn data_gas_of_payment(&self, bytes: usize) -> Result<u64, ChainFault> {
+        self.data_gas(self.served.place.multicall3, noise(bytes)).await
+    }
+
+    /// Whether the chain has the precompile that every Arbitrum chain has (ArbSys).
+    async fn has_arbitrum_system(&self) -> Result<bool, ChainFault> {
+        let arb_sys = Address::with_last_byte(0x64);
+        Ok(!self.served.chain.code_at(arb_sys, BlockTag::Latest).await?.is_empty())
+    }
+}
+
+/// The price of data moves: half as much again.
+fn with_room(gas: u64) -> u64 {
+    gas.saturating_add(gas / 2)
+}
+
+/// Bytes without a pattern: hashes of a counter.
+fn noise(bytes: usize) -> Bytes {
+    let hashes = (0_u64..).flat_map(|n| alloy_primitives::keccak256(n.to_be_bytes()).0);
+    hashes.take(bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_gas_has_half_as_much_again_and_never_overflows() {
+        assert_eq!(with_room(1_000), 1_500);
+        assert_eq!(with_room(1), 1);
+        assert_eq!(with_room(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn noise_has_as_many_bytes_as_asked_for_and_no_pattern() {
+        let bytes = noise(1_000);
+        assert_eq!(bytes.len(), 1_000);
+        assert!(bytes.chunks(32).collect::<std::collections::BTreeSet<_>>().len() == 32);
+    }
+}

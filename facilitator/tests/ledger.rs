@@ -1,0 +1,213 @@
+//! The one writer of payments, over a real file: what counts after a restart, and for whom.
+#![expect(clippy::unwrap_used, reason = "a test: what goes wrong fails it")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
+use bursar_facilitator::book::gas::{Aside, GasOwed};
+use bursar_facilitator::book::ledger::{Known, Ledger, Owed, Progress};
+use bursar_facilitator::book::redb_store::RedbPayments;
+use bursar_facilitator::book::store::Spent;
+use bursar_facilitator::book::{AskedBy, Batch, Record, State};
+use bursar_facilitator::payment::{MethodId, Payment, Terms};
+use bursar_facilitator::reason::Reason;
+use bursar_submit::SubmissionId;
+
+const CHAIN: ChainId = ChainId(8453);
+const CALLER: B256 = B256::repeat_byte(4);
+const OTHER: B256 = B256::repeat_byte(5);
+const NOW: Utc = Utc(86_400_000 * 3);
+
+fn payment(nonce: u8, digest: u8) -> Payment {
+    let terms = Terms {
+        token: Address::repeat_byte(1),
+        payer: Address::repeat_byte(2),
+        payee: Address::repeat_byte(3),
+        amount: U256::from(10),
+        nonce: B256::repeat_byte(nonce),
+        valid_after: U256::ZERO,
+        valid_before: U256::MAX,
+    };
+    Payment {
+        chain: CHAIN,
+        method: MethodId::Eip3009,
+        terms,
+        digest: B256::repeat_byte(digest),
+        signature: Bytes::from(vec![1; 65]),
+        deployment: None,
+        contract_payer: false,
+    }
+}
+
+fn record(nonce: u8) -> Record {
+    Record {
+        payment: payment(nonce, nonce),
+        accepted_at: Utc(1),
+        since_block: 0,
+        attempts: 0,
+        state: State::Queued,
+        gas: 100,
+        gas_of: CALLER,
+        asked: AskedBy { caller: CALLER, idempotency: None },
+        answered: None,
+    }
+}
+
+fn batch(id: u8, nonces: &[u8]) -> (Batch, Vec<B256>) {
+    let payments = nonces.iter().map(|n| record(*n).payment.key()).collect();
+    let id = SubmissionId([id; 16]);
+    let signer = Address::repeat_byte(7);
+    let batch = Batch { id, chain: CHAIN, signer, payments, gas_limit: 150, found: None };
+    (batch, nonces.iter().map(|n| B256::repeat_byte(*n)).collect())
+}
+
+async fn ledger(file: &Path) -> Ledger {
+    // The one before lets go of the file once its writer has ended.
+    let store = loop {
+        match RedbPayments::open_file(file) {
+            Ok((store, _desks)) => break store,
+            Err(_open) => tokio::task::yield_now().await,
+        }
+    };
+    Ledger::load(Arc::new(store), NOW).await.unwrap().0
+}
+
+fn settled() -> State {
+    State::Settled { hash: B256::repeat_byte(9), block: 7, at: NOW }
+}
+
+fn withdrawn() -> State {
+    State::Failed { reason: Reason::Withdrawn, message: String::new(), at: NOW }
+}
+
+fn of(gas: u64, payments: u64) -> Aside {
+    Aside { gas, payments }
+}
+
+/// One payment of a transaction is settled, one is withdrawn, one waits: after a restart, as before, the first counts
+/// against the caller's budget until the transaction is accounted for, the second also against the signers' coin.
+#[tokio::test]
+async fn what_ended_in_an_open_transaction_counts_after_a_restart_until_it_is_accounted_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("facilitator.redb");
+    let expected =
+        GasOwed { open: of(200, 2), caller: of(300, 3), total: of(300, 3), ..GasOwed::default() };
+    let (sent, digests) = batch(1, &[1, 2]);
+    let book = ledger(&file).await;
+    for n in [1, 2, 3] {
+        assert!(book.accept(record(n)).await.unwrap().new);
+    }
+    assert!(book.batched(sent.clone(), digests).await.unwrap());
+    book.judged(vec![(record(1).payment.key(), settled(), 0)]).await.unwrap();
+    let from = State::Sent { batch: sent.id };
+    assert!(book.moved(&record(2).payment, from, withdrawn(), 0).await.unwrap());
+    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW), expected);
+    drop(book);
+    let book = ledger(&file).await;
+    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW), expected, "after a restart");
+    assert_eq!(book.open_count(), 1);
+    // The success went to another caller than the one that had the payment taken on. That one pays for the gas.
+    let by = AskedBy { caller: OTHER, idempotency: None };
+    book.answered(record(1).payment.key(), by, NOW).await.unwrap();
+    let kept = book.of_batch(&sent).await.unwrap();
+    assert_eq!((kept[0].gas_of, kept[0].asked), (CALLER, by));
+    drop(book);
+    let book = ledger(&file).await;
+    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW), expected);
+    assert_eq!(book.gas_owed(CHAIN, OTHER, NOW).caller, Aside::default());
+    let spent = Spent { chain: CHAIN, day: 3, caller: CALLER, wei: U256::from(77) };
+    book.closed(&sent, vec![spent]).await.unwrap();
+    let owed = book.gas_owed(CHAIN, CALLER, NOW);
+    assert_eq!((owed.open, owed.total), (of(100, 1), of(100, 1)));
+    assert_eq!((owed.spent_caller, owed.spent_total), (U256::from(77), U256::from(77)));
+    drop(book);
+    let owed = ledger(&file).await.gas_owed(CHAIN, CALLER, NOW);
+    assert_eq!((owed.open, owed.spent_total), (of(100, 1), U256::from(77)));
+}
+
+#[tokio::test]
+async fn a_payment_in_another_ones_place_is_not_moved_by_what_was_meant_for_that_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let book = ledger(&folder.path().join("facilitator.redb")).await;
+    let first = record(1);
+    book.accept(first.clone()).await.unwrap();
+    assert!(book.is_queued(&first));
+    assert!(book.moved(&first.payment, State::Queued, withdrawn(), 0).await.unwrap());
+    assert!(!book.is_queued(&first));
+    let second = Record { payment: payment(1, 2), ..first.clone() };
+    assert!(book.accept(second.clone()).await.unwrap().new);
+    assert!(book.is_queued(&second) && !book.is_queued(&first));
+    assert!(!book.moved(&first.payment, State::Queued, withdrawn(), 0).await.unwrap());
+    let (sent, stale) = batch(1, &[1]);
+    assert!(!book.batched(sent.clone(), stale).await.unwrap());
+    assert!(book.is_queued(&second));
+    assert!(book.batched(sent, vec![second.payment.digest]).await.unwrap());
+    assert!(!book.is_queued(&second));
+}
+
+/// Room that was claimed counts for everybody else, once for all requests of one payment, and until the last of them
+/// has let it go.
+#[tokio::test]
+async fn claimed_room_counts_until_the_last_request_lets_it_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let book = ledger(&folder.path().join("facilitator.redb")).await;
+    let look = |payment: &Payment| {
+        let mut seen = None;
+        let claim = book.claim(payment, (CALLER, 100), NOW, |owed: &Owed| {
+            seen = Some(*owed);
+            Ok::<_, ()>(())
+        });
+        (seen.unwrap(), claim.unwrap())
+    };
+    let (one, other) = (payment(1, 1), payment(2, 2));
+    let (seen, first) = look(&one);
+    assert_eq!((seen.count, seen.amount, seen.gas.open), (0, U256::ZERO, of(0, 0)));
+    let (seen, again) = look(&one);
+    assert_eq!((seen.count, seen.gas.open), (0, of(0, 0)), "the same payment");
+    drop(first);
+    let (seen, third) = look(&other);
+    assert_eq!((seen.count, seen.amount), (1, U256::from(10)));
+    assert_eq!((seen.gas.open, seen.gas.caller), (of(100, 1), of(100, 1)));
+    drop(third);
+    drop(again);
+    let (seen, _claim) = look(&other);
+    assert_eq!((seen.count, seen.gas.open), (0, of(0, 0)), "all was let go");
+    let refused = book.claim(&one, (CALLER, 100), NOW, |_owed: &Owed| Err::<(), _>("no"));
+    assert_eq!(refused.err(), Some("no"));
+    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 1), "a refusal claims nothing");
+}
+
+/// Who waits hears of the end once it is on disk, and a claim that became a payment is not let go with its request.
+#[tokio::test]
+async fn whoever_waits_for_a_payment_hears_of_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let book = ledger(&folder.path().join("facilitator.redb")).await;
+    let one = record(1);
+    let claim =
+        book.claim(&one.payment, (CALLER, 100), NOW, |_owed: &Owed| Ok::<_, ()>(())).unwrap();
+    let taken = book.accept(one.clone()).await.unwrap();
+    drop(claim);
+    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 1));
+    let Known::Open(_record, mut progress) = taken.known else { panic!("it is open") };
+    assert_eq!(*progress.borrow(), Progress::Open);
+    assert_eq!(book.waiting(), (1, Some(Utc(1))));
+    let second = book.accept(one.clone()).await.unwrap();
+    assert!(!second.new);
+    book.judged(vec![(one.payment.key(), settled(), 2)]).await.unwrap();
+    let told = progress.wait_for(|progress| *progress != Progress::Open).await.unwrap();
+    assert_eq!(*told, Progress::Ended(settled()));
+    assert_eq!(book.waiting(), (0, None));
+    let Some(Known::Ended(ended)) = book.find(one.payment.key()).await.unwrap() else {
+        panic!("it has ended")
+    };
+    assert_eq!((ended.state.clone(), ended.attempts), (settled(), 2));
+    // The chain took it back: it waits again, once.
+    let again = Record { attempts: 1, ..one.clone() };
+    assert!(book.reopened(again.clone()).await.unwrap());
+    assert!(!book.reopened(again).await.unwrap());
+    assert_eq!(book.waiting(), (1, Some(Utc(1))));
+    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 1));
+}

@@ -1,0 +1,244 @@
+//! What is taken on, by whom, how much of it, and how long anybody waits for an answer.
+
+use alloy_primitives::{B256, U256};
+use bursar_facilitator::book::AskedBy;
+use bursar_facilitator::book::gas::Aside;
+use bursar_facilitator::reason::Reason;
+use bursar_facilitator::settle::door::{End, Trouble};
+use bursar_facilitator::verify::Fault;
+
+use crate::stage::{COIN, Pay, Plan, Stage, by, signer};
+use crate::withdrawals::{reason, settled};
+use crate::world::{GWEI, Node, network};
+
+fn with_key(key: u8) -> AskedBy {
+    AskedBy { caller: B256::repeat_byte(1), idempotency: Some(B256::repeat_byte(key)) }
+}
+
+fn verdict(verified: &Result<alloy_primitives::Address, Fault>) -> Option<Reason> {
+    match verified {
+        Err(Fault::Refused(refused)) => Some(refused.reason),
+        _other => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_sixteen_copies_one_has_the_success_and_the_others_learn_the_transaction() {
+    let mut stage = Stage::set().await;
+    let pay = stage.pays(1, 700, 1);
+    let copies: Vec<_> = (0..16).map(|_copy| stage.settling(&pay)).collect();
+    stage.pass(500).await;
+    let open = stage.door.verify(&pay.request, by(1)).await;
+    assert_eq!(verdict(&open), Some(Reason::Duplicate), "in flight for another request");
+    stage.keep_mining();
+    let (mut successes, mut hashes) = (Vec::new(), Vec::new());
+    for copy in copies {
+        match copy.await.unwrap().unwrap() {
+            End::Settled { hash, right, repeated, .. } => {
+                assert!(!repeated);
+                hashes.push(hash);
+                successes.push(right.unwrap());
+            }
+            End::Refused(refused) => {
+                assert_eq!(refused.reason, Reason::Duplicate);
+                hashes.extend(refused.settled_in);
+            }
+            End::Pending { .. } => panic!("it was mined"),
+        }
+    }
+    assert_eq!(successes.len(), 1);
+    assert_eq!(hashes.len(), 16, "each learns the transaction");
+    assert!(hashes.iter().all(|hash| *hash == hashes[0]));
+    assert_eq!(stage.paid(), 700);
+    // Not written to its connection: the next one may have it, and whoever asks first hears so.
+    drop(successes);
+    assert!(stage.door.verify(&pay.request, by(2)).await.is_ok());
+    let end = stage.settle_by(&pay, by(2)).await;
+    let Ok(End::Settled { right: Some(right), repeated: false, .. }) = end else {
+        panic!("{end:?}")
+    };
+    stage.ledger.answered(pay.key, right.by, bursar_core::time::Utc(1)).await.unwrap();
+    drop(right);
+    assert_eq!(reason(&stage.settle_by(&pay, by(2)).await), Some(Reason::Duplicate));
+    assert_eq!(verdict(&stage.door.verify(&pay.request, by(2)).await), Some(Reason::Duplicate));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_of_the_same_key_hears_the_same_end() {
+    let mut stage = Stage::set().await;
+    let pay = stage.pays(1, 700, 1);
+    let (door, request) = (std::sync::Arc::clone(&stage.door), pay.request.clone());
+    let first = tokio::spawn(async move { door.settle(&request, with_key(7)).await });
+    stage.pass(300).await;
+    assert!(stage.door.verify(&pay.request, with_key(7)).await.is_ok(), "it would share");
+    let (door, request) = (std::sync::Arc::clone(&stage.door), pay.request.clone());
+    let second = tokio::spawn(async move { door.settle(&request, with_key(7)).await });
+    let other = stage.settling(&pay);
+    stage.pass(300).await;
+    stage.keep_mining();
+    let first = first.await.unwrap();
+    assert!(matches!(first, Ok(End::Settled { repeated: false, .. })), "{first:?}");
+    let second = second.await.unwrap();
+    assert!(matches!(second, Ok(End::Settled { repeated: true, .. })), "{second:?}");
+    assert_eq!(reason(&other.await.unwrap()), Some(Reason::Duplicate));
+    stage.ledger.answered(pay.key, with_key(7), bursar_core::time::Utc(1)).await.unwrap();
+    drop((first, second));
+    let again = stage.settle_by(&pay, with_key(7)).await;
+    assert!(matches!(again, Ok(End::Settled { repeated: true, right: None, .. })), "{again:?}");
+    assert_eq!(reason(&stage.settle_by(&pay, with_key(8)).await), Some(Reason::Duplicate));
+    assert_eq!(stage.paid(), 700);
+}
+
+/// The same authorization with another signature, or for another payee, receives nothing of the first one's end.
+#[tokio::test(start_paused = true)]
+async fn another_payment_of_the_same_nonce_learns_nothing() {
+    let mut stage = Stage::set().await;
+    stage.keep_mining();
+    let pay = stage.pays(1, 700, 1);
+    assert!(settled(&stage.settle(&pay).await));
+    let mut terms = pay.terms.clone();
+    terms.amount = U256::from(701);
+    let other = Pay::signed(1, terms);
+    let end = stage.settle(&other).await;
+    let Ok(End::Refused(refused)) = end else { panic!("{end:?}") };
+    assert_eq!((refused.reason, refused.settled_in), (Reason::Duplicate, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payer_has_so_many_open_payments_and_no_more_than_the_purse_holds() {
+    let plan = Plan { wait_ms: 5_000, ..Plan::default() };
+    let stage = Stage::with(plan).await;
+    stage.world.fund(signer(1), COIN * U256::from(100));
+    let pays: Vec<Pay> = (0..=256).map(|n| stage.pays(1, 1, n)).collect();
+    let settling: Vec<_> = pays.iter().map(|pay| stage.settling(pay)).collect();
+    let mut busy = 0;
+    for settling in settling {
+        busy += usize::from(matches!(settling.await.unwrap(), Err(Trouble::Busy)));
+    }
+    assert_eq!(busy, 1);
+    stage.world.give(pays[0].terms.payer, 1_000);
+    let stage = Stage::with(Plan { wait_ms: 2_000, ..Plan::default() }).await;
+    stage.world.give(pays[0].terms.payer, 1_000);
+    let (one, other) = (stage.pays(1, 600, 1), stage.pays(1, 401, 2));
+    let first = stage.settling(&one);
+    stage.pass(100).await;
+    let end = stage.settle(&other).await;
+    assert_eq!(reason(&end), Some(Reason::InsufficientBalance), "{end:?}");
+    let fits = stage.settling(&stage.pays(1, 400, 3));
+    stage.pass(100).await;
+    stage.world.mine();
+    assert!(settled(&first.await.unwrap()));
+    stage.pass(200).await;
+    stage.world.mine();
+    assert!(settled(&fits.await.unwrap()));
+}
+
+/// No answer takes longer than ten seconds, and requests that wait for the same silent node wait together.
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_holds_no_request_longer_than_ten_seconds() {
+    let plan = Plan { wait_ms: 10_000, ..Plan::default() };
+    let stage = Stage::with(plan).await;
+    let pay = stage.pays(1, 700, 1);
+    assert!(stage.door.verify(&pay.request, by(1)).await.is_ok());
+    stage.world.state().node = Node::Mute;
+    for age in [100, 20_000] {
+        stage.pass(age).await;
+        let begun = stage.clock_ms();
+        let verified = stage.door.verify(&pay.request, by(1)).await;
+        assert!(matches!(verified, Err(Fault::Chain(_))), "{verified:?}");
+        assert!(stage.clock_ms() - begun <= 10_000);
+        let begun = stage.clock_ms();
+        let settling: Vec<_> = (1..9).map(|n| stage.settling(&stage.pays(n, 1, 1))).collect();
+        for settling in settling {
+            let end = settling.await.unwrap();
+            assert!(matches!(end, Err(Trouble::Unavailable(_))), "{end:?}");
+        }
+        assert!(stage.clock_ms() - begun <= 10_000, "{} ms", stage.clock_ms() - begun);
+    }
+    assert_eq!(stage.door.ledger.open_count(), 0, "nothing was taken on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_price_that_could_not_be_had_does_not_wait_for_another_try() {
+    let stage = Stage::set().await;
+    stage.world.state().node = Node::Down;
+    let looks: Vec<_> = (0..8)
+        .map(|_look| {
+            let settler = std::sync::Arc::clone(&stage.settler);
+            tokio::spawn(async move { settler.look_up_price().await })
+        })
+        .collect();
+    for look in looks {
+        assert!(look.await.unwrap().is_err());
+    }
+    assert_eq!(stage.world.state().prices, 0);
+    stage.world.state().node = Node::Answers;
+    assert!(stage.settler.look_up_price().await.is_ok(), "the next one is asked anew");
+    assert_eq!(stage.world.state().prices, 1);
+}
+
+/// Prices are looked up next to requests, every two seconds at most; one that is too old is not used; and whoever
+/// would be refused for want of coin has it looked up first.
+#[tokio::test(start_paused = true)]
+async fn prices_are_as_old_as_they_may_be() {
+    let stage = Stage::set().await;
+    let asked = |stage: &Stage| stage.world.state().prices;
+    let look = async |stage: &Stage| stage.settler.price().await.map(|price| price.needed);
+    assert!(look(&stage).await.is_ok());
+    assert_eq!(asked(&stage), 1);
+    stage.pass(1_900).await;
+    assert!(look(&stage).await.is_ok());
+    stage.pass(50).await;
+    assert_eq!(asked(&stage), 1, "young enough");
+    stage.pass(200).await;
+    stage.world.state().base_fee = 2 * GWEI;
+    let old = look(&stage).await.unwrap();
+    stage.pass(50).await;
+    assert_eq!(asked(&stage), 2, "looked up next to the request");
+    assert!(look(&stage).await.unwrap() > old);
+    // The node goes away: what was known is used for a while, and then no more.
+    stage.world.state().node = Node::Down;
+    stage.pass(9_000).await;
+    assert!(look(&stage).await.is_ok());
+    stage.pass(1_100).await;
+    assert!(look(&stage).await.is_err());
+    stage.world.state().node = Node::Answers;
+    stage.world.fund(signer(1), U256::ZERO);
+    assert!(look(&stage).await.is_ok());
+    let none = stage.settler.price().await.unwrap();
+    assert!(!none.can_pay(1, Aside::default(), None));
+    stage.world.fund(signer(1), COIN);
+    stage.pass(2_100).await;
+    let some = stage.settler.price().await.unwrap();
+    assert!(some.can_pay(1, Aside::default(), None), "a top-up is seen by the first request");
+}
+
+/// Without coin nothing is taken on, and no node is asked about the payment.
+#[tokio::test(start_paused = true)]
+async fn without_coin_nothing_is_taken_on() {
+    let mut stage = Stage::set().await;
+    stage.world.fund(signer(1), U256::from(1));
+    let pay = stage.pays(1, 700, 1);
+    assert_eq!(verdict(&stage.door.verify(&pay.request, by(1)).await), Some(Reason::OutOfGas));
+    assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::OutOfGas));
+    assert!(stage.record(&pay).await.is_none());
+    stage.world.fund(signer(1), COIN);
+    stage.pass(2_100).await;
+    stage.keep_mining();
+    assert!(settled(&stage.settle(&pay).await));
+}
+
+/// What a success was found for is not sent; who has not signed learns nothing.
+#[tokio::test(start_paused = true)]
+async fn a_used_nonce_without_a_proof_is_refused() {
+    let mut stage = Stage::set().await;
+    let pay = stage.pays(1, 700, 1);
+    let mut terms = pay.terms.clone();
+    terms.amount = U256::from(5);
+    // Another payment of the same nonce was brought by somebody.
+    stage.world.bring(network().stablecoin.address, Pay::signed(1, terms).call());
+    stage.keep_mining();
+    let end = stage.settle(&pay).await;
+    assert_eq!(reason(&end), Some(Reason::NonceUsed), "{end:?}");
+    assert!(stage.record(&pay).await.is_none());
+}

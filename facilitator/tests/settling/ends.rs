@@ -1,0 +1,367 @@
+//! How payments end that were sent: in their block, in another one, in none.
+
+use bursar_facilitator::book::State;
+use bursar_facilitator::reason::Reason;
+use bursar_facilitator::settle::door::End;
+
+use crate::stage::{Pay, Plan, Stage, by, signer};
+use crate::withdrawals::{reason, reason_of, settled};
+use crate::world::{GWEI, Node, Send, network};
+
+fn is_settled_in(state: &State, expected: alloy_primitives::B256) -> bool {
+    matches!(state, State::Settled { hash, .. } if *hash == expected)
+}
+
+/// The payer's money is gone when its block is made: found good again and again, it is sent three times and rests.
+#[tokio::test(start_paused = true)]
+async fn what_fails_in_its_block_ends_for_its_reason() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
+    let pay = stage.pays(1, 700, 1);
+    let settling = stage.settling(&pay);
+    stage.pass(200).await;
+    stage.world.give(pay.terms.payer, 5);
+    stage.world.mine_many(1);
+    stage.pass(500).await;
+    stage.world.mine_many(5);
+    let end = settling.await.unwrap();
+    assert_eq!(reason(&end), Some(Reason::InsufficientBalance), "{end:?}");
+    assert_eq!(stage.paid(), 0);
+    // Funded again, the same may be tried again.
+    stage.world.give(pay.terms.payer, 700);
+    stage.keep_mining();
+    assert!(settled(&stage.settle(&pay).await));
+    assert_eq!(stage.paid(), 700);
+}
+
+/// In its block it fails, and each look finds it good.
+#[tokio::test(start_paused = true)]
+async fn what_is_found_good_and_fails_is_sent_three_times_and_then_rests() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let pay = stage.pays(1, 700, 1);
+    stage.world.state().fails_in_blocks = true;
+    stage.keep_mining();
+    let _first = stage.settle(&pay).await;
+    stage.pass(60_000).await;
+    let record = stage.record(&pay).await.unwrap();
+    assert_eq!((reason_of(&record), record.attempts), (Some(Reason::TransactionFailed), 3));
+    let calls = |stage: &Stage| {
+        let state = stage.world.state();
+        let mut hashes: Vec<_> =
+            state.sent.iter().filter(|tx| !tx.is_nothing()).map(|tx| tx.hash).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        hashes.len()
+    };
+    assert_eq!(calls(&stage), 3);
+    stage.world.state().fails_in_blocks = false;
+    // The same rests, and the payer is left alone for a minute.
+    let again = stage.settle(&pay).await;
+    assert_eq!(reason(&again), Some(Reason::TransactionFailed), "{again:?}");
+    assert_eq!(calls(&stage), 3, "nothing was sent for it");
+    stage.pass(10 * 60_000).await;
+    let pay = Pay { ..stage.pays(1, 700, 2) };
+    assert!(settled(&stage.settle(&pay).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payer_who_wasted_gas_is_left_alone_for_a_minute() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    stage.world.state().fails_in_blocks = true;
+    stage.keep_mining();
+    let wasted = stage.settling(&stage.pays(1, 700, 1));
+    while !matches!(
+        stage.record(&stage.pays(1, 700, 1)).await.map(|record| reason_of(&record)),
+        Some(Some(Reason::TransactionFailed))
+    ) {
+        stage.pass(200).await;
+    }
+    let _end = wasted.await.unwrap();
+    stage.world.state().fails_in_blocks = false;
+    assert_eq!(
+        reason(&stage.settle(&stage.pays(1, 700, 2)).await),
+        Some(Reason::TransactionFailed)
+    );
+    assert!(settled(&stage.settle(&stage.pays(2, 700, 3)).await), "others are served");
+    stage.pass(60_000).await;
+    assert!(settled(&stage.settle(&stage.pays(1, 700, 4)).await));
+}
+
+/// Another sender brings the authorization first.
+#[tokio::test(start_paused = true)]
+async fn what_another_sender_brought_is_settled_by_that_transaction() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let pay = stage.pays(1, 700, 1);
+    let settling = stage.settling(&pay);
+    stage.pass(200).await;
+    let hash = stage.world.bring(network().stablecoin.address, pay.call());
+    stage.keep_mining();
+    let end = settling.await.unwrap();
+    assert!(matches!(end, Ok(End::Settled { hash: told, .. }) if told == hash), "{end:?}");
+    assert_eq!(stage.paid(), 700);
+    // Its block is watched until it is final, also after a restart.
+    let mut stage = stage.restart(|_plan| {}).await;
+    stage.keep_mining();
+    stage.pass(20_000).await;
+    assert!(is_settled_in(&stage.record(&pay).await.unwrap().state, hash));
+}
+
+/// The same of a payment that was used before it came; a reorganisation then takes its block back.
+#[tokio::test(start_paused = true)]
+async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
+    for restart in [false, true] {
+        let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+        let pay = stage.pays(1, 700, 1);
+        let hash = stage.world.bring(network().stablecoin.address, pay.call());
+        let end = stage.settle(&pay).await;
+        let Ok(End::Settled { hash: told, right, .. }) = end else { panic!("{end:?}") };
+        assert_eq!(told, hash);
+        assert_eq!(stage.record(&pay).await.unwrap().gas, 0, "we pay nothing for it");
+        drop(right);
+        if restart {
+            stage = stage.restart(|_plan| {}).await;
+        }
+        stage.world.reorganise(1, false);
+        assert_eq!(stage.paid(), 0);
+        stage.keep_mining();
+        stage.pass(40_000).await;
+        assert_eq!(stage.metrics.reorganised_count(network()), 1, "restart: {restart}");
+        assert_eq!(stage.paid(), 700);
+        let record = stage.record(&pay).await.unwrap();
+        assert!(matches!(record.state, State::Settled { hash: ours, .. } if ours != hash));
+        assert!(record.gas > 0, "now its gas counts");
+        assert_eq!(stage.door.ledger.open_count(), 0);
+    }
+}
+
+/// A success was returned, and then its block never was. It is settled again, and no copy hears a success.
+#[tokio::test(start_paused = true)]
+async fn a_reorganisation_after_the_answer_is_counted_and_mended() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let pay = stage.pays(1, 700, 1);
+    let settling = stage.settling(&pay);
+    stage.pass(200).await;
+    stage.world.mine();
+    let end = settling.await.unwrap();
+    let Ok(End::Settled { right: Some(right), .. }) = end else { panic!("{end:?}") };
+    stage.ledger.answered(pay.key, by(1), bursar_core::time::Utc(1)).await.unwrap();
+    drop(right);
+    // Its transaction is gone, and its nonce used by somebody who knows the key.
+    stage.world.reorganise(1, false);
+    stage.world.use_nonce(signer(1));
+    stage.world.state().sends = vec![Send::Refuse("nonce too low"); 3].into();
+    stage.keep_mining();
+    stage.pass(70_000).await;
+    let copy = stage.settle_by(&pay, by(2)).await;
+    assert_eq!(reason(&copy), Some(Reason::Duplicate), "{copy:?}");
+    stage.pass(100_000).await;
+    assert_eq!(stage.metrics.reorganised_count(network()), 1);
+    assert_eq!(stage.door.ledger.open_count(), 0);
+}
+
+/// A block that comes again with the same transactions is no reason for an alarm.
+#[tokio::test(start_paused = true)]
+async fn a_block_that_comes_back_changes_nothing() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let pay = stage.pays(1, 700, 1);
+    let settling = stage.settling(&pay);
+    stage.pass(200).await;
+    stage.world.mine();
+    assert!(settled(&settling.await.unwrap()));
+    stage.world.reorganise(1, true);
+    stage.keep_mining();
+    stage.pass(30_000).await;
+    assert_eq!(stage.paid(), 700);
+    assert_eq!(stage.metrics.reorganised_count(network()), 0);
+    assert_eq!(stage.world.state().sent.iter().filter(|tx| tx.is_nothing()).count(), 0);
+}
+
+/// The receipt of a final transaction cannot be read for a while, or never.
+#[tokio::test(start_paused = true)]
+async fn a_receipt_that_cannot_be_read_is_asked_for_again() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let pay = stage.pays(1, 700, 1);
+    let settling = stage.settling(&pay);
+    stage.pass(200).await;
+    stage.world.mine();
+    stage.world.state().hidden_receipts = 3;
+    let end = settling.await.unwrap();
+    assert!(settled(&end), "{end:?}");
+    stage.keep_mining();
+    stage.pass(20_000).await;
+    assert_eq!(stage.metrics.reorganised_count(network()), 0);
+    assert_eq!(stage.door.ledger.open_count(), 0);
+}
+
+/// Another transaction of the same key used the nonce. The chain and the expiry decide then, and nothing is sent
+/// again meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_displaced_transaction_is_pending_until_its_payment_expires() {
+    for brought in [false, true] {
+        let mut stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
+        let pay = stage.pays_for(1, 700, 1, 240);
+        let end = stage.settle(&pay).await;
+        assert!(matches!(end, Ok(End::Pending { .. })), "{end:?}");
+        stage.world.use_nonce(signer(1));
+        stage.keep_mining();
+        stage.pass(120_000).await;
+        let record = stage.record(&pay).await.unwrap();
+        assert!(record.state.is_open(), "{:?}", record.state);
+        if brought {
+            let hash = stage.world.bring(network().stablecoin.address, pay.call());
+            stage.pass(20_000).await;
+            assert!(is_settled_in(&stage.record(&pay).await.unwrap().state, hash));
+        } else {
+            stage.pass(100_000).await;
+            assert!(stage.record(&pay).await.unwrap().state.is_open());
+            stage.pass(40_000).await;
+            let record = stage.record(&pay).await.unwrap();
+            assert_eq!(reason_of(&record), Some(Reason::Expired));
+        }
+        assert_eq!(stage.door.ledger.open_count(), 0);
+        let calls = stage.world.state().sent.clone();
+        assert!(calls.iter().all(|tx| tx.hash == calls[0].hash), "nothing else was sent");
+    }
+}
+
+/// A payment that hardly ever expires is given back to the queue after a day.
+#[tokio::test(start_paused = true)]
+async fn a_displaced_payment_that_never_expires_is_sent_again_after_a_day() {
+    let stage = Stage::with(Plan { wait_ms: 500, ..Plan::default() }).await;
+    let pay = stage.pays_for(1, 700, 1, 4_000_000_000);
+    let end = stage.settle(&pay).await;
+    assert!(matches!(end, Ok(End::Pending { .. })), "{end:?}");
+    stage.world.use_nonce(signer(1));
+    stage.world.mine_many(5);
+    let mine = async |stage: &Stage, minutes: u64| {
+        for _minute in 0..minutes {
+            stage.pass(60_000).await;
+            stage.world.mine();
+        }
+    };
+    mine(&stage, 23 * 60).await;
+    assert!(stage.record(&pay).await.unwrap().state.is_open());
+    assert_eq!(stage.paid(), 0);
+    mine(&stage, 70).await;
+    assert_eq!(stage.paid(), 700);
+    assert_eq!(stage.door.ledger.open_count(), 0);
+}
+
+/// No caller waits for it, and no node takes it: after twenty seconds it is given up, and its nonce is used.
+#[tokio::test(start_paused = true)]
+async fn what_every_node_refuses_is_given_up_so_that_it_holds_up_nothing() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let pay = stage.pays(1, 700, 1);
+    stage.world.state().sends = vec![Send::Refuse("intrinsic gas too low"); 100].into();
+    let settling = stage.settling(&pay);
+    stage.pass(300).await;
+    settling.abort();
+    stage.keep_mining();
+    stage.pass(15_000).await;
+    let nothing = |stage: &Stage| stage.world.state().sent.iter().any(|tx| tx.is_nothing());
+    assert!(!nothing(&stage), "it has some time");
+    stage.pass(15_000).await;
+    assert!(nothing(&stage), "it was given up");
+    stage.world.state().sends.clear();
+    stage.pass(60_000).await;
+    assert_eq!(stage.door.ledger.open_count(), 0);
+    assert!(settled(&stage.settle(&stage.pays(2, 300, 2)).await));
+}
+
+/// Gas becomes dearer than the ceiling between the acceptance and the offer.
+#[tokio::test(start_paused = true)]
+async fn what_gas_is_too_dear_for_ends_unsigned() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    // A price that is a moment old says that it is affordable.
+    stage.keep_mining();
+    assert!(settled(&stage.settle(&stage.pays(2, 100, 9)).await));
+    stage.pass(20_000).await;
+    let _fresh = stage.settler.look_up_price().await.unwrap();
+    let sent = stage.world.state().sent.len();
+    stage.world.state().base_fee = 100 * GWEI;
+    let pay = stage.pays(1, 700, 1);
+    let end = stage.settle(&pay).await;
+    assert_eq!(reason(&end), Some(Reason::GasTooHigh), "{end:?}");
+    assert_eq!(stage.world.state().sent.len(), sent);
+    assert_eq!(stage.door.ledger.open_count(), 0);
+}
+
+/// Two seconds before a payment expires its transaction is broadcast for the last time.
+#[tokio::test(start_paused = true)]
+async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expire() {
+    for (late, expected) in [(6_500, true), (8_500, false)] {
+        let mut stage = Stage::with(Plan { wait_ms: 100, ..Plan::default() }).await;
+        // The node is away, and nobody is told anything that holds.
+        let pay = stage.pays_for(1, 700, 1, 10);
+        let settling = stage.settling(&pay);
+        stage.pass(30).await;
+        stage.world.state().sends = vec![Send::Refuse("busy"); 1].into();
+        settling.abort();
+        stage.pass(late).await;
+        let before = stage.world.state().sent.len();
+        stage.pass(900).await;
+        let calls = |stage: &Stage| {
+            let state = stage.world.state();
+            state.sent[before..].iter().filter(|tx| !tx.is_nothing()).count()
+        };
+        if !expected {
+            stage.world.state().sends.clear();
+            stage.keep_mining();
+            stage.pass(30_000).await;
+            assert_eq!(calls(&stage), 0, "too late");
+            assert_eq!(stage.paid(), 0);
+            assert_eq!(reason_of(&stage.record(&pay).await.unwrap()), Some(Reason::Expired));
+        }
+    }
+}
+
+/// The signer of a transaction in flight was removed from the settings.
+#[tokio::test(start_paused = true)]
+async fn payments_of_a_removed_signer_end_by_the_chain_or_by_their_expiry() {
+    for mined in [false, true] {
+        let plan = Plan { wait_ms: 500, signers: 2, ..Plan::default() };
+        let stage = Stage::with(plan).await;
+        let pays = [stage.pays(1, 700, 1), stage.pays(2, 700, 2)];
+        for pay in &pays {
+            let end = stage.settle(pay).await;
+            assert!(matches!(end, Ok(End::Pending { .. })), "{end:?}");
+        }
+        let senders: Vec<_> = stage.world.pool().iter().map(|tx| tx.from).collect();
+        assert!(senders.contains(&signer(1)) && senders.contains(&signer(2)));
+        let mut stage = stage.restart(|plan| plan.signers = 1).await;
+        if !mined {
+            // Its transaction is lost with it.
+            stage.world.drop_from_pool(signer(2));
+        }
+        stage.keep_mining();
+        stage.pass(60_000).await;
+        assert_eq!(stage.paid(), if mined { 1_400 } else { 700 });
+        assert_eq!(stage.door.ledger.open_count(), usize::from(!mined));
+        stage.pass(300_000).await;
+        assert_eq!(stage.door.ledger.open_count(), 0, "it never waits for ever");
+    }
+}
+
+/// Whatever is under way when the process ends is gone on with, and sent once.
+#[tokio::test(start_paused = true)]
+async fn a_restart_goes_on_with_what_is_under_way() {
+    for node in [Node::Answers, Node::Down] {
+        let stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
+        let pays = [stage.pays(1, 700, 1), stage.pays(2, 300, 2)];
+        for pay in &pays {
+            let settling = stage.settling(pay);
+            stage.pass(60).await;
+            settling.abort();
+        }
+        stage.world.state().node = node;
+        let mut stage = stage.restart(|_plan| {}).await;
+        stage.pass(3_000).await;
+        stage.world.state().node = Node::Answers;
+        stage.keep_mining();
+        stage.pass(60_000).await;
+        assert_eq!(stage.paid(), 1_000, "{node:?}");
+        assert_eq!(stage.door.ledger.open_count(), 0);
+        for pay in &pays {
+            assert!(settled(&stage.settle(pay).await), "its caller has not been answered yet");
+        }
+    }
+}

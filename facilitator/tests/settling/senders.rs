@@ -1,0 +1,117 @@
+//! Which signer sends what.
+
+use alloy_primitives::U256;
+use bursar_facilitator::reason::Reason;
+use bursar_facilitator::settle::queue::Limits;
+
+use crate::stage::{COIN, Plan, Stage, by, signer};
+use crate::withdrawals::{reason, settled};
+use crate::world::CHAIN;
+
+#[tokio::test(start_paused = true)]
+async fn the_least_busy_signer_is_next_and_none_has_more_in_flight_than_it_may() {
+    let limits = Limits { in_flight: 2, together: 1, ..Plan::default().limits };
+    let plan = Plan { signers: 3, limits, wait_ms: 5_000, ..Plan::default() };
+    let stage = Stage::with(plan).await;
+    let settling: Vec<_> =
+        (1..=8).map(|n| stage.settling(&stage.pays(n, 10, u64::from(n)))).collect();
+    stage.pass(1_000).await;
+    let mut senders: Vec<_> = stage.world.pool().iter().map(|tx| tx.from).collect();
+    senders.sort_unstable();
+    let mut expected: Vec<_> = (1..=3).flat_map(|n| [signer(n), signer(n)]).collect();
+    expected.sort_unstable();
+    assert_eq!(senders, expected);
+    // A block frees them all, long before it is final.
+    stage.world.mine();
+    stage.pass(500).await;
+    assert_eq!(stage.world.pool().len(), 2);
+    stage.world.mine();
+    for settling in settling {
+        assert!(settled(&settling.await.unwrap()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signer_without_coin_sends_nothing_and_the_others_do() {
+    let plan = Plan { signers: 3, ..Plan::default() };
+    let mut stage = Stage::with(plan).await;
+    stage.world.fund(signer(1), U256::ZERO);
+    stage.world.fund(signer(3), U256::from(1_000));
+    stage.keep_mining();
+    for n in 1..=4 {
+        assert!(settled(&stage.settle(&stage.pays(n, 10, u64::from(n))).await));
+    }
+    assert!(stage.world.state().sent.iter().all(|tx| tx.from == signer(2)));
+}
+
+/// What is in flight counts against the coin of the one signer: a payment that it could pay for alone is refused.
+#[tokio::test(start_paused = true)]
+async fn what_is_in_flight_counts_against_the_coin() {
+    let mut plan = Plan { wait_ms: 3_000, ..Plan::default() };
+    (plan.config.gas_budget_caller_percent, plan.config.gas_budget_percent) = (100, 100);
+    let stage = Stage::with(plan).await;
+    let price = stage.settler.price().await.unwrap();
+    let one = price.cost_of_one(240_000).unwrap();
+    // For one and a half.
+    stage.world.fund(signer(1), one + one / U256::from(2));
+    stage.pass(2_100).await;
+    let _look = stage.settler.look_up_price().await.unwrap();
+    let first = stage.settling(&stage.pays(1, 10, 1));
+    stage.pass(100).await;
+    let second = stage.settle(&stage.pays(2, 10, 2)).await;
+    assert_eq!(reason(&second), Some(Reason::OutOfGas), "{second:?}");
+    stage.world.mine();
+    assert!(settled(&first.await.unwrap()));
+}
+
+/// A transaction takes no more payments than its signer can pay for.
+#[tokio::test(start_paused = true)]
+async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
+    let limits = Limits { in_flight: 1, ..Plan::default().limits };
+    let plan = Plan { wait_ms: 8_000, limits, ..Plan::default() };
+    let mut stage = Stage::with(plan).await;
+    let first = stage.settling(&stage.pays(1, 10, 1));
+    stage.pass(100).await;
+    let rest: Vec<_> = (2..=9).map(|n| stage.settling(&stage.pays(n, 10, u64::from(n)))).collect();
+    stage.pass(300).await;
+    let price = stage.settler.price().await.unwrap();
+    // For about three payments, from now on.
+    stage.world.fund(signer(1), price.cost_of_one(600_000).unwrap());
+    let _look = stage.settler.look_up_price().await.unwrap();
+    stage.keep_mining();
+    assert!(settled(&first.await.unwrap()));
+    let mut paid = 0;
+    for rest in rest {
+        paid += usize::from(settled(&rest.await.unwrap()));
+    }
+    assert!(paid > 1, "{paid} were paid for");
+    let state = stage.world.state();
+    assert!(state.sent.iter().all(|tx| tx.gas_limit <= 600_000));
+}
+
+/// Gas that is set aside is freed once the transaction is accounted for, and counts for the caller who had the
+/// payment taken on.
+#[tokio::test(start_paused = true)]
+async fn gas_counts_for_the_caller_who_had_the_payment_taken_on() {
+    let mut stage = Stage::set().await;
+    let pay = stage.pays(1, 700, 1);
+    let door = std::sync::Arc::clone(&stage.door);
+    let request = pay.request.clone();
+    let first = tokio::spawn(async move { door.settle(&request, by(7)).await });
+    stage.pass(100).await;
+    first.abort();
+    let owed = |stage: &Stage, caller: u8| {
+        let now = bursar_chain::ports::Clock::now(&*stage.clock).utc;
+        stage.ledger.gas_owed(CHAIN, by(caller).caller, now)
+    };
+    assert!(owed(&stage, 7).caller.gas > 0);
+    stage.keep_mining();
+    // Another one has its success.
+    let end = stage.settle_by(&pay, by(8)).await;
+    assert!(settled(&end), "{end:?}");
+    stage.ledger.answered(pay.key, by(8), bursar_core::time::Utc(1)).await.unwrap();
+    stage.pass(10_000).await;
+    assert!(!owed(&stage, 7).spent_caller.is_zero());
+    assert!(owed(&stage, 8).spent_caller.is_zero());
+    assert_eq!(COIN - stage.world.state().coin[&signer(1)], owed(&stage, 7).spent_total);
+}

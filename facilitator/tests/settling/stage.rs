@@ -1,0 +1,369 @@
+//! A facilitator of one network over the chain in memory, with real files and desks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, U256, keccak256};
+use bursar_chain::courier::SignEnd;
+use bursar_chain::follower::Follower;
+use bursar_chain::points::NoPoints;
+use bursar_chain::ports::{BoxFuture, Chain, Clock};
+use bursar_core::json::Value;
+use bursar_desks::service::{Means as DeskMeans, ServiceDesk, Signer};
+use bursar_desks::store::Store;
+use bursar_facilitator::book::ledger::Ledger;
+use bursar_facilitator::book::redb_store::RedbPayments;
+use bursar_facilitator::book::store::Payments;
+use bursar_facilitator::book::{AskedBy, Record};
+use bursar_facilitator::config::NetworkConfig;
+use bursar_facilitator::metrics::Metrics;
+use bursar_facilitator::network::Served;
+use bursar_facilitator::payment::{MethodId, PaymentKey, Terms};
+use bursar_facilitator::settle::dispatch::{Means, Settler, Teller};
+use bursar_facilitator::settle::door::{Door, End, Trouble};
+use bursar_facilitator::settle::once::{Repeats, Successes};
+use bursar_facilitator::settle::queue::Limits;
+use bursar_submit::DeskKey;
+use bursar_x402::settlement::SettlementRequest;
+use bursar_x402::signature::Signature65;
+use k256::ecdsa::SigningKey;
+use tokio::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::world::{CHAIN, World, WorldClock, network};
+
+pub(crate) const SHOP: Address = Address::repeat_byte(0x55);
+/// One coin.
+pub(crate) const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
+
+fn key(n: u8) -> SigningKey {
+    SigningKey::from_slice(&[n; 32]).unwrap()
+}
+
+fn address(key: &SigningKey) -> Address {
+    let point = key.verifying_key().to_encoded_point(false);
+    Address::from_slice(&keccak256(&point.as_bytes()[1..])[12..])
+}
+
+fn sign(key: &SigningKey, digest: B256) -> Signature65 {
+    let (signature, id) = key.sign_prehash_recoverable(digest.as_slice()).unwrap();
+    let bytes = signature.to_bytes();
+    let (r, s) = (B256::from_slice(&bytes[..32]), B256::from_slice(&bytes[32..]));
+    Signature65::new(r, s, 27 + id.to_byte()).unwrap()
+}
+
+/// The keys of all signers.
+#[derive(Debug)]
+struct Keys;
+
+impl Signer for Keys {
+    fn sign(&self, desk: DeskKey, digest: B256) -> BoxFuture<'_, SignEnd> {
+        let key = (1..9).map(key).find(|key| address(key) == desk.signer).unwrap();
+        Box::pin(async move { SignEnd::Signed(sign(&key, digest)) })
+    }
+}
+
+pub(crate) fn signer(n: u8) -> Address {
+    address(&key(n))
+}
+
+/// A payer, by number.
+pub(crate) fn payer(n: u8) -> Address {
+    address(&key(100 + n))
+}
+
+/// What is set for a stage.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) config: NetworkConfig,
+    pub(crate) limits: Limits,
+    pub(crate) signers: u8,
+    pub(crate) wait_ms: u64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        let config = NetworkConfig { confirmations: 3, ..NetworkConfig::of(network()) };
+        let limits = Limits { together: 50, window_ms: 50, in_flight: 16, gas: u64::MAX };
+        Self { config, limits, signers: 1, wait_ms: 4_000 }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) plan: Plan,
+    pub(crate) clock: Arc<WorldClock>,
+    pub(crate) world: Arc<World>,
+    pub(crate) door: Arc<Door>,
+    pub(crate) ledger: Ledger,
+    pub(crate) settler: Arc<Settler>,
+    pub(crate) metrics: Arc<Metrics>,
+    stopping: CancellationToken,
+    desks: TaskTracker,
+    folder: tempfile::TempDir,
+    /// Makes a block each second.
+    miner: Option<tokio::task::JoinHandle<()>>,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if let Some(miner) = &self.miner {
+            miner.abort();
+        }
+        self.stopping.cancel();
+    }
+}
+
+impl Stage {
+    pub(crate) async fn set() -> Self {
+        Self::with(Plan::default()).await
+    }
+
+    /// Signers have a coin each, payers a million units.
+    pub(crate) async fn with(plan: Plan) -> Self {
+        let clock = Arc::new(WorldClock::new());
+        let world = World::new(Arc::clone(&clock));
+        (1..=plan.signers).for_each(|n| world.fund(signer(n), COIN));
+        (1..=9).for_each(|n| world.give(payer(n), 1_000_000));
+        let folder = tempfile::tempdir().unwrap();
+        Self::open(plan, clock, world, folder).await
+    }
+
+    async fn open(
+        plan: Plan,
+        clock: Arc<WorldClock>,
+        world: Arc<World>,
+        folder: tempfile::TempDir,
+    ) -> Self {
+        let file = folder.path().join("facilitator.redb");
+        // The one before lets go of the file once all its tasks have ended.
+        let (payments, desk_rows) = loop {
+            match RedbPayments::open_file(&file) {
+                Ok(opened) => break opened,
+                Err(_held) => tokio::task::yield_now().await,
+            }
+        };
+        let payments: Arc<dyn Payments> = Arc::new(payments);
+        let now = clock.now().utc;
+        let (ledger, open) = Ledger::load(payments, now).await.unwrap();
+        let (stopping, desks) = (CancellationToken::new(), TaskTracker::new());
+        let chain: Arc<dyn Chain> = Arc::clone(&world) as _;
+        let any_clock: Arc<dyn Clock> = Arc::clone(&clock) as _;
+        let signers: Vec<Address> = (1..=plan.signers).map(signer).collect();
+        let follower = Arc::new(Follower::default());
+        let mut tellers = BTreeMap::new();
+        for signer in &signers {
+            let gas = plan.config.gas();
+            let means = DeskMeans {
+                store: Arc::new(desk_rows.clone()) as Arc<dyn Store>,
+                chain: Arc::clone(&chain),
+                signer: Arc::new(Keys),
+                clock: Arc::clone(&any_clock),
+                gas: bursar_core::networks::Gas { ceiling: gas.ceiling * 2, ..gas },
+                window: 16,
+                follower: Arc::clone(&follower),
+                points: Arc::new(NoPoints),
+            };
+            let key = DeskKey { chain: CHAIN, signer: *signer };
+            let desk = ServiceDesk::open(key, means, desks.clone(), stopping.clone()).await;
+            let desk = desk.unwrap();
+            desk.go_on();
+            tellers.insert(*signer, Teller { desk });
+        }
+        let served =
+            Arc::new(Served::new(plan.config.clone(), chain, Arc::clone(&any_clock), signers));
+        let metrics = Arc::new(Metrics::default());
+        let means = Means {
+            served,
+            ledger: ledger.clone(),
+            tellers,
+            limits: plan.limits,
+            metrics: Arc::clone(&metrics),
+            points: Arc::new(NoPoints),
+            stopping: stopping.clone(),
+        };
+        let settler = Settler::start(means, (open.records, open.batches));
+        let door = Arc::new(Door {
+            settlers: BTreeMap::from([(CHAIN, Arc::clone(&settler))]),
+            ledger: ledger.clone(),
+            payees: BTreeSet::new(),
+            wait_ms: plan.wait_ms,
+            successes: Successes::new(Repeats::Duplicate),
+            points: Arc::new(NoPoints),
+        });
+        Self {
+            plan,
+            clock,
+            world,
+            door,
+            ledger,
+            settler,
+            metrics,
+            stopping,
+            desks,
+            folder,
+            miner: None,
+        }
+    }
+
+    /// Ends, and starts again on the same files, perhaps with other settings.
+    pub(crate) async fn restart(mut self, change: impl FnOnce(&mut Plan)) -> Self {
+        if let Some(miner) = self.miner.take() {
+            miner.abort();
+        }
+        self.stopping.cancel();
+        self.settler.tasks.close();
+        self.settler.tasks.wait().await;
+        self.desks.close();
+        self.desks.wait().await;
+        let mut plan = self.plan.clone();
+        change(&mut plan);
+        let (clock, world) = (Arc::clone(&self.clock), Arc::clone(&self.world));
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        drop(self);
+        Self::open(plan, clock, world, folder).await
+    }
+
+    /// Has a block made each second from now on.
+    pub(crate) fn keep_mining(&mut self) {
+        let world = Arc::clone(&self.world);
+        self.miner = Some(tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                world.mine();
+            }
+        }));
+    }
+
+    pub(crate) fn stop_mining(&mut self) {
+        if let Some(miner) = self.miner.take() {
+            miner.abort();
+        }
+    }
+
+    pub(crate) fn clock_ms(&self) -> u64 {
+        self.clock.mono_ms()
+    }
+
+    pub(crate) async fn pass(&self, ms: u64) {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+
+    /// A payment of a payer to the shop, valid for so many seconds, with a nonce.
+    pub(crate) fn pays_for(&self, payer: u8, amount: u64, nonce: u64, seconds: i64) -> Pay {
+        let before = self.clock.now().utc.seconds() + seconds;
+        let terms = Terms {
+            token: network().stablecoin.address,
+            payer: self::payer(payer),
+            payee: SHOP,
+            amount: U256::from(amount),
+            nonce: keccak256(nonce.to_be_bytes()),
+            valid_after: U256::ZERO,
+            valid_before: U256::from(before),
+        };
+        Pay::signed(payer, terms)
+    }
+
+    pub(crate) fn pays(&self, payer: u8, amount: u64, nonce: u64) -> Pay {
+        self.pays_for(payer, amount, nonce, 300)
+    }
+
+    pub(crate) async fn settle(&self, pay: &Pay) -> Result<End, Trouble> {
+        self.settle_by(pay, by(1)).await
+    }
+
+    pub(crate) async fn settle_by(&self, pay: &Pay, by: AskedBy) -> Result<End, Trouble> {
+        self.door.settle(&pay.request, by).await
+    }
+
+    /// The same next to everything else.
+    pub(crate) fn settling(&self, pay: &Pay) -> tokio::task::JoinHandle<Result<End, Trouble>> {
+        let (door, request) = (Arc::clone(&self.door), pay.request.clone());
+        tokio::spawn(async move { door.settle(&request, by(1)).await })
+    }
+
+    pub(crate) async fn record(&self, pay: &Pay) -> Option<Record> {
+        let known = self.ledger.find(pay.key).await.unwrap();
+        known.map(|known| known.record().clone())
+    }
+
+    /// What the shop was paid.
+    pub(crate) fn paid(&self) -> u64 {
+        self.world.balance_of(SHOP)
+    }
+}
+
+/// A caller without an idempotency key.
+pub(crate) fn by(caller: u8) -> AskedBy {
+    AskedBy { caller: B256::repeat_byte(caller), idempotency: None }
+}
+
+/// A signed payment.
+#[derive(Debug, Clone)]
+pub(crate) struct Pay {
+    pub(crate) terms: Terms,
+    pub(crate) request: SettlementRequest,
+    pub(crate) key: PaymentKey,
+    pub(crate) signature: Signature65,
+}
+
+impl Pay {
+    pub(crate) fn signed(payer: u8, terms: Terms) -> Self {
+        let method = bursar_facilitator::exact::method(MethodId::Eip3009);
+        let place = bursar_facilitator::exact::Place {
+            chain: CHAIN,
+            multicall3: bursar_core::networks::MULTICALL3,
+            permit2: Address::ZERO,
+            exact_permit2_proxy: Address::ZERO,
+            prism: Address::ZERO,
+        };
+        let separator = network().stablecoin.domain_separator;
+        let digest =
+            bursar_facilitator::exact::digest(separator, method.struct_hash(&place, &terms));
+        let signature = sign(&self::key(100 + payer), digest);
+        let body = serde_json::json!({
+            "x402Version": 2,
+            "paymentPayload": {
+                "x402Version": 2,
+                "accepted": {"scheme": "exact", "network": "eip155:8453"},
+                "payload": {
+                    "signature": signature.to_hex(),
+                    "authorization": {
+                        "from": terms.payer, "to": terms.payee, "value": terms.amount.to_string(),
+                        "validAfter": "0", "validBefore": terms.valid_before.to_string(),
+                        "nonce": terms.nonce,
+                    },
+                },
+            },
+            "paymentRequirements": {
+                "scheme": "exact", "network": "eip155:8453", "asset": terms.token,
+                "payTo": terms.payee, "amount": terms.amount.to_string(), "maxTimeoutSeconds": 60,
+                "extra": {"name": "USD Coin", "version": "2"},
+            },
+        });
+        let body: Value = bursar_core::json::parse(body.to_string().as_bytes(), 16).unwrap();
+        let request = SettlementRequest::parse(&body).unwrap();
+        let key = PaymentKey::of(CHAIN, MethodId::Eip3009, &terms);
+        Self { terms, request, key, signature }
+    }
+
+    /// The call that carries it out, for whoever brings it.
+    pub(crate) fn call(&self) -> alloy_primitives::Bytes {
+        use alloy_sol_types::SolCall;
+        let Terms { payer, payee, amount, nonce, valid_after, valid_before, .. } = self.terms;
+        crate::world::IToken::transferWithAuthorizationCall {
+            from: payer,
+            to: payee,
+            value: amount,
+            validAfter: valid_after,
+            validBefore: valid_before,
+            nonce,
+            v: self.signature.v(),
+            r: self.signature.r(),
+            s: self.signature.s(),
+        }
+        .abi_encode()
+        .into()
+    }
+}

@@ -1,0 +1,264 @@
+//! An answer is due, and nothing is in a block: a refusal is never followed by a charge.
+
+use alloy_primitives::U256;
+use bursar_facilitator::book::State;
+use bursar_facilitator::reason::Reason;
+use bursar_facilitator::settle::door::{End, Trouble};
+use bursar_facilitator::settle::queue::Limits;
+
+use crate::stage::{COIN, Pay, Plan, Stage, by, signer};
+use crate::world::{GWEI, Node, Send};
+
+pub(crate) fn reason(end: &Result<End, Trouble>) -> Option<Reason> {
+    match end {
+        Ok(End::Refused(refused)) => Some(refused.reason),
+        _other => None,
+    }
+}
+
+pub(crate) fn settled(end: &Result<End, Trouble>) -> bool {
+    matches!(end, Ok(End::Settled { .. }))
+}
+
+fn is_uncertain(end: &Result<End, Trouble>) -> bool {
+    matches!(end, Err(Trouble::Unavailable(_)))
+}
+
+pub(crate) fn reason_of(record: &bursar_facilitator::book::Record) -> Option<Reason> {
+    match &record.state {
+        State::Failed { reason, .. } => Some(*reason),
+        _other => None,
+    }
+}
+
+/// Blocks until nothing waits any more, and some more.
+async fn settle_down(stage: &mut Stage) {
+    stage.keep_mining();
+    stage.pass(30_000).await;
+    stage.stop_mining();
+}
+
+async fn charged_nothing(stage: &mut Stage, pay: &Pay) {
+    let before = stage.paid();
+    settle_down(stage).await;
+    assert_eq!(stage.paid(), before, "a refused payment has moved");
+    assert!(stage.world.pool().is_empty());
+    assert_eq!(stage.door.ledger.open_count(), 0);
+    assert!(reason_of(&stage.record(pay).await.unwrap()).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payment_is_settled_and_its_gas_is_accounted_for() {
+    let mut stage = Stage::set().await;
+    stage.keep_mining();
+    let pay = stage.pays(1, 700, 1);
+    let end = stage.settle(&pay).await;
+    let Ok(End::Settled { hash, repeated, right, .. }) = &end else { panic!("{end:?}") };
+    assert!(!repeated && right.is_some());
+    assert!(stage.world.is_known(*hash));
+    assert_eq!(stage.paid(), 700);
+    stage.pass(10_000).await;
+    let now = bursar_chain::ports::Clock::now(&*stage.clock).utc;
+    let owed = stage.ledger.gas_owed(crate::world::CHAIN, by(1).caller, now);
+    assert_eq!(owed.total.gas, 0);
+    let spent = COIN - stage.world.state().coin[&signer(1)];
+    assert_eq!((owed.spent_caller, owed.spent_total), (spent, spent));
+    assert!(!spent.is_zero());
+    assert_eq!(stage.world.state().sent.len(), 1, "broadcast once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_node_takes_is_withdrawn_for_its_reason_and_never_charged() {
+    let funds = "insufficient funds for gas * price + value";
+    let (out, withdrawn) = (Reason::OutOfGas, Reason::Withdrawn);
+    let lies = [
+        (Send::Forget, withdrawn),
+        (Send::Refuse(funds), out),
+        (Send::Refuse("intrinsic gas too low"), withdrawn),
+        (Send::Refuse("nonce too low"), withdrawn),
+    ];
+    for (lie, expected) in lies {
+        let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+        // The same to each broadcast until the answer is due.
+        stage.world.state().sends = vec![lie.clone(); 3].into();
+        let pay = stage.pays(1, 700, 1);
+        let end = stage.settle(&pay).await;
+        assert_eq!(reason(&end), Some(expected), "{lie:?}: {end:?}");
+        assert_eq!(reason_of(&stage.record(&pay).await.unwrap()), Some(expected));
+        stage.world.state().sends.clear();
+        charged_nothing(&mut stage, &pay).await;
+        let sent = stage.world.state().sent.clone();
+        assert!(sent.last().unwrap().is_nothing(), "{lie:?}: its nonce is used up");
+        // The next payment takes the next nonce, and so does the same one.
+        stage.keep_mining();
+        let next = stage.pays(2, 300, 2);
+        for pay in [&next, &pay] {
+            let end = stage.settle(pay).await;
+            assert!(matches!(end, Ok(End::Pending { .. })), "{lie:?}: {end:?}");
+            stage.pass(3_000).await;
+            assert!(settled(&stage.settle(pay).await), "{lie:?}");
+        }
+        assert_eq!(stage.paid(), 1_000);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_it_makes_it_pending_whatever_it_said() {
+    let lies = [
+        None,
+        Some(Send::TakeAndRefuse("already known")),
+        Some(Send::TakeAndRefuse("nonce too low")),
+        Some(Send::TakeAndBreak),
+    ];
+    for lie in lies {
+        let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+        stage.world.state().sends.extend(lie.clone());
+        let pay = stage.pays(1, 700, 1);
+        let end = stage.settle(&pay).await;
+        let Ok(End::Pending { hash, payer }) = end else { panic!("{lie:?}: {end:?}") };
+        assert!(stage.world.is_known(hash), "{lie:?}");
+        assert_eq!(payer, pay.terms.payer);
+        settle_down(&mut stage).await;
+        assert_eq!(stage.paid(), 700, "{lie:?}");
+        let again = stage.settle(&pay).await;
+        assert!(matches!(again, Ok(End::Settled { hash: told, .. }) if told == hash), "{lie:?}");
+    }
+}
+
+/// The node may have it, or receive it later: that is no refusal. What became of it is told once it is known.
+#[tokio::test(start_paused = true)]
+async fn a_broadcast_without_an_answer_is_no_refusal_until_its_nonce_is_used() {
+    for lie in [Send::Break, Send::Late(5_000), Send::Late(700)] {
+        let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+        stage.world.state().sends.push_back(lie.clone());
+        let pay = stage.pays(1, 700, 1);
+        let begun = stage.clock_ms();
+        let end = stage.settle(&pay).await;
+        let took = stage.clock_ms() - begun;
+        if let Send::Late(700) = lie {
+            // It arrives while the payment is withdrawn: the node has it then.
+            assert!(matches!(end, Ok(End::Pending { .. })), "{end:?}");
+            continue;
+        }
+        assert!(is_uncertain(&end), "{lie:?}: {end:?}");
+        assert!(took < 2_000, "{lie:?}: {took} ms");
+        let record = stage.record(&pay).await.unwrap();
+        assert_eq!(reason_of(&record), Some(Reason::UnexpectedSettle), "{lie:?}");
+        settle_down(&mut stage).await;
+        let record = stage.record(&pay).await.unwrap();
+        if stage.paid() == 0 {
+            assert_eq!(reason_of(&record), Some(Reason::Withdrawn), "{lie:?}: now it is known");
+        } else {
+            assert!(matches!(record.state, State::Settled { .. }), "{lie:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_answer_at_the_end_makes_it_uncertain_within_the_time() {
+    for node in [Node::Down, Node::Mute] {
+        let mut stage = Stage::with(Plan { wait_ms: 9_900, ..Plan::default() }).await;
+        let pay = stage.pays(1, 700, 1);
+        let begun = stage.clock_ms();
+        let settling = stage.settling(&pay);
+        stage.pass(3_000).await;
+        stage.world.state().node = node;
+        let end = settling.await.unwrap();
+        assert!(is_uncertain(&end), "{node:?}: {end:?}");
+        let took = stage.clock_ms() - begun;
+        assert!((8_000..=10_000).contains(&took), "{node:?}: {took} ms");
+        stage.world.state().node = Node::Answers;
+        settle_down(&mut stage).await;
+        let record = stage.record(&pay).await.unwrap();
+        let moved = matches!(record.state, State::Settled { .. });
+        assert_eq!(moved, stage.paid() == 700, "{node:?}");
+    }
+}
+
+/// It said that it does not have it, and mined it after all: that is counted, and the payment is settled.
+#[tokio::test(start_paused = true)]
+async fn a_charge_after_a_refusal_is_counted_and_kept() {
+    let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+    stage.world.state().sends = vec![Send::Forget; 3].into();
+    let pay = stage.pays(1, 700, 1);
+    assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::Withdrawn));
+    stage.world.state().sends.clear();
+    let first = stage.world.state().sent[0].clone();
+    assert!(
+        !stage.metrics.text().contains("charged_after_refusal_total{network=\"eip155:8453\"} 1")
+    );
+    stage.world.remember(first.hash);
+    stage.world.mine();
+    settle_down(&mut stage).await;
+    assert_eq!(stage.paid(), 700);
+    let record = stage.record(&pay).await.unwrap();
+    assert!(matches!(record.state, State::Settled { hash, .. } if hash == first.hash));
+    let text = stage.metrics.text();
+    assert!(text.contains("charged_after_refusal_total{network=\"eip155:8453\"} 1"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_behind_a_full_signer_is_withdrawn_unsigned() {
+    let limits = Limits { in_flight: 1, together: 1, ..Plan::default().limits };
+    let mut stage = Stage::with(Plan { wait_ms: 1_000, limits, ..Plan::default() }).await;
+    let (one, other) = (stage.pays(1, 700, 1), stage.pays(2, 300, 2));
+    let (first, second) = (stage.settling(&one), stage.settling(&other));
+    let ends = [first.await.unwrap(), second.await.unwrap()];
+    let pending = ends.iter().filter(|end| matches!(end, Ok(End::Pending { .. }))).count();
+    let refused = ends.iter().filter(|end| reason(end) == Some(Reason::Withdrawn)).count();
+    assert_eq!((pending, refused), (1, 1), "{ends:?}");
+    settle_down(&mut stage).await;
+    assert_eq!(stage.world.state().sent.len(), 1, "the other one was never signed");
+    assert!([700, 300].contains(&stage.paid()));
+}
+
+/// Coin is gone, or gas has become dear, between the acceptance and the first offer.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_coin_or_for_cheaper_gas_is_withdrawn_for_that_reason() {
+    let limits = Limits { in_flight: 1, together: 1, ..Plan::default().limits };
+    for dear in [false, true] {
+        let plan = Plan { wait_ms: 6_000, limits, ..Plan::default() };
+        let mut stage = Stage::with(plan).await;
+        let (one, other) = (stage.pays(1, 700, 1), stage.pays(2, 300, 2));
+        let first = stage.settling(&one);
+        stage.pass(100).await;
+        let second = stage.settling(&other);
+        stage.pass(100).await;
+        if dear {
+            stage.world.state().base_fee = 100 * GWEI;
+        } else {
+            stage.world.fund(signer(1), U256::from(1));
+        }
+        // Somebody looks the price up again.
+        stage.pass(2_500).await;
+        let looked = stage.settler.look_up_price().await.unwrap();
+        assert_eq!(looked.affordable, !dear);
+        let end = second.await.unwrap();
+        let expected = if dear { Reason::GasTooHigh } else { Reason::OutOfGas };
+        assert_eq!(reason(&end), Some(expected), "{end:?}");
+        let _first = first.await.unwrap();
+        stage.world.state().base_fee = GWEI;
+        stage.world.fund(signer(1), COIN);
+        settle_down(&mut stage).await;
+        assert_eq!(stage.paid(), 700);
+    }
+}
+
+/// A transaction of several payments: what one caller is told, the others are told, too, and nobody is charged.
+#[tokio::test(start_paused = true)]
+async fn all_payments_of_a_transaction_are_withdrawn_together() {
+    let mut stage = Stage::with(Plan { wait_ms: 600, ..Plan::default() }).await;
+    stage.world.state().sends = vec![Send::Forget; 6].into();
+    // The first goes alone, the others wait for company.
+    let pays: Vec<Pay> = (1..=6).map(|n| stage.pays(n, 100, u64::from(n))).collect();
+    let settling: Vec<_> = pays.iter().map(|pay| stage.settling(pay)).collect();
+    for settling in settling {
+        let end = settling.await.unwrap();
+        assert_eq!(reason(&end), Some(Reason::Withdrawn), "{end:?}");
+    }
+    let calls = stage.world.state().sent.iter().filter(|tx| !tx.is_nothing()).count();
+    assert!(calls < 6, "some went together");
+    stage.world.state().sends.clear();
+    charged_nothing(&mut stage, &pays[5]).await;
+    assert_eq!(stage.paid(), 0);
+}

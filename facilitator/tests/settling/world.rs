@@ -1,0 +1,627 @@
+//! A chain in memory with one token and Multicall3, whose node can be empty, silent, late and wrong; and a clock that
+//! moves only while everybody waits.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use alloy_consensus::transaction::RlpEcdsaDecodableTx;
+use alloy_consensus::{SignableTransaction, TxEip1559};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
+use alloy_sol_types::{SolCall, SolEvent, SolValue, sol};
+use bursar_chain::abi::multicall3::IMulticall3;
+use bursar_chain::ports::{
+    BlockTag, BoxFuture, Chain, ChainFault, ChainReply, Clock, FoundLog, Log, LogFilter, Receipt,
+    Transaction, TxStatus,
+};
+use bursar_core::networks::{ChainId, MULTICALL3, Network, by_chain};
+use bursar_core::time::{LocalDay, Moment, Utc};
+use bursar_submit::Call;
+use bursar_submit::fees::FeeFacts;
+use bursar_x402::signature::{Signature65, recover};
+use tokio::time::{Duration, Instant};
+
+sol! {
+    #[derive(Debug)]
+    interface IToken {
+        event Transfer(address indexed from, address indexed to, uint256 value);
+        event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce);
+        function balanceOf(address owner) external view returns (uint256);
+        function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
+        function DOMAIN_SEPARATOR() external view returns (bytes32);
+        function transferWithAuthorization(
+            address from, address to, uint256 value, uint256 validAfter, uint256 validBefore,
+            bytes32 nonce, uint8 v, bytes32 r, bytes32 s
+        ) external;
+    }
+}
+
+pub(crate) const CHAIN: ChainId = ChainId(8453);
+pub(crate) const GWEI: u128 = 1_000_000_000;
+/// 2026-11-01T12:00:00Z.
+const BEGINNING_S: i64 = 1_793_534_400;
+const DATA_ORACLE: Address = address!("0x420000000000000000000000000000000000000F");
+
+pub(crate) fn network() -> &'static Network {
+    by_chain(CHAIN).unwrap()
+}
+
+/// Tokio's time, which jumps to the next timer while nothing else is to be done.
+#[derive(Debug)]
+pub(crate) struct WorldClock(Instant);
+
+impl WorldClock {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for WorldClock {
+    fn now(&self) -> Moment {
+        let mono_ms = self.mono_ms();
+        let utc = Utc::from_seconds(BEGINNING_S).plus_ms(i64::try_from(mono_ms).unwrap());
+        Moment {
+            utc,
+            mono_ms,
+            boot_id: String::new(),
+            boottime_ms: 0,
+            local_day: LocalDay(0),
+            day_start: utc,
+            offset_s: 0,
+            chain_hint: None,
+        }
+    }
+
+    fn mono_ms(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_millis()).unwrap()
+    }
+
+    fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
+        // A year is for ever here.
+        let until = self.0 + Duration::from_millis(mono_ms.min(31_536_000_000));
+        Box::pin(tokio::time::sleep_until(until))
+    }
+}
+
+/// What the node does with a broadcast.
+#[derive(Debug, Clone)]
+pub(crate) enum Send {
+    /// Says that it has it, and has not.
+    Forget,
+    /// Refuses it by these words, without having it.
+    Refuse(&'static str),
+    /// The same although it has it.
+    TakeAndRefuse(&'static str),
+    /// Takes it, and its answer is lost.
+    TakeAndBreak,
+    /// Does not take it, and breaks the connection.
+    Break,
+    /// Takes it and answers so many milliseconds later.
+    Late(u64),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Tx {
+    pub(crate) hash: B256,
+    pub(crate) from: Address,
+    pub(crate) nonce: u64,
+    pub(crate) to: Address,
+    pub(crate) input: Bytes,
+    pub(crate) gas_limit: u64,
+    pub(crate) max_fee: u128,
+}
+
+#[derive(Debug, Clone)]
+struct Mined {
+    tx: Tx,
+    block: u64,
+    ok: bool,
+    logs: Vec<Log>,
+    fee: U256,
+}
+
+/// How a node answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Node {
+    Answers,
+    /// It cannot be reached.
+    Down,
+    /// It takes the question, and whoever asked gives up after twenty seconds.
+    Mute,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Token {
+    balances: BTreeMap<Address, U256>,
+    used: BTreeMap<(Address, B256), u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) node: Node,
+    /// What the node does with the next broadcasts; then it takes them.
+    pub(crate) sends: VecDeque<Send>,
+    /// Every transaction that was broadcast, in order.
+    pub(crate) sent: Vec<Tx>,
+    pub(crate) base_fee: u128,
+    /// So many questions for receipts are answered by "none".
+    pub(crate) hidden_receipts: usize,
+    /// Whatever is mined fails there, though every look finds it good.
+    pub(crate) fails_in_blocks: bool,
+    /// What each account can pay gas with, in wei.
+    pub(crate) coin: BTreeMap<Address, U256>,
+    /// How often prices were asked for.
+    pub(crate) prices: usize,
+    head: u64,
+    mined: BTreeMap<B256, Mined>,
+    pool: BTreeMap<B256, Tx>,
+    token: Token,
+    /// The token before each block.
+    before: BTreeMap<u64, Token>,
+    /// How many transactions of others' used nonces of an account.
+    foreign: BTreeMap<Address, Vec<u64>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct World {
+    clock: Arc<WorldClock>,
+    state: Mutex<State>,
+}
+
+impl World {
+    pub(crate) fn new(clock: Arc<WorldClock>) -> Arc<Self> {
+        let state = State {
+            node: Node::Answers,
+            sends: VecDeque::new(),
+            sent: Vec::new(),
+            base_fee: GWEI,
+            hidden_receipts: 0,
+            fails_in_blocks: false,
+            coin: BTreeMap::new(),
+            prices: 0,
+            head: 100,
+            mined: BTreeMap::new(),
+            pool: BTreeMap::new(),
+            token: Token::default(),
+            before: BTreeMap::new(),
+            foreign: BTreeMap::new(),
+        };
+        Arc::new(Self { clock, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    pub(crate) fn give(&self, owner: Address, amount: u64) {
+        self.state().token.balances.insert(owner, U256::from(amount));
+    }
+
+    pub(crate) fn fund(&self, signer: Address, wei: U256) {
+        self.state().coin.insert(signer, wei);
+    }
+
+    pub(crate) fn balance_of(&self, owner: Address) -> u64 {
+        self.state().token.balance(owner).to::<u64>()
+    }
+
+    /// Makes a block of all that fits.
+    pub(crate) fn mine(&self) {
+        let now_s = self.now_s();
+        self.state().mine(now_s);
+    }
+
+    pub(crate) fn mine_many(&self, blocks: usize) {
+        (0..blocks).for_each(|_block| self.mine());
+    }
+
+    /// The last blocks never were. Their transactions wait again, or are gone.
+    pub(crate) fn reorganise(&self, blocks: u64, keep: bool) {
+        let mut state = self.state();
+        let from = state.head.saturating_sub(blocks) + 1;
+        if let Some((_block, token)) = state.before.range(from..).next() {
+            state.token = token.clone();
+        }
+        state.before.retain(|block, _token| *block < from);
+        let undone: Vec<B256> =
+            state.mined.values().filter(|one| one.block >= from).map(|one| one.tx.hash).collect();
+        for hash in undone {
+            let one = state.mined.remove(&hash).unwrap();
+            *state.coin.entry(one.tx.from).or_default() += one.fee;
+            if keep {
+                state.pool.insert(hash, one.tx);
+            }
+        }
+        // As high as before, without them.
+        state.head = from - 1 + blocks;
+    }
+
+    /// Somebody else brings the authorization of a payment, in a block of its own. Returns the transaction.
+    pub(crate) fn bring(&self, to: Address, input: Bytes) -> B256 {
+        let mut state = self.state();
+        let from = Address::repeat_byte(0x77);
+        let hash = keccak256([&input[..], &state.head.to_be_bytes()].concat());
+        let tx = Tx { hash, from, nonce: 0, to, input, gas_limit: 0, max_fee: 0 };
+        let block = state.head + 1;
+        let token = state.token.clone();
+        state.before.insert(block, token);
+        let logs = state.token.run(to, &tx.input, self.now_s()).expect("it runs").0;
+        state.mined.insert(hash, Mined { tx, block, ok: true, logs, fee: U256::ZERO });
+        state.head = block;
+        hash
+    }
+
+    /// The next nonce of an account is used by a transaction that nobody here knows.
+    pub(crate) fn use_nonce(&self, account: Address) {
+        let mut state = self.state();
+        let block = state.head + 1;
+        state.foreign.entry(account).or_default().push(block);
+        state.head = block;
+        let count = state.count(account, u64::MAX);
+        state.pool.retain(|_hash, tx| tx.from != account || tx.nonce >= count);
+    }
+
+    /// Puts bytes into the pool that were broadcast before, whatever was said of them.
+    pub(crate) fn remember(&self, hash: B256) {
+        let mut state = self.state();
+        let tx = state.sent.iter().find(|tx| tx.hash == hash).unwrap().clone();
+        state.pool.insert(hash, tx);
+    }
+
+    /// What an account has sent and nobody mined is lost.
+    pub(crate) fn drop_from_pool(&self, account: Address) {
+        self.state().pool.retain(|_hash, tx| tx.from != account);
+    }
+
+    /// The transactions that wait for a block.
+    pub(crate) fn pool(&self) -> Vec<Tx> {
+        self.state().pool.values().cloned().collect()
+    }
+
+    pub(crate) fn is_known(&self, hash: B256) -> bool {
+        let state = self.state();
+        state.pool.contains_key(&hash) || state.mined.contains_key(&hash)
+    }
+
+    fn now_s(&self) -> u64 {
+        u64::try_from(self.clock.now().utc.seconds()).unwrap()
+    }
+
+    fn reply<'a, T: std::marker::Send + 'a>(
+        &self,
+        answer: impl FnOnce(&mut State) -> Result<T, ChainFault>,
+    ) -> ChainReply<'a, T> {
+        let mut state = self.state();
+        match state.node {
+            Node::Answers => {
+                let answer = answer(&mut state);
+                // An exchange takes a while.
+                Box::pin(async move {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    answer
+                })
+            }
+            Node::Down => Box::pin(async { Err(down()) }),
+            Node::Mute => Box::pin(async {
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                Err(down())
+            }),
+        }
+    }
+}
+
+fn down() -> ChainFault {
+    ChainFault::Unavailable { tried: Vec::new() }
+}
+
+fn refused(message: &str) -> ChainFault {
+    ChainFault::Rejected { code: -32000, message: message.to_owned() }
+}
+
+impl Token {
+    fn balance(&self, owner: Address) -> U256 {
+        self.balances.get(&owner).copied().unwrap_or_default()
+    }
+
+    /// What a call does and returns, or the data of its revert.
+    fn run(&mut self, to: Address, data: &Bytes, now_s: u64) -> Result<(Vec<Log>, Bytes), Bytes> {
+        if to == MULTICALL3 {
+            let calls = IMulticall3::aggregate3Call::abi_decode(data).expect("calls").calls;
+            let (mut logs, mut answers) = (Vec::new(), Vec::new());
+            for call in calls {
+                let (success, returned) = match self.run(call.target, &call.callData, now_s) {
+                    Ok((more, returned)) => {
+                        logs.extend(more);
+                        (true, returned)
+                    }
+                    Err(data) => (false, data),
+                };
+                answers.push(IMulticall3::Answer { success, returnData: returned });
+            }
+            return Ok((logs, IMulticall3::aggregate3Call::abi_encode_returns(&answers).into()));
+        }
+        if to != network().stablecoin.address {
+            return Ok((Vec::new(), Bytes::new()));
+        }
+        if let Ok(asked) = IToken::balanceOfCall::abi_decode(data) {
+            return Ok((Vec::new(), self.balance(asked.owner).abi_encode().into()));
+        }
+        if let Ok(asked) = IToken::authorizationStateCall::abi_decode(data) {
+            let used = self.used.contains_key(&(asked.authorizer, asked.nonce));
+            return Ok((Vec::new(), used.abi_encode().into()));
+        }
+        if IToken::DOMAIN_SEPARATORCall::abi_decode(data).is_ok() {
+            return Ok((Vec::new(), network().stablecoin.domain_separator.abi_encode().into()));
+        }
+        let Ok(pay) = IToken::transferWithAuthorizationCall::abi_decode(data) else {
+            return Err(Bytes::new());
+        };
+        let has = self.balance(pay.from);
+        let late = U256::from(now_s) >= pay.validBefore;
+        if self.used.contains_key(&(pay.from, pay.nonce)) || has < pay.value || late {
+            return Err(Bytes::new());
+        }
+        self.used.insert((pay.from, pay.nonce), now_s);
+        self.balances.insert(pay.from, has - pay.value);
+        let payee = self.balance(pay.to) + pay.value;
+        self.balances.insert(pay.to, payee);
+        let used = IToken::AuthorizationUsed { authorizer: pay.from, nonce: pay.nonce };
+        let moved = IToken::Transfer { from: pay.from, to: pay.to, value: pay.value };
+        let log = |data: alloy_primitives::LogData| Log {
+            address: to,
+            topics: data.topics().to_vec(),
+            data: data.data.clone(),
+        };
+        Ok((vec![log(used.encode_log_data()), log(moved.encode_log_data())], Bytes::new()))
+    }
+}
+
+impl State {
+    /// How many transactions of an account there are up to a block.
+    fn count(&self, account: Address, block: u64) -> u64 {
+        let ours = self.mined.values().filter(|one| one.tx.from == account && one.block <= block);
+        let foreign = self.foreign.get(&account).into_iter().flatten();
+        let count = ours.count() + foreign.filter(|at| **at <= block).count();
+        u64::try_from(count).unwrap()
+    }
+
+    fn mine(&mut self, now_s: u64) {
+        let block = self.head + 1;
+        let token = self.token.clone();
+        self.before.insert(block, token);
+        loop {
+            let ready = self.pool.values().find(|tx| {
+                tx.nonce == self.count(tx.from, u64::MAX)
+                    && tx.max_fee >= self.base_fee
+                    && self.coin.get(&tx.from).copied().unwrap_or_default() >= tx.cost()
+            });
+            let Some(tx) = ready.cloned() else { break };
+            self.pool.retain(|_hash, other| other.from != tx.from || other.nonce != tx.nonce);
+            let ran = match self.fails_in_blocks {
+                true => Err(Bytes::new()),
+                false => self.token.run(tx.to, &tx.input, now_s),
+            };
+            let (ok, logs) = match ran {
+                Ok((logs, _returned)) => (true, logs),
+                Err(_why) => (false, Vec::new()),
+            };
+            let fee = U256::from(tx.gas_limit / 2) * U256::from(self.base_fee);
+            *self.coin.get_mut(&tx.from).unwrap() -= fee;
+            self.mined.insert(tx.hash, Mined { tx, block, ok, logs, fee });
+        }
+        self.head = block;
+    }
+}
+
+impl Tx {
+    fn cost(&self) -> U256 {
+        U256::from(self.gas_limit) * U256::from(self.max_fee)
+    }
+
+    fn of(raw: &Bytes) -> Self {
+        assert_eq!(raw[0], 2, "EIP-1559");
+        let (tx, signature) =
+            TxEip1559::rlp_decode_with_signature(&mut &raw[1..]).expect("a transaction");
+        let (r, s) = (B256::from(signature.r()), B256::from(signature.s()));
+        let signature = Signature65::new(r, s, 27 + u8::from(signature.v())).expect("signed");
+        let from = recover(tx.signature_hash(), &signature).expect("signed");
+        let TxKind::Call(to) = tx.to else { panic!("it creates") };
+        Self {
+            hash: keccak256(raw),
+            from,
+            nonce: tx.nonce,
+            to,
+            input: tx.input,
+            gas_limit: tx.gas_limit,
+            max_fee: tx.max_fee_per_gas,
+        }
+    }
+
+    /// It does nothing but use its nonce.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.to == self.from && self.input.is_empty()
+    }
+}
+
+impl State {
+    /// What a pool says of a transaction.
+    fn take(&mut self, tx: Tx) -> Result<B256, ChainFault> {
+        if self.pool.contains_key(&tx.hash) || self.mined.contains_key(&tx.hash) {
+            return Err(refused("already known"));
+        }
+        if tx.nonce < self.count(tx.from, u64::MAX) {
+            return Err(refused("nonce too low"));
+        }
+        if self.coin.get(&tx.from).copied().unwrap_or_default() < tx.cost() {
+            return Err(refused("insufficient funds for gas * price + value"));
+        }
+        let rival =
+            self.pool.values().find(|other| other.from == tx.from && other.nonce == tx.nonce);
+        if let Some(rival) = rival.cloned() {
+            if tx.max_fee < rival.max_fee + rival.max_fee / 10 {
+                return Err(refused("replacement transaction underpriced"));
+            }
+            self.pool.remove(&rival.hash);
+        }
+        let hash = tx.hash;
+        self.pool.insert(hash, tx);
+        Ok(hash)
+    }
+
+    fn receipt(&mut self, hash: B256) -> Option<Receipt> {
+        let found = self.mined.get(&hash)?.clone();
+        if self.hidden_receipts > 0 {
+            self.hidden_receipts -= 1;
+            return None;
+        }
+        let status = if found.ok { TxStatus::Succeeded } else { TxStatus::Reverted };
+        Some(Receipt {
+            tx_hash: hash,
+            block_number: found.block,
+            block_hash: keccak256(found.block.to_be_bytes()),
+            status,
+            logs: found.logs,
+            fee: Some(found.fee),
+        })
+    }
+}
+
+impl Chain for World {
+    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+        self.reply(|_state| Ok(CHAIN))
+    }
+
+    fn call(&self, to: Address, data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        if to == DATA_ORACLE {
+            return self.reply(|_state| Ok(Bytes::new()));
+        }
+        let now_s = self.now_s();
+        self.reply(move |state| {
+            let told = state.token.clone().run(to, &data, now_s);
+            told.map(|(_logs, returned)| returned).map_err(|data| ChainFault::Reverted { data })
+        })
+    }
+
+    fn call_as(&self, _from: Address, call: Call, _code: Option<Bytes>) -> ChainReply<'_, Bytes> {
+        self.call(call.to, call.data, BlockTag::Latest)
+    }
+
+    fn balance(&self, address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+        self.reply(move |state| Ok(state.coin.get(&address).copied().unwrap_or_default()))
+    }
+
+    fn code_at(&self, address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        let is_contract = [MULTICALL3, network().stablecoin.address].contains(&address);
+        let code = if is_contract { Bytes::from_static(&[1]) } else { Bytes::new() };
+        self.reply(|_state| Ok(code))
+    }
+
+    fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>> {
+        self.reply(move |state| Ok(state.receipt(hash)))
+    }
+
+    fn block_time(&self) -> ChainReply<'_, Utc> {
+        let now = self.clock.now().utc;
+        self.reply(move |_state| Ok(now))
+    }
+
+    fn logs(&self, wanted: LogFilter) -> ChainReply<'_, Vec<FoundLog>> {
+        self.reply(move |state| {
+            let mut found = Vec::new();
+            for one in state.mined.values() {
+                for (index, log) in (0..).zip(&one.logs) {
+                    found.push(FoundLog {
+                        log: log.clone(),
+                        tx_hash: one.tx.hash,
+                        block_number: one.block,
+                        block_hash: keccak256(one.block.to_be_bytes()),
+                        index,
+                    });
+                }
+            }
+            found.retain(|log| wanted.fits(log));
+            Ok(found)
+        })
+    }
+
+    fn fee_facts(&self) -> ChainReply<'_, FeeFacts> {
+        self.reply(|state| {
+            state.prices += 1;
+            Ok(FeeFacts {
+                base_fee: Some(state.base_fee),
+                tip: Some(1_000_000),
+                gas_price: Some(state.base_fee),
+                block_gas: Some(120_000_000),
+                block: Some(state.head),
+            })
+        })
+    }
+
+    fn block_number(&self) -> ChainReply<'_, u64> {
+        self.reply(|state| Ok(state.head))
+    }
+
+    fn transaction_count(&self, address: Address, block: BlockTag) -> ChainReply<'_, u64> {
+        self.reply(move |state| {
+            let mined = state.count(address, u64::MAX);
+            Ok(match block {
+                BlockTag::Number(block) => state.count(address, block),
+                BlockTag::Pending => {
+                    let waits = |nonce| {
+                        state.pool.values().any(|tx| tx.from == address && tx.nonce == nonce)
+                    };
+                    (mined..).find(|nonce| !waits(*nonce)).expect("a nonce")
+                }
+                BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized => mined,
+            })
+        })
+    }
+
+    fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {
+        self.reply(move |state| {
+            Ok(state.pool.contains_key(&hash) || state.mined.contains_key(&hash))
+        })
+    }
+
+    fn transaction(&self, hash: B256) -> ChainReply<'_, Option<Transaction>> {
+        self.reply(move |state| {
+            let mined = state.mined.get(&hash).map(|one| &one.tx);
+            let tx = mined.or_else(|| state.pool.get(&hash));
+            Ok(tx.map(|tx| Transaction {
+                hash,
+                from: tx.from,
+                to: Some(tx.to),
+                input: tx.input.clone(),
+            }))
+        })
+    }
+
+    fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256> {
+        let tx = Tx::of(&raw);
+        let mut state = self.state();
+        if state.node != Node::Answers {
+            drop(state);
+            return self.reply(|_state| Ok(B256::ZERO));
+        }
+        state.sent.push(tx.clone());
+        let lie = state.sends.pop_front();
+        drop(state);
+        match lie {
+            None => self.reply(|state| state.take(tx)),
+            Some(Send::Forget) => self.reply(move |_state| Ok(tx.hash)),
+            Some(Send::Refuse(words)) => self.reply(move |_state| Err(refused(words))),
+            Some(Send::TakeAndRefuse(words)) => self.reply(move |state| {
+                state.take(tx)?;
+                Err(refused(words))
+            }),
+            Some(Send::TakeAndBreak) => self.reply(move |state| {
+                state.take(tx)?;
+                Err(down())
+            }),
+            Some(Send::Break) => self.reply(|_state| Err(down())),
+            Some(Send::Late(ms)) => Box::pin(async move {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                self.state().take(tx)
+            }),
+        }
+    }
+}
