@@ -223,6 +223,36 @@ async fn gas_is_bounded_by_price_by_value_and_by_the_day() {
     stage.facilitator.stop().await;
 }
 
+/// Prism takes payments from one known signer: its coin decides about them, and no other signer's does.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_signer_alone_may_send_is_paid_for_by_that_signer() {
+    let Some(stage) = Stage::set(BASE, 2, "").await else { return };
+    let mut refused = 0;
+    for signer in &stage.home.signers {
+        let drain = json!([signer, U256::ZERO]);
+        stage.chain.request("anvil_setBalance", drain).await.expect("set");
+        // Balances are looked up every few seconds: two look-ups, and the second is by one that finds it drained.
+        sleep(Duration::from_millis(2_500)).await;
+        until_paid(&stage, 100).await;
+        sleep(Duration::from_millis(500)).await;
+        let payer = stage.payer().await;
+        let body = stage.pay(&payer, Way::Prism, 700).body(2);
+        let verdict = stage.verify(&body).await;
+        let told = stage.settle_copy(&body).await;
+        if told["success"] == true {
+            assert_eq!(verdict["isValid"], true, "{verdict}");
+        } else {
+            assert_eq!(verdict["invalidReason"], "facilitator_out_of_gas", "{verdict}");
+            assert_eq!(told["errorReason"], "facilitator_out_of_gas", "{told}");
+            refused += 1;
+        }
+        let fund = json!([signer, rich()]);
+        stage.chain.request("anvil_setBalance", fund).await.expect("set");
+    }
+    assert_eq!(refused, 1, "one of the two sends them");
+    stage.facilitator.stop().await;
+}
+
 /// A caller whose budget is used up today hears so, also after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_that_is_used_up_stays_used_up() {
