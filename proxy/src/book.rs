@@ -78,6 +78,16 @@ pub enum Stage {
     Broken,
 }
 
+impl Stage {
+    /// Whether the answer went out, whole or broken off. Before, the same request still gets it.
+    pub fn is_delivered(self) -> bool {
+        match self {
+            Self::Paid | Self::Broken => true,
+            Self::Taken | Self::Answered | Self::Owed | Self::Streaming => false,
+        }
+    }
+}
+
 /// How the settlement of a payment stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {

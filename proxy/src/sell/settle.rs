@@ -118,9 +118,15 @@ impl Seller {
         outcome
     }
 
+    /// Asks about a pending settlement. A pending answer replaces the one before, so its transaction has to be
+    /// known, too.
     async fn ask_again(&self, record: &mut Record) {
         let outcome = self.settle_once(record).await;
-        record.settlement = record.settlement.clone().told(&outcome);
+        let before = match &outcome {
+            Outcome::Pending { .. } => Settlement::Asked,
+            _other => record.settlement.clone(),
+        };
+        record.settlement = before.told(&outcome);
     }
 
     /// Money that is on its way counts only while its payment is good. One that is not has moved, which the
@@ -136,6 +142,7 @@ impl Seller {
         !matches!(record.settlement, Settlement::Pending { .. })
     }
 
+    /// Asks once. The hash of a pending answer is removed if no node knows it.
     async fn settle_once(&self, record: &Record) -> Outcome {
         let Some(about) = about(record) else {
             return Outcome::Unknown("the payment is on a network that is not known".to_owned());
@@ -143,8 +150,8 @@ impl Seller {
         let mut outcome = self.0.facilitator.settle(&record.question, about).await;
         if let Outcome::Pending { hash, .. } = &mut outcome
             && let Some(named) = *hash
-            // What was delivered for it before stays delivered.
-            && !matches!(record.settlement, Settlement::Pending { .. })
+            // What was delivered stays delivered.
+            && !record.stage.is_delivered()
             && !self.0.nodes.know(about.network.chain, named).await
         {
             *hash = None;

@@ -38,6 +38,23 @@ async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content()
     }
 }
 
+/// The facilitator is asked twice before an answer goes out, and may name another transaction each time.
+#[tokio::test]
+async fn each_transaction_that_a_pending_settlement_names_has_to_be_known() {
+    let stage = Stage::set(whole()).await;
+    stage.settling.settle_says(Says::Pending(true));
+    stage.node.knows(Knows::Times(1));
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(refusal(got).await, (503, "settlement_unknown".to_owned()));
+    assert_eq!(stage.settling.asked(), 2);
+    stage.node.knows(Knows::Times(2));
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(told(got).await, (200, answer("hello world")));
+    assert_eq!(stage.upstream.calls(), 1);
+}
+
 #[tokio::test]
 async fn without_a_node_or_with_one_of_another_chain_no_pending_settlement_counts() {
     let other = Node::of(1).await;
