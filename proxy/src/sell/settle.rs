@@ -81,16 +81,17 @@ impl Seller {
                 tracing::warn!(facilitator, %why, "a payment could not be settled");
                 Code::FacilitatorUnavailable
             }
-            (Settlement::Failed { .. }, _) => {
-                self.0.strikes.add(record.payer, self.0.clock.mono_ms());
-                Code::SettlementFailed
-            }
+            (Settlement::Failed { .. }, _) => Code::SettlementFailed,
             (_, outcome) => {
                 tracing::warn!(facilitator, ?outcome, "whether a payment was settled is not known");
                 Code::SettlementUnknown
             }
         };
         self.stored(self.0.keeper.put(record, None).await)?;
+        // Counted once it is on disk, because a refusal that is not kept comes again.
+        if code == Code::SettlementFailed {
+            self.0.strikes.add(record.payer, self.0.clock.mono_ms());
+        }
         end(Refused::of(code, record))
     }
 
@@ -174,9 +175,6 @@ impl Seller {
         let outcome = self.settle_once(&record).await;
         let before = record.settlement.clone();
         record.settlement = before.clone().told(&outcome);
-        if matches!(record.settlement, Settlement::Settled { .. }) {
-            self.0.metrics.earned(record.network, record.asset, &record.amount);
-        }
         // Nobody knows more, then.
         if over && let Settlement::Pending { receipt } = &record.settlement {
             record.settlement = Settlement::Failed { receipt: receipt.clone() };
@@ -184,18 +182,29 @@ impl Seller {
         if record.settlement == before {
             return;
         }
-        if matches!(record.settlement, Settlement::Failed { .. }) {
-            tracing::warn!(
-                payer = %record.payer, amount = %record.amount, ?outcome, "an answer went out unpaid"
-            );
-            self.0.metrics.unpaid_answers.inc();
-            self.0.strikes.add(record.payer, self.0.clock.mono_ms());
-        }
         match self.0.keeper.put(&record, None).await {
-            Ok(()) if matches!(record.settlement, Settlement::Pending { .. }) => {}
-            Ok(()) => self.0.unpaid.end(record.id),
+            Ok(()) => self.reconciled(&record, &outcome),
             Err(fault) => tracing::error!(%fault, "the end of a settlement could not be kept"),
         }
+    }
+
+    /// Counts the end of a pending settlement, once it is on disk: one that could not be kept is found again.
+    fn reconciled(&self, record: &Record, outcome: &Outcome) {
+        match &record.settlement {
+            Settlement::Pending { .. } => return,
+            Settlement::Settled { .. } => {
+                self.0.metrics.earned(record.network, record.asset, &record.amount);
+            }
+            Settlement::Failed { .. } => {
+                tracing::warn!(
+                    payer = %record.payer, amount = %record.amount, ?outcome, "an answer went out unpaid"
+                );
+                self.0.metrics.unpaid_answers.inc();
+                self.0.strikes.add(record.payer, self.0.clock.mono_ms());
+            }
+            Settlement::Open | Settlement::Asked => {}
+        }
+        self.0.unpaid.end(record.id);
     }
 
     /// `earned` says that it was settled just now.

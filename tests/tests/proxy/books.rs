@@ -150,6 +150,30 @@ async fn a_repeat_waits_for_the_first_within_its_patience_and_is_told_that_it_is
     assert_eq!((keeper.upstream.calls(), keeper.settling.moved()), (1, 1));
 }
 
+/// A pending sale of an order.
+fn pending(order: Order, stage: Progress) -> Record {
+    let payment = order.payment.expect("a payment");
+    Record {
+        id: payment.id,
+        body: order.quote.digest,
+        payment: payment.digest,
+        taken_at: 0,
+        ends: payment.ends,
+        stage,
+        settlement: Settlement::Pending { receipt: "{}".to_owned() },
+        question: payment.question,
+        model: None,
+        amount: payment.offer.amount.to_string(),
+        usd: payment.offer.usd(),
+        network: 8453,
+        asset: payment.offer.terms.asset,
+        payer: payment.payer,
+        usage: None,
+        kept: false,
+        key: Some(SaleKey([1; 16])),
+    }
+}
+
 /// The end of what is pending: settled, failed, or beyond the time in which it could be.
 #[tokio::test]
 async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
@@ -164,27 +188,7 @@ async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
         (Says::Elsewhere, false, "failed", false, 1),
     ] {
         let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
-        let order = keeper.order(&chat("hello"));
-        let payment = order.payment.unwrap();
-        let record = Record {
-            id: payment.id,
-            body: order.quote.digest,
-            payment: payment.digest,
-            taken_at: 0,
-            ends: payment.ends,
-            stage: Progress::Paid,
-            settlement: Settlement::Pending { receipt: "{}".to_owned() },
-            question: payment.question,
-            model: None,
-            amount: payment.offer.amount.to_string(),
-            usd: payment.offer.usd(),
-            network: 8453,
-            asset: payment.offer.terms.asset,
-            payer: payment.payer,
-            usage: None,
-            kept: false,
-            key: Some(SaleKey([1; 16])),
-        };
+        let record = pending(keeper.order(&chat("hello")), Progress::Paid);
         let parts = keeper.seller.parts();
         parts.keeper.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
@@ -203,6 +207,104 @@ async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
         let revenue = parts.metrics.text().contains("revenue_atoms_total{");
         assert_eq!(revenue, settlement == "settled");
     }
+}
+
+/// A store that keeps no end of a settlement while it is full.
+#[derive(Debug)]
+struct Full {
+    inner: RedbStore,
+    full: AtomicBool,
+}
+
+impl Full {
+    fn of(inner: RedbStore) -> Arc<Self> {
+        Arc::new(Self { inner, full: AtomicBool::new(true) })
+    }
+}
+
+impl Store for Full {
+    fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, ()> {
+        let is_end = |change: &Change| {
+            matches!(change, Change::Put(record, _) if matches!(
+                record.settlement,
+                Settlement::Settled { .. } | Settlement::Failed { .. }
+            ))
+        };
+        if self.full.load(Ordering::SeqCst) && changes.iter().any(is_end) {
+            return Box::pin(async { Err(StoreFault("the disk is full".to_owned())) });
+        }
+        self.inner.commit(changes)
+    }
+
+    fn get(&self, id: PaymentId) -> StoreReply<'_, Option<Record>> {
+        self.inner.get(id)
+    }
+
+    fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<Answer>> {
+        self.inner.answer(id)
+    }
+
+    fn open(&self) -> StoreReply<'_, Vec<Record>> {
+        self.inner.open()
+    }
+
+    fn over(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>> {
+        self.inner.over(now_ms, kept_ms, most)
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
+    for (says, unpaid_answers) in [(Says::Good, 0), (Says::Refuses("insufficient_balance"), 1)] {
+        let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Full::of).await;
+        let record = pending(keeper.order(&chat("hello")), Progress::Paid);
+        let parts = keeper.seller.parts();
+        parts.keeper.put(&record, None).await.unwrap();
+        parts.unpaid.load(&record);
+        keeper.settling.settle_says(says.clone());
+        let count = || {
+            let revenue = format!(
+                "revenue_atoms_total{{network=\"eip155:8453\",asset=\"{}\"}} ",
+                record.asset
+            );
+            let text = parts.metrics.text();
+            let revenue =
+                text.lines().find_map(|line| line.split(&revenue).nth(1).map(str::to_owned));
+            (revenue, parts.metrics.unpaid_answers.get(), parts.unpaid.total().is_zero())
+        };
+        for _time in 0..12 {
+            keeper.seller.reconcile(record.clone(), false).await;
+        }
+        assert_eq!(count(), (None, 0, false), "{says:?}");
+        assert!(!parts.strikes.is_out(record.payer, parts.clock.mono_ms()));
+        store.full.store(false, Ordering::SeqCst);
+        keeper.seller.reconcile(record.clone(), false).await;
+        let revenue = (unpaid_answers == 0).then(|| record.amount.clone());
+        assert_eq!(count(), (revenue, unpaid_answers, true), "{says:?}");
+    }
+}
+
+/// The same where the customer waits for it.
+#[tokio::test]
+async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
+    let (keeper, store) = Shopkeeper::with(Does::Whole(answer("hello")), 0, Full::of).await;
+    keeper.settling.settle_says(Says::Refuses("insufficient_balance"));
+    let order = keeper.order(&chat("hello"));
+    let payer = order.payment.as_ref().unwrap().payer;
+    let parts = keeper.seller.parts();
+    let sell = async || match keeper.seller.sell(order.clone()).await {
+        Sold::Refused(refused) => refused.fault.code,
+        other => panic!("{other:?}"),
+    };
+    for _time in 0..12 {
+        assert_eq!(sell().await, Code::StoreFailed);
+    }
+    assert!(!parts.strikes.is_out(payer, parts.clock.mono_ms()));
+    store.full.store(false, Ordering::SeqCst);
+    for _time in 0..10 {
+        assert_eq!(sell().await, Code::SettlementFailed);
+    }
+    assert!(parts.strikes.is_out(payer, parts.clock.mono_ms()));
 }
 
 /// A customer who has seen the end of a stream and asks again must find it.
