@@ -175,9 +175,14 @@ impl Seller {
         let outcome = self.settle_once(&record).await;
         let before = record.settlement.clone();
         record.settlement = before.clone().told(&outcome);
-        // Nobody knows more, then.
         if over && let Settlement::Pending { receipt } = &record.settlement {
-            record.settlement = Settlement::Failed { receipt: receipt.clone() };
+            record.settlement = if record.stage.is_delivered() {
+                Settlement::Failed { receipt: receipt.clone() }
+            } else {
+                // The customer may still ask for the answer. After a refusal, a settlement that did happen
+                // would count as another seller's.
+                Settlement::Asked
+            };
         }
         if record.settlement == before {
             return;
@@ -196,10 +201,13 @@ impl Seller {
                 self.0.metrics.earned(record.network, record.asset, &record.amount);
             }
             Settlement::Failed { .. } => {
-                tracing::warn!(
-                    payer = %record.payer, amount = %record.amount, ?outcome, "an answer went out unpaid"
-                );
-                self.0.metrics.unpaid_answers.inc();
+                if record.stage.is_delivered() {
+                    tracing::warn!(
+                        payer = %record.payer, amount = %record.amount, ?outcome,
+                        "an answer went out unpaid"
+                    );
+                    self.0.metrics.unpaid_answers.inc();
+                }
                 self.0.strikes.add(record.payer, self.0.clock.mono_ms());
             }
             Settlement::Open | Settlement::Asked => {}

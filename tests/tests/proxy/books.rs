@@ -209,6 +209,48 @@ async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
     }
 }
 
+/// Nothing of it was delivered, so its customer may ask again, and what moved by then counts.
+#[tokio::test]
+async fn a_stream_stays_owed_when_nobody_knows_the_end_of_its_settlement() {
+    for stage in [Progress::Owed, Progress::Streaming] {
+        let does = Does::Stream(frames(&["hello", " world"]));
+        let (keeper, store) = Shopkeeper::with(does, 0, Arc::new).await;
+        let order = keeper.order(&streaming("hello"));
+        let record = pending(order.clone(), stage);
+        let parts = keeper.seller.parts();
+        parts.keeper.put(&record, None).await.unwrap();
+        parts.unpaid.load(&record);
+        keeper.settling.settle_says(Says::Pending(false));
+        keeper.seller.reconcile(record.clone(), false).await;
+        assert_eq!(store.get(record.id).await.unwrap(), Some(record.clone()));
+        keeper.seller.reconcile(record.clone(), true).await;
+        let kept = store.get(record.id).await.unwrap().unwrap();
+        assert_eq!((kept.stage, kept.settlement), (stage, Settlement::Asked));
+        assert!(parts.keeper.pending().is_empty() && parts.unpaid.total().is_zero());
+        assert_eq!(parts.metrics.unpaid_answers.get(), 0);
+        // It was settled, to a question of ours whose answer was lost.
+        keeper.settling.settle_says(Says::Repeated);
+        let sold = keeper.seller.sell(order).await;
+        assert!(matches!(sold, Sold::Stream(_)), "{sold:?}");
+    }
+}
+
+/// A definite no is kept, and its customer may pay after all. Nothing went out, so no answer is unpaid.
+#[tokio::test]
+async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
+    let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
+    let record = pending(keeper.order(&streaming("hello")), Progress::Owed);
+    let parts = keeper.seller.parts();
+    parts.keeper.put(&record, None).await.unwrap();
+    parts.unpaid.load(&record);
+    keeper.settling.settle_says(Says::Refuses("insufficient_balance"));
+    keeper.seller.reconcile(record.clone(), false).await;
+    let kept = store.get(record.id).await.unwrap().unwrap();
+    assert!(matches!(kept.settlement, Settlement::Failed { .. }), "{kept:?}");
+    assert!(parts.keeper.pending().is_empty() && parts.unpaid.total().is_zero());
+    assert_eq!(parts.metrics.unpaid_answers.get(), 0);
+}
+
 /// A store that keeps no end of a settlement while it is full.
 #[derive(Debug)]
 struct Full {
