@@ -182,6 +182,12 @@ async fn repeats_do_not_exceed_the_bound_either() {
         all
     };
     assert_eq!(statuses(&all), [200, 200, 429, 429]);
+    for got in all.into_iter().filter(|got| got.status() == 429) {
+        let (_, said) = told(got).await;
+        // It may have moved: the facilitator was asked.
+        assert_eq!(said["x402"]["charged"], "unknown");
+        assert!(!said["error"]["message"].as_str().unwrap().contains("nothing was charged"));
+    }
     // A settled sale is no debt.
     stage.settling.settle_says(Says::Good);
     let all = join_all(headers.iter().map(|header| stage.customer.send(&body, header))).await;
