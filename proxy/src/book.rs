@@ -214,8 +214,10 @@ pub struct Record {
     pub usage: Option<Usage>,
     /// Whether the answer is kept.
     pub kept: bool,
-    /// Sent with every question about the payment. The last member: rows from before there were keys end here.
+    /// Sent with every question about the payment. Rows from before there were keys end here.
     pub key: Option<SaleKey>,
+    /// The bound on one answer that was paid for. The last member: rows from before it was kept end here.
+    pub bound: Option<u64>,
 }
 
 /// An answer as it was sent, but for the receipt.
@@ -294,6 +296,7 @@ mod tests {
             usage: None,
             kept,
             key: None,
+            bound: None,
         }
     }
 

@@ -171,6 +171,7 @@ fn pending(order: Order, stage: Progress) -> Record {
         usage: None,
         kept: false,
         key: Some(SaleKey([1; 16])),
+        bound: order.quote.bound,
     }
 }
 
@@ -445,6 +446,33 @@ async fn what_is_owed_is_settled_and_given_although_its_model_is_no_longer_sold(
         assert_eq!(again.status(), 200);
         assert_eq!(stage.counts(), (calls, 1));
     }
+}
+
+/// The bound that was paid for, and a body whose members are no longer sold.
+#[tokio::test]
+async fn an_owed_stream_is_bounded_as_it_was_paid_whatever_the_settings_are_by_then() {
+    let does = Does::Stream(frames(&["hello", " world"]));
+    let settings = "completion_tokens = 50\nextra_fields = [\"mirostat\"]";
+    let mut stage = Stage::with(does.clone(), settings).await;
+    stage.settling.settle_says(Says::Mute);
+    let mut body = streaming("hello");
+    body.as_object_mut().unwrap().remove("max_completion_tokens");
+    body["mirostat"] = json!(1);
+    let header = stage.customer.sign(2, &body).await;
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
+    stage.settling.settle_says(Says::Good);
+    stage.upstream.does(Does::Status(500, "{}".to_owned()));
+    for settings in ["completion_tokens = 5000\nextra_fields = [\"mirostat\"]", ""] {
+        stage = stage.restart_with(settings).await;
+        let got = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(got).await, (503, "answer_owed".to_owned()));
+        let (_, sent) = stage.upstream.last();
+        assert_eq!(sent["max_completion_tokens"], 50, "{settings}");
+    }
+    stage.upstream.does(does);
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(got.text().await.unwrap(), frames(&["hello", " world"]).concat());
+    assert_eq!(stage.counts(), (4, 1));
 }
 
 /// The upstream did not answer, so the price of now counts.

@@ -22,6 +22,7 @@ fn record(n: u8, stage: Stage, settlement: Settlement) -> Record {
         usage: None,
         kept: false,
         key: None,
+        bound: None,
     }
 }
 
