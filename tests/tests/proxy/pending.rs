@@ -160,6 +160,29 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
     assert_eq!((delivered, stage.upstream.calls()), (5, 5));
 }
 
+/// A facilitator that is slow about some of them does not hold up the others, and is not flooded either.
+#[tokio::test]
+async fn the_ends_of_eight_pending_sales_are_asked_for_at_a_time() {
+    let stage = Stage::set(whole()).await;
+    stage.settling.settle_says(Says::Pending(true));
+    for _each in 0..10 {
+        assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
+    }
+    let Stage { proxy, settling, home, .. } = stage;
+    proxy.stop().await;
+    settling.settle_says(Says::Late);
+    let before = settling.asked();
+    let proxy = home.start().await;
+    until(|| settling.asked() == before + 8).await;
+    assert_eq!(proxy.running.seller.parts().keeper.busy(), 8);
+    // Each that ends makes room for another one.
+    settling.open(1);
+    until(|| settling.asked() == before + 9).await;
+    settling.open(9);
+    until(|| settling.moved() == 10).await;
+    proxy.stop().await;
+}
+
 /// What no node knew at first is delivered later, and only as far as the bound allows.
 #[tokio::test]
 async fn repeats_do_not_exceed_the_bound_either() {
