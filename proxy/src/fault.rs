@@ -390,6 +390,21 @@ mod tests {
         assert_eq!(last + 1, ROWS.len(), "a code without a row");
     }
 
+    /// As docs/proxy.md lists them.
+    #[test]
+    fn retry_after_is_named_where_a_repeat_is_known_to_succeed() {
+        let named: Vec<_> =
+            Code::all().filter_map(|code| Some((code.text(), code.retry_after()?))).collect();
+        let expected = [
+            ("payment_in_use", "2"),
+            ("too_many_requests", "2"),
+            ("unpaid_limit", "5"),
+            ("busy", "2"),
+            ("stopping", "2"),
+        ];
+        assert_eq!(named, expected);
+    }
+
     /// They are also answered while a question to settle is open, or after it.
     #[test]
     fn a_code_of_a_payment_that_may_have_moved_does_not_deny_it() {
