@@ -321,6 +321,13 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_is_delivered_once_its_sale_has_ended() {
+        use Stage::{Answered, Broken, Owed, Paid, Streaming, Taken};
+        assert!([Paid, Broken].into_iter().all(Stage::is_delivered));
+        assert!(![Taken, Answered, Owed, Streaming].into_iter().any(Stage::is_delivered));
+    }
+
+    #[test]
     fn a_no_counts_only_from_whoever_was_not_asked_before() {
         let text = |text: &str| text.to_owned();
         let settled = Outcome::Settled { receipt: text("s"), repeated: false };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use base64::Engine;
@@ -22,7 +23,7 @@ use bursar_proxy::shop::Shop;
 use bursar_proxy::strikes::Strikes;
 use bursar_proxy::tokens::Vocabulary;
 use bursar_proxy::unpaid::Unpaid;
-use bursar_tests::payer::Payer;
+use bursar_tests::payer::{Payer, now_s};
 use bursar_tests::proxy::{Asked, Customer, Home, chat, receipt, streaming};
 use bursar_tests::settling::{Says, Settling};
 use bursar_tests::upstream::{Does, Upstream, answer, frames};
@@ -250,6 +251,123 @@ async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
     assert!(matches!(kept.settlement, Settlement::Failed { .. }), "{kept:?}");
     assert!(parts.keeper.pending().is_empty() && parts.unpaid.total().is_zero());
     assert_eq!(parts.metrics.unpaid_answers.get(), 0);
+}
+
+/// The record is all that is left of a sale after a restart.
+#[tokio::test]
+async fn a_sale_is_kept_as_it_was_paid() {
+    let (keeper, store) = Shopkeeper::with(Does::Whole(answer("hello")), 0, Arc::new).await;
+    let order = keeper.order(&chat("hello"));
+    let before = keeper.seller.parts().clock.now().utc.0;
+    assert!(matches!(keeper.seller.sell(order.clone()).await, Sold::Whole { .. }));
+    let kept = store.get(order.named.id).await.unwrap().unwrap();
+    assert!((before..before + 60_000).contains(&kept.taken_at), "{}", kept.taken_at);
+    let model = pending(order.clone(), Progress::Paid);
+    assert!(kept.key.is_some() && kept.usage.is_some() && kept.settlement.is_good());
+    let rest = Record {
+        taken_at: 0,
+        settlement: model.settlement.clone(),
+        usage: None,
+        key: model.key,
+        ..kept.clone()
+    };
+    let paid = Record { model: Some("toy".to_owned()), kept: true, ..model };
+    assert_eq!((rest, kept.bound), (paid, Some(100)));
+    // Named by the body and the payment that it came with, and by no other.
+    let (named, body) = (order.named, order.quote.digest);
+    assert_eq!(keeper.seller.known(named, &body).await.unwrap(), Some(kept.clone()));
+    assert_eq!(keeper.seller.known(named, &[0; 32]).await.unwrap(), None);
+    let forged = Named { digest: [0; 32], ..named };
+    assert_eq!(keeper.seller.known(forged, &body).await.unwrap(), None);
+    // What was only taken bought nothing: the price of now counts.
+    let taken = Record { stage: Progress::Taken, ..kept };
+    keeper.seller.parts().keeper.put(&taken, None).await.unwrap();
+    assert_eq!(keeper.seller.known(named, &body).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_owed_stream_without_a_place_says_whether_it_is_paid() {
+    for (settlement, code, charged) in [
+        (Settlement::Settled { receipt: "{}".to_owned() }, Code::AnswerOwed, Charged::Yes),
+        (Settlement::Asked, Code::Busy, Charged::Unknown),
+    ] {
+        let (keeper, _store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
+        let order = keeper.order(&streaming("hello"));
+        let record = Record { settlement, ..pending(order.clone(), Progress::Owed) };
+        let parts = keeper.seller.parts();
+        parts.keeper.put(&record, None).await.unwrap();
+        let _all = parts.places.try_acquire_many(4).unwrap();
+        let Sold::Refused(refused) = keeper.seller.sell(order).await else { panic!() };
+        assert_eq!((refused.fault.code, refused.charged), (code, charged));
+        assert_eq!((keeper.upstream.calls(), keeper.settling.asked()), (0, 0));
+    }
+}
+
+/// An upstream may stream once and not the next time.
+#[tokio::test]
+async fn an_owed_stream_that_comes_in_one_piece_is_given_and_not_charged_again() {
+    let (keeper, _store) = Shopkeeper::with(Does::Half, 0, Arc::new).await;
+    let order = keeper.order(&streaming("hello"));
+    let record = Record {
+        settlement: Settlement::Settled { receipt: "{}".to_owned() },
+        ..pending(order.clone(), Progress::Owed)
+    };
+    let parts = keeper.seller.parts();
+    parts.keeper.put(&record, None).await.unwrap();
+    let Sold::Refused(refused) = keeper.seller.sell(order.clone()).await else { panic!() };
+    assert_eq!((refused.fault.code, refused.charged), (Code::AnswerOwed, Charged::Yes));
+    keeper.upstream.does(Does::Whole(answer("hello")));
+    for _again in 0..2 {
+        let Sold::Whole { body, .. } = keeper.seller.sell(order.clone()).await else { panic!() };
+        assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), answer("hello"));
+    }
+    assert_eq!((keeper.upstream.calls(), keeper.settling.asked()), (2, 0));
+    // It was counted when it was settled.
+    assert!(!parts.metrics.text().contains("revenue_atoms_total{"));
+}
+
+/// Until then it may still be found settled.
+#[tokio::test]
+async fn a_pending_settlement_is_given_up_an_hour_after_its_payment_ended() {
+    for (minutes_ago, pending, unpaid) in [(59, 1, 0), (61, 0, 1)] {
+        let stage = Stage::usual().await;
+        stage.settling.settle_says(Says::Pending(true));
+        assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
+        let Stage { proxy, home, settling: _settling, .. } = stage;
+        proxy.stop().await;
+        let opened = async {
+            loop {
+                // A child of another test may have the file for a moment.
+                match RedbStore::open_file(&home.config().store) {
+                    Ok(store) => break store,
+                    Err(_held) => tokio::task::yield_now().await,
+                }
+            }
+        };
+        let store = tokio::time::timeout(Duration::from_secs(30), opened).await.unwrap();
+        let mut all = store.open().await.unwrap();
+        let mut record = all.pop().unwrap();
+        record.ends = now_s() - minutes_ago * 60;
+        store.commit(vec![Change::Put(Box::new(record), None)]).await.unwrap();
+        drop(store);
+        let proxy = home.start().await;
+        let lines = [
+            format!("bursar_proxy_pending_settlements {pending}\n"),
+            format!("bursar_proxy_unpaid_answers_total {unpaid}\n"),
+            "bursar_proxy_settlements_total{result=\"pending\"} 1\n".to_owned(),
+        ];
+        let counted = async {
+            loop {
+                let text = proxy.metrics().await;
+                if lines.iter().all(|line| text.contains(line)) {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), counted).await.expect("it is counted");
+        proxy.stop().await;
+    }
 }
 
 /// A store that keeps no end of a settlement while it is full.

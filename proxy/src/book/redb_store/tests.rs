@@ -111,3 +111,23 @@ async fn read_without(bytes: usize, read: impl FnOnce(Record) -> Record) {
     store.commit(vec![Change::Forget(new.id)]).await.unwrap();
     assert_eq!(store.get(new.id).await.unwrap(), None);
 }
+
+/// Else the file grows with every payment that bought nothing.
+#[tokio::test]
+async fn nothing_of_a_forgotten_payment_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RedbStore::open_file(&folder.path().join("a.redb")).unwrap();
+    let pending = Settlement::Pending { receipt: "{}".to_owned() };
+    let taken = Record { stage: Stage::Taken, ..record(2, 6, Settlement::Open) };
+    for one in [&record(1, 5, pending), &taken] {
+        put(&store, one, Some(answer())).await;
+    }
+    assert_eq!(store.open().await.unwrap().len(), 2, "both are looked at when it starts");
+    let forget = [1, 2].map(|n| Change::Forget(PaymentId([n; 32])));
+    store.commit(forget.to_vec()).await.unwrap();
+    let read = store.db.begin_read().unwrap();
+    let rows =
+        [PAYMENTS, ANSWERS].map(|rows| read.open_table(rows).unwrap().iter().unwrap().count());
+    let keys = [OPEN, TAKEN].map(|keys| read.open_table(keys).unwrap().iter().unwrap().count());
+    assert_eq!((rows, keys), ([0, 0], [0, 0]));
+}
