@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::book::Stage;
+use crate::book::{Record, Stage};
 use crate::fault::{Code, Fault};
 use crate::metrics::Metrics;
 use crate::models_list::ModelsList;
@@ -161,7 +161,7 @@ async fn answer(
         return Ok(challenge(&quote, None));
     };
     // Before the price: what was paid is given although its price or its model is no longer offered.
-    if let Some(order) = repeat(api, (text, version), &body, &resource).await? {
+    if let Some(order) = repeat(api, (text, version), &body).await? {
         return serve(api, order, version).await;
     }
     let quote = price(api, body, resource).await?;
@@ -184,7 +184,6 @@ async fn repeat(
     api: &Arc<Api>,
     (text, version): (&str, Version),
     body: &Bytes,
-    resource: &Arc<str>,
 ) -> Result<Option<Order>, Fault> {
     // Whatever cannot be read is refused where the price is known.
     let Ok(named) = Named::read(text, version, api.shop.terms()) else { return Ok(None) };
@@ -197,16 +196,7 @@ async fn repeat(
     let Some(record) = known else { return Ok(None) };
     let quote = match record.stage {
         // Its upstream is asked once more.
-        Stage::Owed | Stage::Streaming => {
-            match price(api, body.clone(), Arc::clone(resource)).await {
-                Ok(quote) => quote,
-                Err(_not_sold_now) => {
-                    let quote = api.shop.unpriced(body);
-                    quote.vocabulary.load().await;
-                    quote
-                }
-            }
-        }
+        Stage::Owed | Stage::Streaming => owed(api, body.clone(), record).await?,
         Stage::Taken | Stage::Answered | Stage::Paid | Stage::Broken => quote,
     };
     Ok(Some(Order { quote, named, payment: None }))
@@ -257,18 +247,34 @@ async fn serve(api: &Arc<Api>, order: Order, version: Version) -> Result<Respons
     })
 }
 
-/// A long body takes milliseconds, which others need not wait for; and nobody has paid for them yet.
 async fn price(api: &Arc<Api>, body: Bytes, resource: Arc<str>) -> Result<Quote, Fault> {
-    if body.len() <= SHORT_BYTES {
-        let reading = api.shop.read(&body)?;
-        reading.vocabulary().load().await;
-        return api.shop.price(reading, &body, &resource);
+    if body.len() > SHORT_BYTES {
+        return apart(api, move |shop| shop.quote(&body, &resource)).await;
     }
+    let reading = api.shop.read(&body)?;
+    reading.vocabulary().load().await;
+    api.shop.price(reading, &body, &resource)
+}
+
+/// A stream that is owed, as it was paid.
+async fn owed(api: &Arc<Api>, body: Bytes, record: Record) -> Result<Quote, Fault> {
+    if body.len() > SHORT_BYTES {
+        return apart(api, move |shop| shop.owed(&body, &record)).await;
+    }
+    api.shop.vocabulary_of(&record).load().await;
+    api.shop.owed(&body, &record)
+}
+
+/// A long body takes milliseconds, which others need not wait for; and nobody has paid for them yet.
+async fn apart(
+    api: &Arc<Api>,
+    count: impl FnOnce(&Shop) -> Result<Quote, Fault> + Send + 'static,
+) -> Result<Quote, Fault> {
     let _queued = api.queue.try_acquire().map_err(|_full| Fault::of(Code::Busy))?;
     let _turn = api.pricing.acquire().await.map_err(|_closed| Fault::of(Code::Stopping))?;
     let api = Arc::clone(api);
-    let priced = tokio::task::spawn_blocking(move || api.shop.quote(&body, &resource));
-    priced.await.map_err(|_ended| Fault::of(Code::Stopping))?
+    let counted = tokio::task::spawn_blocking(move || count(&api.shop));
+    counted.await.map_err(|_ended| Fault::of(Code::Stopping))?
 }
 
 fn challenge(quote: &Quote, unfit: Option<&Unfit>) -> Response {
@@ -365,27 +371,4 @@ async fn openapi() -> Response {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::Value;
-    use std::collections::BTreeSet;
-
-    /// The routes as they are written above, and every code, are in the document that describes them.
-    #[test]
-    fn the_document_names_every_route_and_every_code() {
-        let document: Value = serde_json::from_str(include_str!("../openapi.json")).unwrap();
-        let told: BTreeSet<String> =
-            document["paths"].as_object().unwrap().keys().cloned().collect();
-        let source = include_str!("api.rs").split("mod tests").next().unwrap();
-        let routes = source.split(".route(\"").skip(1);
-        let routed: BTreeSet<String> = routes
-            .map(|rest| rest.split('"').next().unwrap().to_owned())
-            .filter(|path| path != "/metrics")
-            .collect();
-        assert_eq!(told, routed);
-        let codes = document["components"]["schemas"]["Code"]["enum"].as_array().unwrap();
-        let codes: Vec<&str> = codes.iter().map(|code| code.as_str().unwrap()).collect();
-        assert_eq!(codes, Code::all().map(Code::text).collect::<Vec<_>>());
-        assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
-    }
-}
+mod tests;

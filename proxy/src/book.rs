@@ -78,6 +78,16 @@ pub enum Stage {
     Broken,
 }
 
+impl Stage {
+    /// Whether the answer went out, whole or broken off. Before, the same request still gets it.
+    pub fn is_delivered(self) -> bool {
+        match self {
+            Self::Paid | Self::Broken => true,
+            Self::Taken | Self::Answered | Self::Owed | Self::Streaming => false,
+        }
+    }
+}
+
 /// How the settlement of a payment stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Settlement {
@@ -204,8 +214,10 @@ pub struct Record {
     pub usage: Option<Usage>,
     /// Whether the answer is kept.
     pub kept: bool,
-    /// Sent with every question about the payment. The last member: rows from before there were keys end here.
+    /// Sent with every question about the payment. Rows from before there were keys end here.
     pub key: Option<SaleKey>,
+    /// The bound on one answer that was paid for. The last member: rows from before it was kept end here.
+    pub bound: Option<u64>,
 }
 
 /// An answer as it was sent, but for the receipt.
@@ -284,6 +296,7 @@ mod tests {
             usage: None,
             kept,
             key: None,
+            bound: None,
         }
     }
 
@@ -305,6 +318,13 @@ mod tests {
             assert_eq!(record.next(&[9; 32], &[3; 32]), Next::Spent);
             assert_eq!(record.next(&[2; 32], &[9; 32]), Next::Spent);
         }
+    }
+
+    #[test]
+    fn an_answer_is_delivered_once_its_sale_has_ended() {
+        use Stage::{Answered, Broken, Owed, Paid, Streaming, Taken};
+        assert!([Paid, Broken].into_iter().all(Stage::is_delivered));
+        assert!(![Taken, Answered, Owed, Streaming].into_iter().any(Stage::is_delivered));
     }
 
     #[test]

@@ -77,11 +77,7 @@ impl Chat {
     /// # Errors
     /// [`Fault`] with the member that is wrong.
     pub fn parse(body: &[u8], extra: &[String]) -> Result<Self, Fault> {
-        let value = json::parse_few(body, DEPTH_MAX, VALUES_MAX)
-            .map_err(|fault| Fault::of(Code::InvalidJson).because(fault))?;
-        let Value::Object(object) = value else {
-            return Err(Fault::of(Code::InvalidJson).because("it is not an object"));
-        };
+        let object = object(body)?;
         for (key, value) in object.iter() {
             known(key, extra)?;
             // As clients write what they leave out.
@@ -89,6 +85,18 @@ impl Chat {
                 costs_nothing_more(key, value)?;
             }
         }
+        Self::of(object)
+    }
+
+    /// Reads a body that was sold before: its members passed then, whatever passes now.
+    ///
+    /// # Errors
+    /// [`Fault`] with the member that is wrong.
+    pub fn sold(body: &[u8]) -> Result<Self, Fault> {
+        Self::of(object(body)?)
+    }
+
+    fn of(object: Object) -> Result<Self, Fault> {
         let messages = member(&object, "messages");
         let messages = messages.ok_or_else(|| wrong("messages", "is missing"))?;
         let messages = messages.as_array().ok_or_else(|| wrong("messages", "is not an array"))?;
@@ -128,6 +136,15 @@ impl Chat {
         }
         Some(object.to_compact())
     }
+}
+
+fn object(body: &[u8]) -> Result<Object, Fault> {
+    let value = json::parse_few(body, DEPTH_MAX, VALUES_MAX)
+        .map_err(|fault| Fault::of(Code::InvalidJson).because(fault))?;
+    let Value::Object(object) = value else {
+        return Err(Fault::of(Code::InvalidJson).because("it is not an object"));
+    };
+    Ok(object)
 }
 
 /// A member that is there and not `null`.

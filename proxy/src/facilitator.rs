@@ -95,6 +95,8 @@ pub struct About {
 /// Rejections that say something of the facilitator and nothing of the payment.
 const DECLINED: [&str; 3] = ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"];
 
+const CONTRADICTS: &str = "its answer contradicts what it was asked";
+
 impl Facilitator {
     pub fn new(
         client: Client,
@@ -182,7 +184,7 @@ impl Facilitator {
 fn verdict(status: u16, answer: &Value, about: About) -> Verdict {
     match answer.get("isValid").and_then(Value::as_bool) {
         Some(true) if status == 200 && is_of(answer, about) => Verdict::Good,
-        Some(true) => Verdict::None("its answer contradicts what it was asked".to_owned()),
+        Some(true) => Verdict::None(CONTRADICTS.to_owned()),
         Some(false) if is_declined(answer, "invalidReason") => {
             let reason = said(answer, "invalidReason").unwrap_or_default();
             Verdict::None(format!("it settles nothing now: {reason}"))
@@ -212,10 +214,13 @@ fn outcome(heard: &Heard, about: About) -> Outcome {
         {
             Outcome::Settled { receipt: receipt(), repeated }
         }
-        Some(true) => Outcome::Unknown("its answer contradicts what it was asked".to_owned()),
+        Some(true) => Outcome::Unknown(CONTRADICTS.to_owned()),
         Some(false) => {
             let reason = said(answer, "errorReason").unwrap_or_default();
-            if reason == "settlement_pending" {
+            let fits = || is_of(answer, about) && is_on_or_unnamed(answer, about);
+            if reason == "settlement_pending" && !fits() {
+                Outcome::Unknown(CONTRADICTS.to_owned())
+            } else if reason == "settlement_pending" {
                 Outcome::Pending { receipt: receipt(), hash }
             } else if hash.is_none() && is_declined(answer, "errorReason") {
                 Outcome::Declined(reason)
@@ -256,6 +261,11 @@ fn is_of(answer: &Value, about: About) -> bool {
 fn is_on(answer: &Value, about: About) -> bool {
     let network = answer.get("network").and_then(Value::as_str);
     network.and_then(by_text) == Some(about.network)
+}
+
+/// A pending answer may leave the network out, but not name another one.
+fn is_on_or_unnamed(answer: &Value, about: About) -> bool {
+    matches!(answer.get("network"), None | Some(Value::Null)) || is_on(answer, about)
 }
 
 /// The hash of a transaction, if the member is one.
@@ -368,6 +378,24 @@ mod tests {
         assert_eq!(named(judge(500, &pending.replace("HASH", ""))), None);
         assert_eq!(named(judge(200, &pending.replace("HASH", "0x12"))), None);
         assert_eq!(named(judge(200, &pending.replace("HASH", &"ab".repeat(32)))), None);
+        // Payer and network may be left out; what is named has to be ours, as in a success.
+        let with =
+            |members: &str| pending.replace("\"success\"", &format!("{members},\"success\""));
+        for members in [
+            format!("\"payer\":\"{PAYER}\",\"network\":\"base\""),
+            "\"payer\":null,\"network\":null".to_owned(),
+        ] {
+            assert_eq!(named(judge(200, &with(&members))), Some(hash.clone()), "{members}");
+        }
+        for members in [
+            "\"payer\":\"0x2222222222222222222222222222222222222222\"",
+            "\"payer\":7",
+            "\"network\":\"eip155:4663\"",
+            "\"network\":\"nowhere\"",
+            "\"network\":7",
+        ] {
+            assert!(matches!(judge(200, &with(members)), Outcome::Unknown(_)), "{members}");
+        }
         for reason in DECLINED {
             for status in [200, 402, 429, 503] {
                 let text = format!(

@@ -222,7 +222,7 @@ const ROWS: &[Row] = &[
         429,
         PAYMENT,
         Some(false),
-        "Too many answers are waiting for their settlement, and nothing was charged: send the same request, with the same payment, after Retry-After seconds.",
+        "Too many answers are waiting for their settlement: send the same request, with the same payment, after Retry-After seconds. It is charged at most once.",
     ),
     row(
         Code::Busy,
@@ -388,6 +388,39 @@ mod tests {
         }
         let last = Code::MethodNotAllowed as usize;
         assert_eq!(last + 1, ROWS.len(), "a code without a row");
+    }
+
+    /// As docs/proxy.md lists them.
+    #[test]
+    fn retry_after_is_named_where_a_repeat_is_known_to_succeed() {
+        let named: Vec<_> =
+            Code::all().filter_map(|code| Some((code.text(), code.retry_after()?))).collect();
+        let expected = [
+            ("payment_in_use", "2"),
+            ("too_many_requests", "2"),
+            ("unpaid_limit", "5"),
+            ("busy", "2"),
+            ("stopping", "2"),
+        ];
+        assert_eq!(named, expected);
+    }
+
+    /// They are also answered while a question to settle is open, or after it.
+    #[test]
+    fn a_code_of_a_payment_that_may_have_moved_does_not_deny_it() {
+        for code in [
+            Code::PaymentInUse,
+            Code::AnswerNotKept,
+            Code::StreamBroken,
+            Code::SettlementUnknown,
+            Code::AnswerOwed,
+            Code::UnpaidLimit,
+            Code::Busy,
+            Code::Stopping,
+            Code::StoreFailed,
+        ] {
+            assert!(!code.says().contains("nothing was charged"), "{}", code.text());
+        }
     }
 
     /// An OpenAI client repeats 409 and 5xx by itself, and with a new payment if it signs one each time.

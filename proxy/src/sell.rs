@@ -475,6 +475,7 @@ impl Seller {
             usage: None,
             kept: false,
             key: Some(key),
+            bound: quote.bound,
         }
     }
 

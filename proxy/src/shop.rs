@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bursar_outbound::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use crate::book::Digest;
+use crate::book::{Digest, Record};
 use crate::chat::Chat;
 use crate::config::{Config, Model};
 use crate::fault::{Code, Fault};
@@ -26,6 +26,8 @@ pub struct Quote {
     pub offers: Vec<Offer>,
     pub estimate: Estimate,
     pub stream: bool,
+    /// The bound on one answer; `None` where nothing is sent upstream.
+    pub bound: Option<u64>,
     /// What is sent upstream: never unbounded.
     pub forward: Bytes,
     /// Of the body as it came.
@@ -81,9 +83,8 @@ impl Shop {
         let config = &self.config;
         let Reading { chat, model } = reading;
         let name = chat.model.as_deref().or(config.default_model.as_deref());
-        let most = model.max_completion_tokens.unwrap_or(config.max_completion_tokens);
-        let usual = model.completion_tokens.unwrap_or(config.completion_tokens).min(most);
-        let bound = chat.bound.unwrap_or(usual);
+        let most = self.highest_bound(Some(&model));
+        let bound = chat.bound.unwrap_or_else(|| self.usual_bound(Some(&model)));
         if bound > most {
             let why = format!("an answer has {most} tokens at most");
             return Err(Fault::of(Code::TooManyTokens).because(why).about("max_completion_tokens"));
@@ -111,6 +112,7 @@ impl Shop {
             },
             offers,
             stream: chat.stream,
+            bound: Some(bound),
             forward: forward.map_or_else(|| body.clone(), Bytes::from),
             digest: Sha256::digest(body).into(),
             vocabulary: model.vocabulary,
@@ -118,19 +120,55 @@ impl Shop {
         })
     }
 
-    /// A body that was paid before, whatever it costs now: its model may no longer be sold. Only an answer that is
-    /// owed goes upstream, with the bound that the body names.
-    pub fn unpriced(&self, body: &Bytes) -> Quote {
+    /// A stream that is owed, as it was paid: with the model and the bound of then, whatever is sold now.
+    ///
+    /// # Errors
+    /// [`Fault`]: this version cannot read the body, so it cannot be bounded.
+    pub fn owed(&self, body: &Bytes, record: &Record) -> Result<Quote, Fault> {
         let config = &self.config;
-        let mut quote = Quote::bare(body);
-        let Ok(chat) = Chat::parse(body, &config.extra_fields) else { return quote };
-        let name = chat.model.as_deref().or(config.default_model.as_deref());
-        let bound = chat.bound.unwrap_or(config.completion_tokens);
-        quote.stream = chat.stream;
-        quote.estimate.model = name.map(str::to_owned);
+        let chat = Chat::sold(body)?;
+        let name = record.model.as_deref();
+        let vocabulary = self.vocabulary_of(record);
+        let model = config.model(name);
+        // Rows from before it was kept do not tell the bound. Where the body names none it was the usual one.
+        let usual = || self.usual_bound(model.as_ref());
+        let bound = record.bound.or(chat.bound).unwrap_or_else(usual);
+        // Only metrics need it, and only where the upstream tells none: images may have no count by now.
+        let image = model.as_ref().and_then(|model| model.image_tokens).unwrap_or(0);
+        let counted = chat.count(vocabulary, Some(image));
         let forward = chat.completed((config.bound_field, bound), name);
-        quote.forward = forward.map_or_else(|| body.clone(), Bytes::from);
-        quote
+        Ok(Quote {
+            estimate: Estimate {
+                model: record.model.clone(),
+                prompt_tokens: counted.map_or(0, |counted| counted.prompt),
+                completion_tokens_max: bound.saturating_mul(chat.choices),
+                usd: record.usd.clone(),
+            },
+            offers: Vec::new(),
+            stream: chat.stream,
+            bound: Some(bound),
+            forward: forward.map_or_else(|| body.clone(), Bytes::from),
+            digest: record.body,
+            vocabulary,
+            listed: name.is_some_and(|name| config.models.contains_key(name)),
+        })
+    }
+
+    fn highest_bound(&self, model: Option<&Model>) -> u64 {
+        let own = model.and_then(|model| model.max_completion_tokens);
+        own.unwrap_or(self.config.max_completion_tokens)
+    }
+
+    /// The bound where a body names none.
+    fn usual_bound(&self, model: Option<&Model>) -> u64 {
+        let own = model.and_then(|model| model.completion_tokens);
+        own.unwrap_or(self.config.completion_tokens).min(self.highest_bound(model))
+    }
+
+    /// What the tokens of a sale are counted by, as far as its model is known now.
+    pub fn vocabulary_of(&self, record: &Record) -> Vocabulary {
+        let model = self.config.model(record.model.as_deref());
+        model.map_or_else(Vocabulary::default, |model| model.vocabulary)
     }
 }
 
@@ -160,6 +198,7 @@ impl Quote {
                 usd: String::new(),
             },
             stream: false,
+            bound: None,
             forward: body.clone(),
             digest: Sha256::digest(body).into(),
             vocabulary: Vocabulary::default(),

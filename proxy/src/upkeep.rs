@@ -1,5 +1,6 @@
 //! What is done now and then: money that is on its way is looked after, and what is over is forgotten.
 
+use futures::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::book::PaymentId;
@@ -8,6 +9,8 @@ use crate::sell::Seller;
 
 /// How often it looks.
 const LOOK_MS: u64 = 5_000;
+/// How many sales are asked about at a time: a facilitator that is slow about one does not hold up all others.
+const AT_ONCE: usize = 8;
 /// How often what is over is forgotten.
 const SWEEP_MS: u64 = 300_000;
 /// How much of it at a time.
@@ -21,12 +24,13 @@ const LATE_SECONDS: u64 = 3_600;
 pub(crate) async fn look(seller: Seller, stopping: CancellationToken) {
     loop {
         let parts = seller.parts();
-        for id in parts.keeper.pending() {
-            // cancel-safe: whatever was begun is either on disk or begun anew.
-            tokio::select! {
-                () = stopping.cancelled() => return,
-                () = reconcile(&seller, id) => {}
-            }
+        // Each payment is claimed before it is written, so two of them never write one record.
+        let looked = stream::iter(parts.keeper.pending())
+            .for_each_concurrent(AT_ONCE, |id| reconcile(&seller, id));
+        // cancel-safe: whatever was begun is either on disk or begun again.
+        tokio::select! {
+            () = stopping.cancelled() => return,
+            () = looked => {}
         }
         parts.metrics.busy.set(i64::try_from(parts.keeper.busy()).unwrap_or(i64::MAX));
         let pending = parts.keeper.pending().len();

@@ -265,10 +265,14 @@ impl Purchase {
             Err(why) => return Ok(Redeemed::Lost(why)),
         };
         if is_in_use(&body) {
+            if Receipt::read(&headers).is_some() {
+                self.receipt(&headers);
+                self.reporting(payment, async |_sink| ()).await;
+            }
             return Ok(Redeemed::InUse { after, body });
         }
         self.receipt(&headers);
-        self.sink.take(&body).await?;
+        self.reporting(payment, async |sink| sink.take(&body).await).await?;
         Ok(Redeemed::Yes(StatusCode::CONFLICT))
     }
 
@@ -279,6 +283,16 @@ impl Purchase {
         payment: &Payment,
     ) -> Result<StatusCode, Broken> {
         self.receipt(&answer.headers);
+        let filled = self.reporting(payment, async |sink| sink.fill(&mut answer).await).await;
+        filled.map(|()| answer.status)
+    }
+
+    /// Passes an answer on, and meanwhile reports to the wallet that its receipt says settled.
+    async fn reporting<T>(
+        &mut self,
+        payment: &Payment,
+        pass_on: impl AsyncFnOnce(&mut Sink) -> T,
+    ) -> T {
         let settled = self.account.receipt.as_ref().and_then(Receipt::settled_by);
         let settled = settled.filter(|_| self.account.reported.is_none());
         let report = async {
@@ -287,7 +301,7 @@ impl Purchase {
                 None => None,
             }
         };
-        let (filled, reported) = tokio::join!(self.sink.fill(&mut answer), report);
+        let (passed, reported) = tokio::join!(pass_on(&mut self.sink), report);
         if let Some(reported) = reported {
             self.account.reported = Some(reported.is_ok());
             if let Err(why) = reported {
@@ -295,7 +309,7 @@ impl Purchase {
                 self.account.warn("NOT_REPORTED", message);
             }
         }
-        filled.map(|()| answer.status)
+        passed
     }
 
     /// 402 once more: the server's reason is told, and nothing is signed again.

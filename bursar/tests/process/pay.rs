@@ -126,6 +126,34 @@ fn the_paid_request_is_the_first_one_with_one_header_more() {
     assert_eq!(payer.history()[0]["tx_hash"], hash());
 }
 
+/// Final, or of a payment that is still worked on and no longer waited for.
+#[test]
+fn a_409_with_a_receipt_is_reported_to_the_wallet_like_any_other_answer() {
+    let payer = Payer::new();
+    for (n, (code, after)) in
+        [("answer_not_kept", "1"), ("payment_in_use", "90")].iter().enumerate()
+    {
+        let body = json!({ "error": { "message": "no", "code": code } }).to_string();
+        let told = body.clone();
+        let shop = Shop::selling("10000", move |stream| {
+            let receipt = settled();
+            let headers = [("payment-response", receipt.as_str()), ("retry-after", after)];
+            say(stream, "409 Conflict", &headers, &told);
+        });
+        let ended = payer.paid("bearer", &[&shop.url, "--json"]);
+        let told = ended.json();
+        assert_eq!((ended.exit, shop.payments().len()), (1, 1), "{ended:?}");
+        assert_eq!(
+            (&told["data"]["reported"], &told["data"]["body"]),
+            (&json!(true), &json!(body))
+        );
+        assert_eq!(told["data"]["receipt"]["success"], true);
+        let history = payer.history();
+        assert_eq!(history.len(), n + 1);
+        assert!(history.iter().all(|request| request["tx_hash"] == hash()), "{history:?}");
+    }
+}
+
 #[test]
 fn a_held_request_is_paid_once_the_operator_has_approved() {
     let shop = Shop::selling("1000000", |stream| say(stream, "200 OK", &[], "goods"));

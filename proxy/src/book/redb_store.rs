@@ -185,16 +185,18 @@ fn found<T: DeserializeOwned>(
     row.map(|row| postcard::from_bytes(row.value()).map_err(failed)).transpose()
 }
 
-/// A payment. A row that was written before sales had keys ends where the key begins: it reads as one without.
+/// A payment. A row that was written before sales had keys, or before the bound was kept, ends where that member
+/// begins: it reads as one without.
 fn record(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     id: &[u8],
 ) -> Result<Option<Record>, StoreFault> {
-    const NO_KEY: u8 = 0;
+    /// The key and the bound. What is not needed of it is not read.
+    const NONE: [u8; 2] = [0, 0];
     let Some(row) = table.get(id).map_err(failed)? else { return Ok(None) };
     let read = match postcard::from_bytes(row.value()) {
         Err(postcard::Error::DeserializeUnexpectedEnd) => {
-            postcard::from_bytes(&[row.value(), &[NO_KEY]].concat())
+            postcard::from_bytes(&[row.value(), &NONE].concat())
         }
         read => read,
     };

@@ -238,6 +238,38 @@ fn a_payment_is_known_by_network_token_payer_and_nonce_and_by_nothing_else() {
     assert_eq!((ids(Method::Eip3009), ids(Method::Permit2)), (false, true));
 }
 
+/// The facilitator judges the payment as it came, in its own version, against what was offered.
+#[test]
+fn the_question_holds_the_whole_payment_and_the_offer_that_it_takes() {
+    for (version, method) in ALL {
+        let payment = payment(version, method);
+        let offers = [offer(1, method), offer(8453, method)];
+        let asked = read(&payment, version, &offers).unwrap().question;
+        let asked: Value = serde_json::from_str(&asked).unwrap();
+        assert_eq!(asked["x402Version"], version.number());
+        assert_eq!(asked["paymentPayload"], payment);
+        let wanted = offers[1].requirements(version).to_compact();
+        let wanted: Value = serde_json::from_str(&wanted).unwrap();
+        assert_eq!(asked["paymentRequirements"], wanted);
+    }
+}
+
+/// Another asset may be offered by now.
+#[test]
+fn a_payment_of_version_2_is_named_by_the_asset_that_it_accepts() {
+    let named = |payment: &Value| {
+        let text = header::encode(&payment.to_string());
+        let terms = [Arc::clone(&offer(8453, Method::Eip3009).terms)];
+        Named::read(&text, Version::V2, &terms).unwrap().id
+    };
+    let old = with(payment(Version::V2, Method::Eip3009), "/accepted/asset", OTHER);
+    let terms =
+        Terms { asset: OTHER.parse().unwrap(), ..(*offer(8453, Method::Eip3009).terms).clone() };
+    let then = Offer { terms: Arc::new(terms), ..offer(8453, Method::Eip3009) };
+    assert_eq!(named(&old), read(&old, Version::V2, &[then]).unwrap().id);
+    assert_ne!(named(&old), named(&payment(Version::V2, Method::Eip3009)));
+}
+
 /// What was paid is found although nothing of it is offered any more.
 #[test]
 fn a_payment_is_named_without_any_offer() {

@@ -81,16 +81,17 @@ impl Seller {
                 tracing::warn!(facilitator, %why, "a payment could not be settled");
                 Code::FacilitatorUnavailable
             }
-            (Settlement::Failed { .. }, _) => {
-                self.0.strikes.add(record.payer, self.0.clock.mono_ms());
-                Code::SettlementFailed
-            }
+            (Settlement::Failed { .. }, _) => Code::SettlementFailed,
             (_, outcome) => {
                 tracing::warn!(facilitator, ?outcome, "whether a payment was settled is not known");
                 Code::SettlementUnknown
             }
         };
         self.stored(self.0.keeper.put(record, None).await)?;
+        // Counted once it is on disk, because a refusal that is not kept comes again.
+        if code == Code::SettlementFailed {
+            self.0.strikes.add(record.payer, self.0.clock.mono_ms());
+        }
         end(Refused::of(code, record))
     }
 
@@ -118,9 +119,15 @@ impl Seller {
         outcome
     }
 
+    /// Asks about a pending settlement. A pending answer replaces the one before, so its transaction has to be
+    /// known, too.
     async fn ask_again(&self, record: &mut Record) {
         let outcome = self.settle_once(record).await;
-        record.settlement = record.settlement.clone().told(&outcome);
+        let before = match &outcome {
+            Outcome::Pending { .. } => Settlement::Asked,
+            _other => record.settlement.clone(),
+        };
+        record.settlement = before.told(&outcome);
     }
 
     /// Money that is on its way counts only while its payment is good. One that is not has moved, which the
@@ -136,6 +143,7 @@ impl Seller {
         !matches!(record.settlement, Settlement::Pending { .. })
     }
 
+    /// Asks once. The hash of a pending answer is removed if no node knows it.
     async fn settle_once(&self, record: &Record) -> Outcome {
         let Some(about) = about(record) else {
             return Outcome::Unknown("the payment is on a network that is not known".to_owned());
@@ -143,8 +151,8 @@ impl Seller {
         let mut outcome = self.0.facilitator.settle(&record.question, about).await;
         if let Outcome::Pending { hash, .. } = &mut outcome
             && let Some(named) = *hash
-            // What was delivered for it before stays delivered.
-            && !matches!(record.settlement, Settlement::Pending { .. })
+            // What was delivered stays delivered.
+            && !record.stage.is_delivered()
             && !self.0.nodes.know(about.network.chain, named).await
         {
             *hash = None;
@@ -167,28 +175,44 @@ impl Seller {
         let outcome = self.settle_once(&record).await;
         let before = record.settlement.clone();
         record.settlement = before.clone().told(&outcome);
-        if matches!(record.settlement, Settlement::Settled { .. }) {
-            self.0.metrics.earned(record.network, record.asset, &record.amount);
-        }
-        // Nobody knows more, then.
         if over && let Settlement::Pending { receipt } = &record.settlement {
-            record.settlement = Settlement::Failed { receipt: receipt.clone() };
+            record.settlement = if record.stage.is_delivered() {
+                Settlement::Failed { receipt: receipt.clone() }
+            } else {
+                // The customer may still ask for the answer. After a refusal, a settlement that did happen
+                // would count as another seller's.
+                Settlement::Asked
+            };
         }
         if record.settlement == before {
             return;
         }
-        if matches!(record.settlement, Settlement::Failed { .. }) {
-            tracing::warn!(
-                payer = %record.payer, amount = %record.amount, ?outcome, "an answer went out unpaid"
-            );
-            self.0.metrics.unpaid_answers.inc();
-            self.0.strikes.add(record.payer, self.0.clock.mono_ms());
-        }
         match self.0.keeper.put(&record, None).await {
-            Ok(()) if matches!(record.settlement, Settlement::Pending { .. }) => {}
-            Ok(()) => self.0.unpaid.end(record.id),
+            Ok(()) => self.reconciled(&record, &outcome),
             Err(fault) => tracing::error!(%fault, "the end of a settlement could not be kept"),
         }
+    }
+
+    /// Counts the end of a pending settlement, once it is on disk: one that could not be kept is found again.
+    fn reconciled(&self, record: &Record, outcome: &Outcome) {
+        match &record.settlement {
+            Settlement::Pending { .. } => return,
+            Settlement::Settled { .. } => {
+                self.0.metrics.earned(record.network, record.asset, &record.amount);
+            }
+            Settlement::Failed { .. } => {
+                if record.stage.is_delivered() {
+                    tracing::warn!(
+                        payer = %record.payer, amount = %record.amount, ?outcome,
+                        "an answer went out unpaid"
+                    );
+                    self.0.metrics.unpaid_answers.inc();
+                }
+                self.0.strikes.add(record.payer, self.0.clock.mono_ms());
+            }
+            Settlement::Open | Settlement::Asked => {}
+        }
+        self.0.unpaid.end(record.id);
     }
 
     /// `earned` says that it was settled just now.

@@ -78,3 +78,71 @@ fn what_is_too_long_is_refused_and_every_network_is_offered() {
     assert_eq!(chains, [8453, 4663]);
     assert_eq!(quote(&shop, ",\"max_tokens\":32769").unwrap_err().code, Code::TooManyTokens);
 }
+
+fn owed(body: &Bytes, model: Option<&str>, bound: Option<u64>) -> Record {
+    Record {
+        id: crate::book::PaymentId([1; 32]),
+        body: Sha256::digest(body).into(),
+        payment: [2; 32],
+        taken_at: 0,
+        ends: 0,
+        stage: crate::book::Stage::Owed,
+        settlement: crate::book::Settlement::Asked,
+        question: "{}".to_owned(),
+        model: model.map(str::to_owned),
+        amount: "7".to_owned(),
+        usd: "0.000007".to_owned(),
+        network: 8453,
+        asset: alloy_primitives::Address::ZERO,
+        payer: alloy_primitives::Address::ZERO,
+        usage: None,
+        kept: false,
+        key: None,
+        bound,
+    }
+}
+
+/// Whatever is sold by then: another bound, another model, other members.
+#[test]
+fn an_owed_stream_goes_upstream_with_the_model_and_the_bound_that_were_paid_for() {
+    let shop = shop(
+        "completion_tokens = 5000\ndefault_model = \"other\"\nmax_prompt_tokens = 1\n\
+         [models.other]\ninput_per_1k = \"1\"\noutput_per_1k = \"1\"\nmax_completion_tokens = 10\n",
+    );
+    let open =
+        Bytes::from(BODY.replace("\"model\":\"m\",", "") + ",\"stream\":true,\"mirostat\":1}");
+    assert_eq!(shop.quote(&open, &"r".into()).unwrap_err().code, Code::UnsupportedParameter);
+    let quoted = shop.owed(&open, &owed(&open, Some("m"), Some(77))).unwrap();
+    let sent: serde_json::Value = serde_json::from_slice(&quoted.forward).unwrap();
+    assert_eq!((&sent["model"], &sent["max_completion_tokens"]), (&"m".into(), &77.into()));
+    assert_eq!((&sent["mirostat"], quoted.stream, quoted.listed), (&1.into(), true, false));
+    assert_eq!((quoted.bound, quoted.estimate.prompt_tokens), (Some(77), 9));
+    let digest: Digest = Sha256::digest(&open).into();
+    assert_eq!((quoted.digest, quoted.estimate.model.as_deref()), (digest, Some("m")));
+    let unnamed = shop.owed(&open, &owed(&open, None, Some(77))).unwrap().forward;
+    assert!(!unnamed.windows(7).any(|window| window == b"\"model\""), "none was paid for");
+    // Rows without a bound: the body's, else the usual one, which a model has for itself.
+    let named = Bytes::from(format!("{BODY},\"max_tokens\":33,\"n\":2}}"));
+    for (body, model, bound) in
+        [(&named, Some("m"), 33), (&open, Some("m"), 5_000), (&open, Some("other"), 10)]
+    {
+        let quoted = shop.owed(body, &owed(body, model, None)).unwrap();
+        assert_eq!(quoted.bound, Some(bound));
+        let sent: serde_json::Value = serde_json::from_slice(&quoted.forward).unwrap();
+        assert_eq!(sent["max_completion_tokens"], bound);
+        assert!(sent.get("max_tokens").is_none());
+    }
+    // An image counts as its model says, or as nothing.
+    let image = "{\"type\":\"image_url\",\"image_url\":{\"url\":\"https://a.test/b\"}}";
+    let seen =
+        Bytes::from(format!("{{\"messages\":[{{\"role\":\"user\",\"content\":[{image}]}}]}}"));
+    let counts = |shop: &Shop| {
+        let quoted = shop.owed(&seen, &owed(&seen, Some("m"), Some(7))).unwrap();
+        quoted.estimate.prompt_tokens
+    };
+    let table = "[models.m]\ninput_per_1k = \"1\"\noutput_per_1k = \"1\"\nimage_tokens = 765\n";
+    assert_eq!((counts(&shop), counts(&self::shop(table))), (7, 7 + 765));
+    // What cannot be bounded is not sent.
+    let odd = Bytes::from_static(b"{\"messages\":[],\"stream\":true}");
+    assert_eq!(shop.owed(&odd, &owed(&odd, None, Some(7))).unwrap_err().code, Code::InvalidRequest);
+}

@@ -243,7 +243,7 @@ impl Chain for RpcChain {
     }
 
     fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {
-        self.ask(by_hash(hash), |raw| Ok(raw.get() != "null"))
+        self.ask(by_hash(hash), move |raw| transaction::is_known(raw, hash))
     }
 
     fn is_known_anywhere(&self, hash: B256) -> ChainReply<'_, bool> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use base64::Engine;
@@ -22,7 +23,7 @@ use bursar_proxy::shop::Shop;
 use bursar_proxy::strikes::Strikes;
 use bursar_proxy::tokens::Vocabulary;
 use bursar_proxy::unpaid::Unpaid;
-use bursar_tests::payer::Payer;
+use bursar_tests::payer::{Payer, now_s};
 use bursar_tests::proxy::{Asked, Customer, Home, chat, receipt, streaming};
 use bursar_tests::settling::{Says, Settling};
 use bursar_tests::upstream::{Does, Upstream, answer, frames};
@@ -150,6 +151,31 @@ async fn a_repeat_waits_for_the_first_within_its_patience_and_is_told_that_it_is
     assert_eq!((keeper.upstream.calls(), keeper.settling.moved()), (1, 1));
 }
 
+/// A pending sale of an order.
+fn pending(order: Order, stage: Progress) -> Record {
+    let payment = order.payment.expect("a payment");
+    Record {
+        id: payment.id,
+        body: order.quote.digest,
+        payment: payment.digest,
+        taken_at: 0,
+        ends: payment.ends,
+        stage,
+        settlement: Settlement::Pending { receipt: "{}".to_owned() },
+        question: payment.question,
+        model: None,
+        amount: payment.offer.amount.to_string(),
+        usd: payment.offer.usd(),
+        network: 8453,
+        asset: payment.offer.terms.asset,
+        payer: payment.payer,
+        usage: None,
+        kept: false,
+        key: Some(SaleKey([1; 16])),
+        bound: order.quote.bound,
+    }
+}
+
 /// The end of what is pending: settled, failed, or beyond the time in which it could be.
 #[tokio::test]
 async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
@@ -164,27 +190,7 @@ async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
         (Says::Elsewhere, false, "failed", false, 1),
     ] {
         let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
-        let order = keeper.order(&chat("hello"));
-        let payment = order.payment.unwrap();
-        let record = Record {
-            id: payment.id,
-            body: order.quote.digest,
-            payment: payment.digest,
-            taken_at: 0,
-            ends: payment.ends,
-            stage: Progress::Paid,
-            settlement: Settlement::Pending { receipt: "{}".to_owned() },
-            question: payment.question,
-            model: None,
-            amount: payment.offer.amount.to_string(),
-            usd: payment.offer.usd(),
-            network: 8453,
-            asset: payment.offer.terms.asset,
-            payer: payment.payer,
-            usage: None,
-            kept: false,
-            key: Some(SaleKey([1; 16])),
-        };
+        let record = pending(keeper.order(&chat("hello")), Progress::Paid);
         let parts = keeper.seller.parts();
         parts.keeper.put(&record, None).await.unwrap();
         parts.unpaid.load(&record);
@@ -203,6 +209,263 @@ async fn what_was_delivered_is_unpaid_until_its_end_is_known() {
         let revenue = parts.metrics.text().contains("revenue_atoms_total{");
         assert_eq!(revenue, settlement == "settled");
     }
+}
+
+/// Nothing of it was delivered, so its customer may ask again, and what moved by then counts.
+#[tokio::test]
+async fn a_stream_stays_owed_when_nobody_knows_the_end_of_its_settlement() {
+    for stage in [Progress::Owed, Progress::Streaming] {
+        let does = Does::Stream(frames(&["hello", " world"]));
+        let (keeper, store) = Shopkeeper::with(does, 0, Arc::new).await;
+        let order = keeper.order(&streaming("hello"));
+        let record = pending(order.clone(), stage);
+        let parts = keeper.seller.parts();
+        parts.keeper.put(&record, None).await.unwrap();
+        parts.unpaid.load(&record);
+        keeper.settling.settle_says(Says::Pending(false));
+        keeper.seller.reconcile(record.clone(), false).await;
+        assert_eq!(store.get(record.id).await.unwrap(), Some(record.clone()));
+        keeper.seller.reconcile(record.clone(), true).await;
+        let kept = store.get(record.id).await.unwrap().unwrap();
+        assert_eq!((kept.stage, kept.settlement), (stage, Settlement::Asked));
+        assert!(parts.keeper.pending().is_empty() && parts.unpaid.total().is_zero());
+        assert_eq!(parts.metrics.unpaid_answers.get(), 0);
+        // It was settled, to a question of ours whose answer was lost.
+        keeper.settling.settle_says(Says::Repeated);
+        let sold = keeper.seller.sell(order).await;
+        assert!(matches!(sold, Sold::Stream(_)), "{sold:?}");
+    }
+}
+
+/// A definite no is kept, and its customer may pay after all. Nothing went out, so no answer is unpaid.
+#[tokio::test]
+async fn an_owed_stream_whose_settlement_failed_is_no_unpaid_answer() {
+    let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
+    let record = pending(keeper.order(&streaming("hello")), Progress::Owed);
+    let parts = keeper.seller.parts();
+    parts.keeper.put(&record, None).await.unwrap();
+    parts.unpaid.load(&record);
+    keeper.settling.settle_says(Says::Refuses("insufficient_balance"));
+    keeper.seller.reconcile(record.clone(), false).await;
+    let kept = store.get(record.id).await.unwrap().unwrap();
+    assert!(matches!(kept.settlement, Settlement::Failed { .. }), "{kept:?}");
+    assert!(parts.keeper.pending().is_empty() && parts.unpaid.total().is_zero());
+    assert_eq!(parts.metrics.unpaid_answers.get(), 0);
+}
+
+/// The record is all that is left of a sale after a restart.
+#[tokio::test]
+async fn a_sale_is_kept_as_it_was_paid() {
+    let (keeper, store) = Shopkeeper::with(Does::Whole(answer("hello")), 0, Arc::new).await;
+    let order = keeper.order(&chat("hello"));
+    let before = keeper.seller.parts().clock.now().utc.0;
+    assert!(matches!(keeper.seller.sell(order.clone()).await, Sold::Whole { .. }));
+    let kept = store.get(order.named.id).await.unwrap().unwrap();
+    assert!((before..before + 60_000).contains(&kept.taken_at), "{}", kept.taken_at);
+    let model = pending(order.clone(), Progress::Paid);
+    assert!(kept.key.is_some() && kept.usage.is_some() && kept.settlement.is_good());
+    let rest = Record {
+        taken_at: 0,
+        settlement: model.settlement.clone(),
+        usage: None,
+        key: model.key,
+        ..kept.clone()
+    };
+    let paid = Record { model: Some("toy".to_owned()), kept: true, ..model };
+    assert_eq!((rest, kept.bound), (paid, Some(100)));
+    // Named by the body and the payment that it came with, and by no other.
+    let (named, body) = (order.named, order.quote.digest);
+    assert_eq!(keeper.seller.known(named, &body).await.unwrap(), Some(kept.clone()));
+    assert_eq!(keeper.seller.known(named, &[0; 32]).await.unwrap(), None);
+    let forged = Named { digest: [0; 32], ..named };
+    assert_eq!(keeper.seller.known(forged, &body).await.unwrap(), None);
+    // What was only taken bought nothing: the price of now counts.
+    let taken = Record { stage: Progress::Taken, ..kept };
+    keeper.seller.parts().keeper.put(&taken, None).await.unwrap();
+    assert_eq!(keeper.seller.known(named, &body).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_owed_stream_without_a_place_says_whether_it_is_paid() {
+    for (settlement, code, charged) in [
+        (Settlement::Settled { receipt: "{}".to_owned() }, Code::AnswerOwed, Charged::Yes),
+        (Settlement::Asked, Code::Busy, Charged::Unknown),
+    ] {
+        let (keeper, _store) = Shopkeeper::with(Does::Nothing, 0, Arc::new).await;
+        let order = keeper.order(&streaming("hello"));
+        let record = Record { settlement, ..pending(order.clone(), Progress::Owed) };
+        let parts = keeper.seller.parts();
+        parts.keeper.put(&record, None).await.unwrap();
+        let _all = parts.places.try_acquire_many(4).unwrap();
+        let Sold::Refused(refused) = keeper.seller.sell(order).await else { panic!() };
+        assert_eq!((refused.fault.code, refused.charged), (code, charged));
+        assert_eq!((keeper.upstream.calls(), keeper.settling.asked()), (0, 0));
+    }
+}
+
+/// An upstream may stream once and not the next time.
+#[tokio::test]
+async fn an_owed_stream_that_comes_in_one_piece_is_given_and_not_charged_again() {
+    let (keeper, _store) = Shopkeeper::with(Does::Half, 0, Arc::new).await;
+    let order = keeper.order(&streaming("hello"));
+    let record = Record {
+        settlement: Settlement::Settled { receipt: "{}".to_owned() },
+        ..pending(order.clone(), Progress::Owed)
+    };
+    let parts = keeper.seller.parts();
+    parts.keeper.put(&record, None).await.unwrap();
+    let Sold::Refused(refused) = keeper.seller.sell(order.clone()).await else { panic!() };
+    assert_eq!((refused.fault.code, refused.charged), (Code::AnswerOwed, Charged::Yes));
+    keeper.upstream.does(Does::Whole(answer("hello")));
+    for _again in 0..2 {
+        let Sold::Whole { body, .. } = keeper.seller.sell(order.clone()).await else { panic!() };
+        assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), answer("hello"));
+    }
+    assert_eq!((keeper.upstream.calls(), keeper.settling.asked()), (2, 0));
+    // It was counted when it was settled.
+    assert!(!parts.metrics.text().contains("revenue_atoms_total{"));
+}
+
+/// Until then it may still be found settled.
+#[tokio::test]
+async fn a_pending_settlement_is_given_up_an_hour_after_its_payment_ended() {
+    for (minutes_ago, pending, unpaid) in [(59, 1, 0), (61, 0, 1)] {
+        let stage = Stage::usual().await;
+        stage.settling.settle_says(Says::Pending(true));
+        assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
+        let Stage { proxy, home, settling: _settling, .. } = stage;
+        proxy.stop().await;
+        let opened = async {
+            loop {
+                // A child of another test may have the file for a moment.
+                match RedbStore::open_file(&home.config().store) {
+                    Ok(store) => break store,
+                    Err(_held) => tokio::task::yield_now().await,
+                }
+            }
+        };
+        let store = tokio::time::timeout(Duration::from_secs(30), opened).await.unwrap();
+        let mut all = store.open().await.unwrap();
+        let mut record = all.pop().unwrap();
+        record.ends = now_s() - minutes_ago * 60;
+        store.commit(vec![Change::Put(Box::new(record), None)]).await.unwrap();
+        drop(store);
+        let proxy = home.start().await;
+        let lines = [
+            format!("bursar_proxy_pending_settlements {pending}\n"),
+            format!("bursar_proxy_unpaid_answers_total {unpaid}\n"),
+            "bursar_proxy_settlements_total{result=\"pending\"} 1\n".to_owned(),
+        ];
+        let counted = async {
+            loop {
+                let text = proxy.metrics().await;
+                if lines.iter().all(|line| text.contains(line)) {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), counted).await.expect("it is counted");
+        proxy.stop().await;
+    }
+}
+
+/// A store that keeps no end of a settlement while it is full.
+#[derive(Debug)]
+struct Full {
+    inner: RedbStore,
+    full: AtomicBool,
+}
+
+impl Full {
+    fn of(inner: RedbStore) -> Arc<Self> {
+        Arc::new(Self { inner, full: AtomicBool::new(true) })
+    }
+}
+
+impl Store for Full {
+    fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, ()> {
+        let is_end = |change: &Change| {
+            matches!(change, Change::Put(record, _) if matches!(
+                record.settlement,
+                Settlement::Settled { .. } | Settlement::Failed { .. }
+            ))
+        };
+        if self.full.load(Ordering::SeqCst) && changes.iter().any(is_end) {
+            return Box::pin(async { Err(StoreFault("the disk is full".to_owned())) });
+        }
+        self.inner.commit(changes)
+    }
+
+    fn get(&self, id: PaymentId) -> StoreReply<'_, Option<Record>> {
+        self.inner.get(id)
+    }
+
+    fn answer(&self, id: PaymentId) -> StoreReply<'_, Option<Answer>> {
+        self.inner.answer(id)
+    }
+
+    fn open(&self) -> StoreReply<'_, Vec<Record>> {
+        self.inner.open()
+    }
+
+    fn over(&self, now_ms: i64, kept_ms: i64, most: usize) -> StoreReply<'_, Vec<PaymentId>> {
+        self.inner.over(now_ms, kept_ms, most)
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_settlement_is_counted_once_it_is_on_disk() {
+    for (says, unpaid_answers) in [(Says::Good, 0), (Says::Refuses("insufficient_balance"), 1)] {
+        let (keeper, store) = Shopkeeper::with(Does::Nothing, 0, Full::of).await;
+        let record = pending(keeper.order(&chat("hello")), Progress::Paid);
+        let parts = keeper.seller.parts();
+        parts.keeper.put(&record, None).await.unwrap();
+        parts.unpaid.load(&record);
+        keeper.settling.settle_says(says.clone());
+        let count = || {
+            let revenue = format!(
+                "revenue_atoms_total{{network=\"eip155:8453\",asset=\"{}\"}} ",
+                record.asset
+            );
+            let text = parts.metrics.text();
+            let revenue =
+                text.lines().find_map(|line| line.split(&revenue).nth(1).map(str::to_owned));
+            (revenue, parts.metrics.unpaid_answers.get(), parts.unpaid.total().is_zero())
+        };
+        for _time in 0..12 {
+            keeper.seller.reconcile(record.clone(), false).await;
+        }
+        assert_eq!(count(), (None, 0, false), "{says:?}");
+        assert!(!parts.strikes.is_out(record.payer, parts.clock.mono_ms()));
+        store.full.store(false, Ordering::SeqCst);
+        keeper.seller.reconcile(record.clone(), false).await;
+        let revenue = (unpaid_answers == 0).then(|| record.amount.clone());
+        assert_eq!(count(), (revenue, unpaid_answers, true), "{says:?}");
+    }
+}
+
+/// The same where the customer waits for it.
+#[tokio::test]
+async fn a_failed_settlement_is_counted_against_its_payer_once_it_is_on_disk() {
+    let (keeper, store) = Shopkeeper::with(Does::Whole(answer("hello")), 0, Full::of).await;
+    keeper.settling.settle_says(Says::Refuses("insufficient_balance"));
+    let order = keeper.order(&chat("hello"));
+    let payer = order.payment.as_ref().unwrap().payer;
+    let parts = keeper.seller.parts();
+    let sell = async || match keeper.seller.sell(order.clone()).await {
+        Sold::Refused(refused) => refused.fault.code,
+        other => panic!("{other:?}"),
+    };
+    for _time in 0..12 {
+        assert_eq!(sell().await, Code::StoreFailed);
+    }
+    assert!(!parts.strikes.is_out(payer, parts.clock.mono_ms()));
+    store.full.store(false, Ordering::SeqCst);
+    for _time in 0..10 {
+        assert_eq!(sell().await, Code::SettlementFailed);
+    }
+    assert!(parts.strikes.is_out(payer, parts.clock.mono_ms()));
 }
 
 /// A customer who has seen the end of a stream and asks again must find it.
@@ -301,6 +564,33 @@ async fn what_is_owed_is_settled_and_given_although_its_model_is_no_longer_sold(
         assert_eq!(again.status(), 200);
         assert_eq!(stage.counts(), (calls, 1));
     }
+}
+
+/// The bound that was paid for, and a body whose members are no longer sold.
+#[tokio::test]
+async fn an_owed_stream_is_bounded_as_it_was_paid_whatever_the_settings_are_by_then() {
+    let does = Does::Stream(frames(&["hello", " world"]));
+    let settings = "completion_tokens = 50\nextra_fields = [\"mirostat\"]";
+    let mut stage = Stage::with(does.clone(), settings).await;
+    stage.settling.settle_says(Says::Mute);
+    let mut body = streaming("hello");
+    body.as_object_mut().unwrap().remove("max_completion_tokens");
+    body["mirostat"] = json!(1);
+    let header = stage.customer.sign(2, &body).await;
+    assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
+    stage.settling.settle_says(Says::Good);
+    stage.upstream.does(Does::Status(500, "{}".to_owned()));
+    for settings in ["completion_tokens = 5000\nextra_fields = [\"mirostat\"]", ""] {
+        stage = stage.restart_with(settings).await;
+        let got = stage.customer.send(&body, &header).await;
+        assert_eq!(refusal(got).await, (503, "answer_owed".to_owned()));
+        let (_, sent) = stage.upstream.last();
+        assert_eq!(sent["max_completion_tokens"], 50, "{settings}");
+    }
+    stage.upstream.does(does);
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(got.text().await.unwrap(), frames(&["hello", " world"]).concat());
+    assert_eq!(stage.counts(), (4, 1));
 }
 
 /// The upstream did not answer, so the price of now counts.

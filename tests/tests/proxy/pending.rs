@@ -38,6 +38,23 @@ async fn a_pending_settlement_whose_transaction_no_node_knows_gives_no_content()
     }
 }
 
+/// The facilitator is asked twice before an answer goes out, and may name another transaction each time.
+#[tokio::test]
+async fn each_transaction_that_a_pending_settlement_names_has_to_be_known() {
+    let stage = Stage::set(whole()).await;
+    stage.settling.settle_says(Says::Pending(true));
+    stage.node.knows(Knows::Times(1));
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(refusal(got).await, (503, "settlement_unknown".to_owned()));
+    assert_eq!(stage.settling.asked(), 2);
+    stage.node.knows(Knows::Times(2));
+    let got = stage.customer.send(&body, &header).await;
+    assert_eq!(told(got).await, (200, answer("hello world")));
+    assert_eq!(stage.upstream.calls(), 1);
+}
+
 #[tokio::test]
 async fn without_a_node_or_with_one_of_another_chain_no_pending_settlement_counts() {
     let other = Node::of(1).await;
@@ -143,6 +160,29 @@ async fn simultaneous_requests_do_not_exceed_the_bound_of_all_payers() {
     assert_eq!((delivered, stage.upstream.calls()), (5, 5));
 }
 
+/// A facilitator that is slow about some of them does not hold up the others, and is not flooded either.
+#[tokio::test]
+async fn the_ends_of_eight_pending_sales_are_asked_for_at_a_time() {
+    let stage = Stage::set(whole()).await;
+    stage.settling.settle_says(Says::Pending(true));
+    for _each in 0..10 {
+        assert_eq!(stage.customer.buy(2, &chat("hello")).await.status(), 200);
+    }
+    let Stage { proxy, settling, home, .. } = stage;
+    proxy.stop().await;
+    settling.settle_says(Says::Late);
+    let before = settling.asked();
+    let proxy = home.start().await;
+    until(|| settling.asked() == before + 8).await;
+    assert_eq!(proxy.running.seller.parts().keeper.busy(), 8);
+    // Each that ends makes room for another one.
+    settling.open(1);
+    until(|| settling.asked() == before + 9).await;
+    settling.open(9);
+    until(|| settling.moved() == 10).await;
+    proxy.stop().await;
+}
+
 /// What no node knew at first is delivered later, and only as far as the bound allows.
 #[tokio::test]
 async fn repeats_do_not_exceed_the_bound_either() {
@@ -165,6 +205,12 @@ async fn repeats_do_not_exceed_the_bound_either() {
         all
     };
     assert_eq!(statuses(&all), [200, 200, 429, 429]);
+    for got in all.into_iter().filter(|got| got.status() == 429) {
+        let (_, said) = told(got).await;
+        // It may have moved: the facilitator was asked.
+        assert_eq!(said["x402"]["charged"], "unknown");
+        assert!(!said["error"]["message"].as_str().unwrap().contains("nothing was charged"));
+    }
     // A settled sale is no debt.
     stage.settling.settle_says(Says::Good);
     let all = join_all(headers.iter().map(|header| stage.customer.send(&body, header))).await;

@@ -72,6 +72,8 @@ async fn a_pending_settlement_is_delivered_and_followed_to_its_end() {
         assert_eq!(told(got).await, (200, answer("hello world")));
         // It is asked for once more, as official servers do.
         assert_eq!(stage.settling.asked(), 2);
+        // What may never come is no revenue.
+        assert!(!stage.proxy.metrics().await.contains("revenue_atoms_total{"));
         // The end is found out without anybody asking, also by the next process.
         stage.settling.settle_says(Says::Good);
         let stage = stage.restart().await;
@@ -164,6 +166,19 @@ async fn where_it_is_not_known_nothing_goes_out_and_the_same_request_is_charged_
             assert!(got.text().await.unwrap().contains("world"));
             assert_eq!(stage.settling.moved(), 1);
         }
+    }
+}
+
+/// It may have been heard, so only the customer decides to ask again.
+#[tokio::test]
+async fn a_question_whose_answer_was_lost_is_not_repeated_at_once() {
+    let stage = Stage::set(whole()).await;
+    stage.settling.settle_says(Says::Mute);
+    let body = chat("hello");
+    let header = stage.customer.sign(2, &body).await;
+    for asked in [1, 2] {
+        assert_eq!(stage.customer.send(&body, &header).await.status(), 503);
+        assert_eq!(stage.settling.asked(), asked);
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::book::redb_store::RedbStore;
+use crate::book::store::StoreReply;
 use alloy_primitives::Address;
 use tempfile::TempDir;
 
@@ -22,6 +23,7 @@ fn record(n: u8, stage: Stage, settlement: Settlement) -> Record {
         usage: None,
         kept: false,
         key: None,
+        bound: None,
     }
 }
 
@@ -101,4 +103,49 @@ async fn a_sweep_forgets_what_is_over_and_says_how_much() {
     assert!(keeper.find(PaymentId([9; 32])).await.unwrap().is_some(), "it is pending");
     keeper.forget(PaymentId([4; 32])).await.unwrap();
     assert_eq!(keeper.find(PaymentId([4; 32])).await.unwrap(), None);
+}
+
+/// A store that keeps nothing, and counts how often it was asked to.
+#[derive(Debug, Default)]
+struct Broken(std::sync::atomic::AtomicUsize);
+
+impl Store for Broken {
+    fn commit(&self, _changes: Vec<Change>) -> StoreReply<'_, ()> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Box::pin(async { Err(StoreFault("the disk is full".to_owned())) })
+    }
+
+    fn get(&self, _id: PaymentId) -> StoreReply<'_, Option<Record>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn answer(&self, _id: PaymentId) -> StoreReply<'_, Option<Answer>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    fn open(&self) -> StoreReply<'_, Vec<Record>> {
+        Box::pin(async { Ok(vec![record(1, Stage::Paid, pending())]) })
+    }
+
+    fn over(&self, _now_ms: i64, _kept_ms: i64, _most: usize) -> StoreReply<'_, Vec<PaymentId>> {
+        Box::pin(async { Ok(vec![PaymentId([1; 32])]) })
+    }
+}
+
+/// Everyone whose change shared the commit, and nobody takes it for kept.
+#[tokio::test]
+async fn all_who_share_a_commit_that_failed_are_told_and_nothing_changes() {
+    let store = Arc::new(Broken::default());
+    let keeper = Keeper::load(store.clone(), &TaskTracker::new()).await.unwrap();
+    let puts = (2..6).map(|n| record(n, Stage::Paid, pending()));
+    let puts = puts.map(|one| async { keeper.put(&{ one }, None).await });
+    let all = futures::future::join_all(puts).await;
+    assert_eq!(all, vec![Err(StoreFault("the disk is full".to_owned())); 4]);
+    assert_eq!(store.0.load(std::sync::atomic::Ordering::SeqCst), 1, "they share one");
+    // The one that was pending still is, and no other.
+    let settled = Settlement::Settled { receipt: "{}".to_owned() };
+    assert!(keeper.put(&record(1, Stage::Paid, settled), None).await.is_err());
+    assert_eq!(keeper.pending(), [PaymentId([1; 32])]);
+    assert!(keeper.forget(PaymentId([1; 32])).await.is_err());
+    assert!(keeper.sweep(0, 0, 9).await.is_err());
 }

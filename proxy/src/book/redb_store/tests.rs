@@ -21,6 +21,7 @@ fn record(n: u8, taken_at: i64, settlement: Settlement) -> Record {
         usage: None,
         kept: true,
         key: Some(SaleKey([9; 16])),
+        bound: Some(300),
     }
 }
 
@@ -74,15 +75,22 @@ async fn what_must_stay_does_not_hide_what_is_over() {
     assert_eq!(store.over(119, 100, 100).await.unwrap(), vec![]);
 }
 
-/// Rows of version 0.1 without a key: all of a record but its last member.
+/// Rows of version 0.1: all of a record but its last members.
 #[tokio::test]
-async fn a_file_from_before_sales_had_keys_is_read_and_gets_no_key() {
+async fn a_file_from_before_sales_had_keys_or_bounds_is_read_and_gets_none() {
+    // One byte says that there is a member, and then it comes: sixteen of a key, two of this bound.
+    read_without(17 + 3, |new| Record { key: None, bound: None, ..new }).await;
+    read_without(3, |new| Record { bound: None, ..new }).await;
+    read_without(0, |new| new).await;
+}
+
+/// A row that lacks its last bytes.
+async fn read_without(bytes: usize, read: impl FnOnce(Record) -> Record) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.redb");
     let new = record(1, 5, Settlement::Pending { receipt: "{}".to_owned() });
     let mut row = postcard::to_allocvec(&new).unwrap();
-    // One byte says that there is a key, and then the key comes.
-    row.truncate(row.len() - 17);
+    row.truncate(row.len() - bytes);
     {
         let db = Database::create(&path).unwrap();
         let write = db.begin_write().unwrap();
@@ -93,7 +101,7 @@ async fn a_file_from_before_sales_had_keys_is_read_and_gets_no_key() {
         write.commit().unwrap();
     }
     let store = RedbStore::open_file(&path).unwrap();
-    let old = Record { key: None, ..new.clone() };
+    let old = read(new.clone());
     assert_eq!(store.get(new.id).await.unwrap(), Some(old.clone()));
     assert_eq!(store.open().await.unwrap(), vec![old.clone()]);
     let done = Record { settlement: Settlement::Open, ..old };
@@ -102,4 +110,24 @@ async fn a_file_from_before_sales_had_keys_is_read_and_gets_no_key() {
     assert_eq!(store.over(i64::MAX, 0, 9).await.unwrap(), vec![new.id]);
     store.commit(vec![Change::Forget(new.id)]).await.unwrap();
     assert_eq!(store.get(new.id).await.unwrap(), None);
+}
+
+/// Else the file grows with every payment that bought nothing.
+#[tokio::test]
+async fn nothing_of_a_forgotten_payment_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RedbStore::open_file(&folder.path().join("a.redb")).unwrap();
+    let pending = Settlement::Pending { receipt: "{}".to_owned() };
+    let taken = Record { stage: Stage::Taken, ..record(2, 6, Settlement::Open) };
+    for one in [&record(1, 5, pending), &taken] {
+        put(&store, one, Some(answer())).await;
+    }
+    assert_eq!(store.open().await.unwrap().len(), 2, "both are looked at when it starts");
+    let forget = [1, 2].map(|n| Change::Forget(PaymentId([n; 32])));
+    store.commit(forget.to_vec()).await.unwrap();
+    let read = store.db.begin_read().unwrap();
+    let rows =
+        [PAYMENTS, ANSWERS].map(|rows| read.open_table(rows).unwrap().iter().unwrap().count());
+    let keys = [OPEN, TAKEN].map(|keys| read.open_table(keys).unwrap().iter().unwrap().count());
+    assert_eq!((rows, keys), ([0, 0], [0, 0]));
 }

@@ -19,15 +19,29 @@ struct WireTransaction {
 /// `null` is a transaction that the node does not know.
 pub(super) fn transaction_of(raw: &RawValue, asked: B256) -> Result<Option<Transaction>, Unusable> {
     let Some(wire) = shape::<Option<WireTransaction>>(raw)? else { return Ok(None) };
-    if hash_of(&wire.hash)? != asked {
-        return Err(Unusable("the transaction is another than was asked for"));
-    }
+    same(&wire.hash, asked)?;
     let address = |text: String| {
         text.parse::<Address>().map_err(|_odd| Unusable("the transaction names no address"))
     };
     let from = address(wire.from)?;
     let to = wire.to.map(address).transpose()?;
     Ok(Some(Transaction { hash: asked, from, to, input: bytes_of(&wire.input)? }))
+}
+
+/// Whether the node knows the transaction. Reads only the hash: kinds of transactions that we cannot read
+/// are known, too.
+pub(super) fn is_known(raw: &RawValue, asked: B256) -> Result<bool, Unusable> {
+    #[derive(Deserialize)]
+    struct Named {
+        hash: String,
+    }
+    let Some(named) = shape::<Option<Named>>(raw)? else { return Ok(false) };
+    same(&named.hash, asked).map(|()| true)
+}
+
+fn same(named: &str, asked: B256) -> Result<(), Unusable> {
+    let same = hash_of(named)? == asked;
+    same.then_some(()).ok_or(Unusable("the transaction is another than was asked for"))
 }
 
 #[cfg(test)]
@@ -60,6 +74,20 @@ mod tests {
             json!([]),
         ] {
             assert!(read(&odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_transaction_is_known_only_where_the_node_names_its_hash() {
+        let known = |wire: Value| {
+            let raw = RawValue::from_string(wire.to_string()).unwrap();
+            is_known(&raw, B256::repeat_byte(7))
+        };
+        let hash = |byte| B256::repeat_byte(byte).to_string();
+        assert_eq!(known(json!({ "hash": hash(7), "type": "0x7e" })), Ok(true));
+        assert_eq!(known(Value::Null), Ok(false));
+        for odd in [json!({ "hash": hash(8) }), json!({ "hash": null }), json!({}), json!(true)] {
+            assert!(known(odd.clone()).is_err(), "{odd}");
         }
     }
 }

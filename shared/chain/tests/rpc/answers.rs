@@ -163,6 +163,23 @@ async fn an_endless_answer_is_cut_off() {
 }
 
 #[tokio::test]
+async fn a_node_that_names_another_transaction_knows_nothing_of_the_one_asked_for() {
+    let (asked, other) = (B256::repeat_byte(7), B256::repeat_byte(8));
+    let (node, next) = (Node::serving(ours()).await, Node::serving(ours()).await);
+    let method = "eth_getTransactionByHash";
+    node.on(method, Answer::Result(json!({ "hash": asked })));
+    assert_eq!(chain(&[&node]).has_heard_of(asked).await, Ok(true));
+    node.on(method, Answer::Result(json!({ "hash": other })));
+    let alone = chain(&[&node]).has_heard_of(asked).await;
+    assert!(matches!(alone, Err(ChainFault::Malformed { .. })), "{alone:?}");
+    // The next node decides.
+    for (answer, known) in [(Value::Null, false), (json!({ "hash": asked }), true)] {
+        next.on(method, Answer::Result(answer));
+        assert_eq!(chain(&[&node, &next]).has_heard_of(asked).await, Ok(known));
+    }
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed() {
     let elsewhere = Node::rich(66).await;
     let node = Node::serving(ours()).await;

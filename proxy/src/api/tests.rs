@@ -1,0 +1,131 @@
+use super::*;
+use std::collections::BTreeSet;
+
+use alloy_primitives::Address;
+use axum::body::Body;
+use bursar_chain::points::NoPoints;
+use bursar_serve::access::IpRanges;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::task::TaskTracker;
+
+use crate::book::keeper::Keeper;
+use crate::book::redb_store::RedbStore;
+use crate::book::{SaleKey, Settlement};
+use crate::config::Config;
+use crate::sell::{Budget, Parts};
+use crate::service::{clock, facilitator_of, nodes_of, upstream_of};
+use crate::strikes::Strikes;
+
+/// The routes as they are written above, and every code, are in the document that describes them.
+#[test]
+fn the_document_names_every_route_and_every_code() {
+    let document: Value = serde_json::from_str(include_str!("../../openapi.json")).unwrap();
+    let told: BTreeSet<String> = document["paths"].as_object().unwrap().keys().cloned().collect();
+    let source = include_str!("../api.rs");
+    let routes = source.split(".route(\"").skip(1);
+    let routed: BTreeSet<String> = routes
+        .map(|rest| rest.split('"').next().unwrap().to_owned())
+        .filter(|path| path != "/metrics")
+        .collect();
+    assert_eq!(told, routed);
+    let codes = document["components"]["schemas"]["Code"]["enum"].as_array().unwrap();
+    let codes: Vec<&str> = codes.iter().map(|code| code.as_str().unwrap()).collect();
+    assert_eq!(codes, Code::all().map(Code::text).collect::<Vec<_>>());
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+/// A service whose upstream and facilitator are away.
+async fn api(folder: &TempDir) -> Arc<Api> {
+    let file = folder.path().join("proxy.toml");
+    let settings = "wallet_address = \"0x209693Bc6afc0C5328bA36FaF03C514EF312287C\"\nrpc = \"off\"\n\
+                    upstream_url = \"http://127.0.0.1:9/v1\"\nfacilitator_url = \"http://127.0.0.1:9\"\n";
+    std::fs::write(&file, settings).unwrap();
+    let (config, clock) = (Config::load(Some(&file), &|_none| None).unwrap(), clock().unwrap());
+    let store = RedbStore::open_file(&config.store).unwrap();
+    let keeper = Keeper::load(Arc::new(store), &TaskTracker::new()).await.unwrap();
+    let seller = Seller::new(Parts {
+        keeper,
+        facilitator: facilitator_of(&config, &clock).unwrap(),
+        nodes: nodes_of(&config, &clock).unwrap(),
+        unpaid: crate::unpaid::Unpaid::new(config.unpaid),
+        upstream: upstream_of(&config, &clock).unwrap(),
+        metrics: Arc::new(Metrics::default()),
+        clock: Arc::clone(&clock),
+        points: Arc::new(NoPoints),
+        patience_ms: 0,
+        budget: Budget::of(1 << 20),
+        places: Arc::new(Semaphore::new(4)),
+        strikes: Strikes::default(),
+        tasks: TaskTracker::new(),
+    });
+    let access = Access::new(Vec::new(), IpRanges::default(), 0, clock);
+    let terms = config.terms().unwrap();
+    Arc::new(Api::new(Shop::new(config, terms), seller, access, CancellationToken::new()))
+}
+
+/// A payment as its header, and its record once a stream is owed for it.
+fn owed_stream(api: &Api, body: &Bytes) -> (String, Record) {
+    let payer = "0x1111111111111111111111111111111111111111";
+    let payment = json!({
+        "x402Version": 1, "scheme": "exact", "network": "base",
+        "payload": { "signature": "0x00", "authorization": {
+            "from": payer, "to": payer, "value": "500", "validAfter": "0", "validBefore": "1500",
+            "nonce": format!("0x{}", "07".repeat(32)),
+        } },
+    });
+    let header = bursar_x402::header::encode(&payment.to_string());
+    let named = Named::read(&header, Version::V1, api.shop.terms()).unwrap();
+    let record = Record {
+        id: named.id,
+        body: Quote::bare(body).digest,
+        payment: named.digest,
+        taken_at: 0,
+        ends: 1_500,
+        stage: Stage::Owed,
+        settlement: Settlement::Settled { receipt: "{}".to_owned() },
+        question: "{}".to_owned(),
+        model: None,
+        amount: "500".to_owned(),
+        usd: "0.0005".to_owned(),
+        network: 8453,
+        asset: Address::ZERO,
+        payer: payer.parse().unwrap(),
+        usage: None,
+        kept: false,
+        key: Some(SaleKey([1; 16])),
+        bound: Some(9),
+    };
+    (header, record)
+}
+
+/// It is no fault of the body when the service cannot read it now, so the stream stays owed.
+#[tokio::test]
+async fn an_owed_stream_with_a_long_body_is_refused_while_long_bodies_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let api = api(&folder).await;
+    let text = "hello ".repeat(SHORT_BYTES / 6);
+    let body = json!({ "stream": true, "messages": [{ "role": "user", "content": text }] });
+    let body = Bytes::from(body.to_string());
+    assert!(body.len() > SHORT_BYTES);
+    let (header, record) = owed_stream(&api, &body);
+    api.seller.parts().keeper.put(&record, None).await.unwrap();
+    let ask = async || {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-payment", header.parse().unwrap());
+        let request = Request::new(Body::from(body.clone()));
+        let answer = chat(State(Arc::clone(&api)), headers, request).await;
+        let after = answer.headers().contains_key(header::RETRY_AFTER);
+        let text = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        let error: Value = serde_json::from_slice(&text).unwrap();
+        (error["error"]["code"].as_str().unwrap().to_owned(), after)
+    };
+    let all = u32::try_from(api.queue.available_permits()).unwrap();
+    let full = api.queue.try_acquire_many(all).unwrap();
+    assert_eq!(ask().await, ("busy".to_owned(), true));
+    drop(full);
+    // It is read, and the upstream is asked, which is away.
+    assert_eq!(ask().await, ("answer_owed".to_owned(), false));
+    api.pricing.close();
+    assert_eq!(ask().await, ("stopping".to_owned(), true));
+}
