@@ -288,30 +288,46 @@ async fn what_gas_is_too_dear_for_ends_unsigned() {
 /// Two seconds before a payment expires its transaction is broadcast for the last time.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_is_not_broadcast_when_its_first_payment_is_about_to_expire() {
-    for (late, expected) in [(6_500, true), (8_500, false)] {
-        let mut stage = Stage::with(Plan { wait_ms: 100, ..Plan::default() }).await;
-        // The node is away, and nobody is told anything that holds.
+    for (honest_ms, moves) in [(4_900, true), (8_050, false)] {
+        let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+        // No node takes it, and its caller has hung up.
+        stage.world.state().sends = vec![Send::Refuse("busy"); 1_000].into();
         let pay = stage.pays_for(1, 700, 1, 10);
         let settling = stage.settling(&pay);
-        stage.pass(30).await;
-        stage.world.state().sends = vec![Send::Refuse("busy"); 1].into();
+        stage.pass(200).await;
         settling.abort();
-        stage.pass(late).await;
+        stage.pass(honest_ms - 200).await;
         let before = stage.world.state().sent.len();
-        stage.pass(900).await;
-        let calls = |stage: &Stage| {
+        assert!(before > 0);
+        stage.world.state().sends.clear();
+        stage.pass(1_500).await;
+        stage.world.mine();
+        stage.keep_mining();
+        stage.pass(60_000).await;
+        let calls = {
             let state = stage.world.state();
             state.sent[before..].iter().filter(|tx| !tx.is_nothing()).count()
         };
-        if !expected {
-            stage.world.state().sends.clear();
-            stage.keep_mining();
-            stage.pass(30_000).await;
-            assert_eq!(calls(&stage), 0, "too late");
-            assert_eq!(stage.paid(), 0);
-            assert_eq!(reason_of(&stage.record(&pay).await.unwrap()), Some(Reason::Expired));
-        }
+        assert_eq!((stage.paid(), calls > 0), if moves { (700, true) } else { (0, false) });
+        let record = stage.record(&pay).await.unwrap();
+        assert_eq!(reason_of(&record), (!moves).then_some(Reason::Expired));
+        assert_eq!(stage.door.ledger.open_count(), 0);
     }
+}
+
+/// One of several nodes is behind: that is no reorganisation.
+#[tokio::test(start_paused = true)]
+async fn a_settlement_that_is_denied_twice_still_stands() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let pay = stage.pays(1, 700, 1);
+    let hash = stage.world.bring(network().stablecoin.address, pay.call());
+    assert!(settled(&stage.settle(&pay).await));
+    stage.world.state().hidden_receipts = 3;
+    stage.keep_mining();
+    stage.pass(20_000).await;
+    assert_eq!(stage.world.state().hidden_receipts, 0, "it was asked for");
+    assert_eq!(stage.metrics.reorganised_count(network()), 0);
+    assert!(is_settled_in(&stage.record(&pay).await.unwrap().state, hash));
 }
 
 /// The signer of a transaction in flight was removed from the settings.

@@ -44,6 +44,30 @@ async fn a_signer_without_coin_sends_nothing_and_the_others_do() {
     assert!(stage.world.state().sent.iter().all(|tx| tx.from == signer(2)));
 }
 
+/// A signer that can pay for one transaction is given one.
+#[tokio::test(start_paused = true)]
+async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
+    for poor in [1, 2] {
+        let limits = Limits { together: 1, ..Plan::default().limits };
+        let plan = Plan { signers: 2, limits, wait_ms: 3_000, ..Plan::default() };
+        let stage = Stage::with(plan).await;
+        let price = stage.settler.price().await.unwrap();
+        let one = price.cost_of_one(240_000).unwrap();
+        stage.world.fund(signer(poor), one + one / U256::from(2));
+        let _look = stage.settler.look_up_price().await.unwrap();
+        let settling: Vec<_> =
+            (1..=5).map(|n| stage.settling(&stage.pays(n, 10, u64::from(n)))).collect();
+        stage.pass(500).await;
+        let pool = stage.world.pool();
+        let of = |n: u8| pool.iter().filter(|tx| tx.from == signer(n)).count();
+        assert_eq!((of(poor), of(3 - poor)), (1, 4));
+        stage.world.mine();
+        for settling in settling {
+            assert!(settled(&settling.await.unwrap()));
+        }
+    }
+}
+
 /// What is in flight counts against the coin of the one signer: a payment that it could pay for alone is refused.
 #[tokio::test(start_paused = true)]
 async fn what_is_in_flight_counts_against_the_coin() {

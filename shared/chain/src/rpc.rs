@@ -247,7 +247,7 @@ impl Chain for RpcChain {
     }
 
     fn is_known_anywhere(&self, hash: B256) -> ChainReply<'_, bool> {
-        self.ask_anywhere(by_hash(hash), |raw| Ok(raw.get() != "null"))
+        self.ask_anywhere(by_hash(hash), move |raw| transaction::is_known(raw, hash))
     }
 
     fn transaction(&self, hash: B256) -> ChainReply<'_, Option<Transaction>> {

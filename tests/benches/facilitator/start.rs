@@ -59,6 +59,7 @@ fn record(n: u64) -> Record {
         attempts: 0,
         state: State::Settled { hash: B256::repeat_byte(9), block: n, at: Utc(1_767_225_600_000) },
         gas: 250_000,
+        gas_of: B256::ZERO,
         asked: AskedBy::default(),
         answered: None,
     }
