@@ -150,7 +150,7 @@ const ROWS: &[Row] = &[
         402,
         PAYMENT,
         Some(false),
-        "The payment could not be settled, and nothing was charged: see the receipt, then send the same request again or sign a new payment.",
+        "The payment was not settled for this request: see the receipt for the reason, then send the same request again or sign a new payment.",
     ),
     row(
         Code::SettlementUnknown,
@@ -412,6 +412,7 @@ mod tests {
             Code::PaymentInUse,
             Code::AnswerNotKept,
             Code::StreamBroken,
+            Code::SettlementFailed,
             Code::SettlementUnknown,
             Code::AnswerOwed,
             Code::UnpaidLimit,
