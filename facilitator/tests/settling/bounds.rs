@@ -228,6 +228,53 @@ async fn without_coin_nothing_is_taken_on() {
     assert!(settled(&stage.settle(&pay).await));
 }
 
+/// While a request waits, another one receives the success: it goes to one of them.
+#[tokio::test(start_paused = true)]
+async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
+    let stage = Stage::set().await;
+    let pay = stage.pays(1, 700, 1);
+    let first = stage.settling(&pay);
+    stage.pass(300).await;
+    stage.world.mine();
+    // Written to another connection before this one looks.
+    stage.ledger.answered(pay.key, by(9), bursar_core::time::Utc(1)).await.unwrap();
+    let end = first.await.unwrap();
+    assert_eq!(reason(&end), Some(Reason::Duplicate), "{end:?}");
+}
+
+/// Its own transaction may have used the nonce already: the request that repeats the key hears no refusal.
+#[tokio::test(start_paused = true)]
+async fn a_payment_whose_nonce_was_just_used_is_still_good_for_its_own_request() {
+    let stage = Stage::set().await;
+    let pay = stage.pays(1, 700, 1);
+    let (door, request) = (std::sync::Arc::clone(&stage.door), pay.request.clone());
+    let first = tokio::spawn(async move { door.settle(&request, with_key(7)).await });
+    stage.pass(300).await;
+    stage.world.bring(network().stablecoin.address, pay.call());
+    assert!(stage.record(&pay).await.unwrap().state.is_open());
+    let told = stage.door.verify(&pay.request, with_key(7)).await;
+    assert!(told.is_ok(), "{told:?}");
+    first.abort();
+}
+
+/// Nonces of this method do not count up: nobody waits for the one before.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_waits_for_no_payment_with_the_nonce_before() {
+    let stage = Stage::set().await;
+    let of = |n: u64, amount: u64| {
+        let mut terms = stage.pays(1, amount, 1).terms;
+        terms.nonce = B256::from(U256::from(n));
+        Pay::signed(1, terms)
+    };
+    let first = stage.settling(&of(5, 700));
+    stage.pass(300).await;
+    let begun = stage.clock_ms();
+    let end = stage.settle(&of(6, 2_000_000)).await;
+    assert_eq!(reason(&end), Some(Reason::InsufficientBalance), "{end:?}");
+    assert!(stage.clock_ms() - begun < 1_000);
+    first.abort();
+}
+
 /// What a success was found for is not sent; who has not signed learns nothing.
 #[tokio::test(start_paused = true)]
 async fn a_used_nonce_without_a_proof_is_refused() {

@@ -105,6 +105,48 @@ async fn what_another_sender_brought_is_settled_by_that_transaction() {
     assert!(is_settled_in(&stage.record(&pay).await.unwrap().state, hash));
 }
 
+/// The same, and the block of the other sender never was.
+#[tokio::test(start_paused = true)]
+async fn what_another_sender_brought_in_vain_is_sent_again() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    let pay = stage.pays(1, 700, 1);
+    let settling = stage.settling(&pay);
+    stage.pass(200).await;
+    stage.world.bring(network().stablecoin.address, pay.call());
+    // Ours fails in the next block, and is final two blocks later.
+    stage.world.mine();
+    stage.pass(3_000).await;
+    stage.world.mine_many(2);
+    let end = settling.await.unwrap();
+    assert!(settled(&end), "{end:?}");
+    stage.world.take_back_foreign();
+    stage.keep_mining();
+    stage.pass(40_000).await;
+    assert_eq!(stage.metrics.reorganised_count(network()), 1);
+    assert_eq!(stage.paid(), 700, "it was settled again");
+    assert_eq!(stage.door.ledger.open_count(), 0);
+}
+
+/// A copy that waits hears the refusal of the one that it waited for, and has nothing sent again.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_payment_that_fails_hears_so() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_000, ..Plan::default() }).await;
+    let pay = stage.pays(1, 700, 1);
+    let first = stage.settling(&pay);
+    stage.pass(100).await;
+    let copy = stage.settling(&pay);
+    stage.pass(100).await;
+    stage.world.give(pay.terms.payer, 5);
+    stage.world.mine();
+    stage.world.give(pay.terms.payer, 5);
+    stage.pass(100).await;
+    stage.keep_mining();
+    let ends = [first.await.unwrap(), copy.await.unwrap()];
+    let told = ends.each_ref().map(reason);
+    assert_eq!(told, [Some(Reason::InsufficientBalance); 2], "{ends:?}");
+    assert_eq!(stage.world.state().sent.len(), 1);
+}
+
 /// The same of a payment that was used before it came; a reorganisation then takes its block back.
 #[tokio::test(start_paused = true)]
 async fn a_found_settlement_that_is_undone_is_counted_and_settled_again() {
@@ -328,6 +370,15 @@ async fn a_settlement_that_is_denied_twice_still_stands() {
     assert_eq!(stage.world.state().hidden_receipts, 0, "it was asked for");
     assert_eq!(stage.metrics.reorganised_count(network()), 0);
     assert!(is_settled_in(&stage.record(&pay).await.unwrap().state, hash));
+    // Four times in a row is believed.
+    stage.stop_mining();
+    let pay = stage.pays(2, 300, 2);
+    stage.world.bring(network().stablecoin.address, pay.call());
+    assert!(settled(&stage.settle(&pay).await));
+    stage.world.state().hidden_receipts = 4;
+    stage.keep_mining();
+    stage.pass(20_000).await;
+    assert_eq!(stage.metrics.reorganised_count(network()), 1);
 }
 
 /// The signer of a transaction in flight was removed from the settings.

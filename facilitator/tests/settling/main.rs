@@ -7,5 +7,6 @@ mod bounds;
 mod ends;
 mod senders;
 mod stage;
+mod verdicts;
 mod withdrawals;
 mod world;

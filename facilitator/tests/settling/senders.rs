@@ -88,6 +88,52 @@ async fn what_is_in_flight_counts_against_the_coin() {
     assert!(settled(&first.await.unwrap()));
 }
 
+/// What a transaction cost is taken from what its signer is known to have, before that is looked up again.
+#[tokio::test(start_paused = true)]
+async fn a_balance_is_known_to_be_lower_after_a_transaction() {
+    let mut plan = Plan { wait_ms: 1_800, ..Plan::default() };
+    (plan.config.gas_budget_caller_percent, plan.config.gas_budget_percent) = (100, 100);
+    plan.config.confirmations = 2;
+    let stage = Stage::with(plan).await;
+    let price = stage.settler.price().await.unwrap();
+    stage.world.fund(signer(1), price.cost_of_one(240_000).unwrap());
+    stage.pass(2_100).await;
+    let before = stage.settler.look_up_price().await.unwrap().balances[&signer(1)];
+    let first = stage.settling(&stage.pays(1, 10, 1));
+    stage.pass(100).await;
+    stage.world.mine();
+    assert!(settled(&first.await.unwrap()));
+    let left = stage.world.state().coin[&signer(1)];
+    assert!(left < before);
+    let known = stage.settler.price().await.unwrap();
+    assert_eq!(known.balances[&signer(1)], left, "without a look");
+    let second = stage.settle(&stage.pays(2, 10, 2)).await;
+    assert_eq!(reason(&second), Some(Reason::OutOfGas), "{second:?}");
+    assert_eq!(stage.world.state().sent.len(), 1);
+    // That it is final costs nothing more.
+    let looked = stage.settler.look_up_price().await.unwrap();
+    assert_eq!(looked.balances[&signer(1)], left);
+    stage.world.mine_many(3);
+    stage.pass(1_500).await;
+    assert_eq!(stage.settler.price().await.unwrap().balances[&signer(1)], left);
+}
+
+/// What comes while a transaction is under way waits for company, fifty milliseconds and not longer.
+#[tokio::test(start_paused = true)]
+async fn a_payment_waits_for_company_but_not_long() {
+    let stage = Stage::set().await;
+    let first = stage.settling(&stage.pays(1, 10, 1));
+    stage.pass(200).await;
+    assert_eq!(stage.world.pool().len(), 1);
+    let rest = [stage.settling(&stage.pays(2, 10, 2)), stage.settling(&stage.pays(3, 10, 3))];
+    stage.pass(300).await;
+    assert_eq!(stage.world.pool().len(), 2, "together, and soon");
+    stage.world.mine();
+    for settling in rest.into_iter().chain([first]) {
+        assert!(settled(&settling.await.unwrap()));
+    }
+}
+
 /// A transaction takes no more payments than its signer can pay for.
 #[tokio::test(start_paused = true)]
 async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {

@@ -225,6 +225,12 @@ impl Stage {
         Self::open(plan, clock, world, folder).await
     }
 
+    /// Has the door pay these alone.
+    pub(crate) fn only_pay(&mut self, payees: Vec<Address>) {
+        let door = Arc::get_mut(&mut self.door).unwrap();
+        door.payees = payees.into_iter().collect();
+    }
+
     /// Has a block made each second from now on.
     pub(crate) fn keep_mining(&mut self) {
         let world = Arc::clone(&self.world);
@@ -310,6 +316,17 @@ pub(crate) struct Pay {
 
 impl Pay {
     pub(crate) fn signed(payer: u8, terms: Terms) -> Self {
+        Self::signed_with(payer, terms, |signature| signature, "USD Coin")
+    }
+
+    /// The same with a signature that is changed before it goes out, and what the request says that the token is
+    /// called.
+    pub(crate) fn signed_with(
+        payer: u8,
+        terms: Terms,
+        change: impl FnOnce(Vec<u8>) -> Vec<u8>,
+        name: &str,
+    ) -> Self {
         let method = bursar_facilitator::exact::method(MethodId::Eip3009);
         let place = bursar_facilitator::exact::Place {
             chain: CHAIN,
@@ -322,13 +339,15 @@ impl Pay {
         let digest =
             bursar_facilitator::exact::digest(separator, method.struct_hash(&place, &terms));
         let signature = sign(&self::key(100 + payer), digest);
+        let whole = [signature.r().as_slice(), signature.s().as_slice(), &[signature.v()]].concat();
+        let sent = change(whole);
         let body = serde_json::json!({
             "x402Version": 2,
             "paymentPayload": {
                 "x402Version": 2,
                 "accepted": {"scheme": "exact", "network": "eip155:8453"},
                 "payload": {
-                    "signature": signature.to_hex(),
+                    "signature": format!("0x{}", alloy_primitives::hex::encode(sent)),
                     "authorization": {
                         "from": terms.payer, "to": terms.payee, "value": terms.amount.to_string(),
                         "validAfter": "0", "validBefore": terms.valid_before.to_string(),
@@ -339,7 +358,7 @@ impl Pay {
             "paymentRequirements": {
                 "scheme": "exact", "network": "eip155:8453", "asset": terms.token,
                 "payTo": terms.payee, "amount": terms.amount.to_string(), "maxTimeoutSeconds": 60,
-                "extra": {"name": "USD Coin", "version": "2"},
+                "extra": {"name": name, "version": "2"},
             },
         });
         let body: Value = bursar_core::json::parse(body.to_string().as_bytes(), 16).unwrap();

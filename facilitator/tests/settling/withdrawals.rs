@@ -89,6 +89,11 @@ async fn what_no_node_takes_is_withdrawn_for_its_reason_and_never_charged() {
         charged_nothing(&mut stage, &pay).await;
         let sent = stage.world.state().sent.clone();
         assert!(sent.last().unwrap().is_nothing(), "{lie:?}: its nonce is used up");
+        let now = bursar_chain::ports::Clock::now(&*stage.clock).utc;
+        let owed = stage.ledger.gas_owed(crate::world::CHAIN, by(1).caller, now);
+        let cost = COIN - stage.world.state().coin[&signer(1)];
+        assert_eq!(owed.spent_caller, cost, "{lie:?}: doing nothing costs gas");
+        assert!(!cost.is_zero());
         // The next payment takes the next nonce, and so does the same one.
         stage.keep_mining();
         let next = stage.pays(2, 300, 2);
@@ -173,6 +178,24 @@ async fn a_node_that_does_not_answer_at_the_end_makes_it_uncertain_within_the_ti
         let moved = matches!(record.state, State::Settled { .. });
         assert_eq!(moved, stage.paid() == 700, "{node:?}");
     }
+}
+
+/// No node tells what the no-op cost: then it counts with the most that it can have cost.
+#[tokio::test(start_paused = true)]
+async fn a_cost_that_no_node_tells_is_estimated() {
+    let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+    stage.world.state().sends = vec![Send::Forget; 3].into();
+    let pay = stage.pays(1, 700, 1);
+    assert_eq!(reason(&stage.settle(&pay).await), Some(Reason::Withdrawn));
+    stage.world.state().sends.clear();
+    stage.world.state().hides_receipts = true;
+    stage.keep_mining();
+    stage.pass(120_000).await;
+    let now = bursar_chain::ports::Clock::now(&*stage.clock).utc;
+    let owed = stage.ledger.gas_owed(crate::world::CHAIN, by(1).caller, now);
+    let cost = COIN - stage.world.state().coin[&signer(1)];
+    assert!(owed.spent_caller > cost, "{} of {cost}", owed.spent_caller);
+    assert_eq!(owed.total.gas, 0, "it is accounted for");
 }
 
 /// It said that it does not have it, and mined it after all: that is counted, and the payment is settled.

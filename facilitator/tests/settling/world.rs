@@ -10,8 +10,8 @@ use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, keccak256};
 use alloy_sol_types::{SolCall, SolEvent, SolValue, sol};
 use bursar_chain::abi::multicall3::IMulticall3;
 use bursar_chain::ports::{
-    BlockTag, BoxFuture, Chain, ChainFault, ChainReply, Clock, FoundLog, Log, LogFilter, Receipt,
-    Transaction, TxStatus,
+    BlockTag, BoxFuture, Chain, ChainFault, ChainReply, Clock, FoundLog, Log, LogFilter, Question,
+    Receipt, Transaction, TxStatus,
 };
 use bursar_core::networks::{ChainId, MULTICALL3, Network, by_chain};
 use bursar_core::time::{LocalDay, Moment, Utc};
@@ -39,10 +39,20 @@ pub(crate) const CHAIN: ChainId = ChainId(8453);
 pub(crate) const GWEI: u128 = 1_000_000_000;
 /// 2026-11-01T12:00:00Z.
 const BEGINNING_S: i64 = 1_793_534_400;
+/// What a wallet answers that has signed (EIP-1271).
+pub(crate) const VOUCHED: [u8; 4] = [0x16, 0x26, 0xba, 0x7e];
+/// A token that is in no table.
+pub(crate) const OTHER_TOKEN: Address = Address::repeat_byte(0x99);
 const DATA_ORACLE: Address = address!("0x420000000000000000000000000000000000000F");
 
 pub(crate) fn network() -> &'static Network {
     by_chain(CHAIN).unwrap()
+}
+
+sol! {
+    interface IWallet {
+        function isValidSignature(bytes32 hash, bytes signature) external view returns (bytes4);
+    }
 }
 
 /// Tokio's time, which jumps to the next timer while nothing else is to be done.
@@ -133,6 +143,11 @@ pub(crate) enum Node {
 struct Token {
     balances: BTreeMap<Address, U256>,
     used: BTreeMap<(Address, B256), u64>,
+    wallets: BTreeMap<Address, B256>,
+    keeps: u64,
+    blind: Option<Address>,
+    separator: Option<B256>,
+    exhausts: bool,
 }
 
 #[derive(Debug)]
@@ -151,6 +166,27 @@ pub(crate) struct State {
     pub(crate) coin: BTreeMap<Address, U256>,
     /// How often prices were asked for.
     pub(crate) prices: usize,
+    /// How often anything was asked about payments, and how often for code.
+    pub(crate) exchanges: usize,
+    pub(crate) code_asked: usize,
+    /// Calls that were tried as this account: as they would be sent.
+    pub(crate) tried_as: Vec<(Address, Address)>,
+    /// No single receipt is found; those that are asked for together are.
+    pub(crate) hides_receipts: bool,
+    /// Accounts with code of a wallet, and what each answers when it is asked whether it has signed.
+    pub(crate) wallets: BTreeMap<Address, B256>,
+    /// The token keeps so much of each transfer.
+    pub(crate) keeps: u64,
+    /// The token does not tell what this account has.
+    pub(crate) blind: Option<Address>,
+    /// The token says that this is its domain.
+    pub(crate) separator: Option<B256>,
+    /// What the node says to each call instead of running it.
+    pub(crate) call_trouble: Option<&'static str>,
+    /// Calls of Multicall3 use up all gas.
+    pub(crate) exhausts: bool,
+    pub(crate) has_multicall: bool,
+    pub(crate) block_gas: u64,
     head: u64,
     mined: BTreeMap<B256, Mined>,
     pool: BTreeMap<B256, Tx>,
@@ -178,6 +214,18 @@ impl World {
             fails_in_blocks: false,
             coin: BTreeMap::new(),
             prices: 0,
+            exchanges: 0,
+            code_asked: 0,
+            tried_as: Vec::new(),
+            hides_receipts: false,
+            wallets: BTreeMap::new(),
+            keeps: 0,
+            blind: None,
+            separator: None,
+            call_trouble: None,
+            exhausts: false,
+            has_multicall: true,
+            block_gas: 120_000_000,
             head: 100,
             mined: BTreeMap::new(),
             pool: BTreeMap::new(),
@@ -248,6 +296,15 @@ impl World {
         state.mined.insert(hash, Mined { tx, block, ok: true, logs, fee: U256::ZERO });
         state.head = block;
         hash
+    }
+
+    /// What others brought never was: their blocks are empty.
+    pub(crate) fn take_back_foreign(&self) {
+        let mut state = self.state();
+        let from = Address::repeat_byte(0x77);
+        let undone = state.mined.values().find(|one| one.tx.from == from).cloned().unwrap();
+        state.mined.remove(&undone.tx.hash);
+        state.token = state.before[&undone.block].clone();
     }
 
     /// The next nonce of an account is used by a transaction that nobody here knows.
@@ -324,6 +381,9 @@ impl Token {
 
     /// What a call does and returns, or the data of its revert.
     fn run(&mut self, to: Address, data: &Bytes, now_s: u64) -> Result<(Vec<Log>, Bytes), Bytes> {
+        if to == MULTICALL3 && self.exhausts {
+            return Err(Bytes::new());
+        }
         if to == MULTICALL3 {
             let calls = IMulticall3::aggregate3Call::abi_decode(data).expect("calls").calls;
             let (mut logs, mut answers) = (Vec::new(), Vec::new());
@@ -339,10 +399,17 @@ impl Token {
             }
             return Ok((logs, IMulticall3::aggregate3Call::abi_encode_returns(&answers).into()));
         }
-        if to != network().stablecoin.address {
+        if let Some(answer) = self.wallets.get(&to) {
+            let asked = IWallet::isValidSignatureCall::abi_decode(data).is_ok();
+            return Ok((Vec::new(), if asked { answer.abi_encode().into() } else { Bytes::new() }));
+        }
+        if ![network().stablecoin.address, OTHER_TOKEN].contains(&to) {
             return Ok((Vec::new(), Bytes::new()));
         }
         if let Ok(asked) = IToken::balanceOfCall::abi_decode(data) {
+            if self.blind == Some(asked.owner) {
+                return Err(Bytes::new());
+            }
             return Ok((Vec::new(), self.balance(asked.owner).abi_encode().into()));
         }
         if let Ok(asked) = IToken::authorizationStateCall::abi_decode(data) {
@@ -350,22 +417,28 @@ impl Token {
             return Ok((Vec::new(), used.abi_encode().into()));
         }
         if IToken::DOMAIN_SEPARATORCall::abi_decode(data).is_ok() {
-            return Ok((Vec::new(), network().stablecoin.domain_separator.abi_encode().into()));
+            let separator = self.separator.unwrap_or(network().stablecoin.domain_separator);
+            return Ok((Vec::new(), separator.abi_encode().into()));
         }
         let Ok(pay) = IToken::transferWithAuthorizationCall::abi_decode(data) else {
             return Err(Bytes::new());
         };
         let has = self.balance(pay.from);
+        let comes = pay.value.saturating_sub(U256::from(self.keeps));
         let late = U256::from(now_s) >= pay.validBefore;
+        // Whoever has code says itself whether it has signed. Keys were checked before.
+        if self.wallets.get(&pay.from).is_some_and(|said| !said.starts_with(&VOUCHED)) {
+            return Err(Bytes::new());
+        }
         if self.used.contains_key(&(pay.from, pay.nonce)) || has < pay.value || late {
             return Err(Bytes::new());
         }
         self.used.insert((pay.from, pay.nonce), now_s);
         self.balances.insert(pay.from, has - pay.value);
-        let payee = self.balance(pay.to) + pay.value;
+        let payee = self.balance(pay.to) + comes;
         self.balances.insert(pay.to, payee);
         let used = IToken::AuthorizationUsed { authorizer: pay.from, nonce: pay.nonce };
-        let moved = IToken::Transfer { from: pay.from, to: pay.to, value: pay.value };
+        let moved = IToken::Transfer { from: pay.from, to: pay.to, value: comes };
         let log = |data: alloy_primitives::LogData| Log {
             address: to,
             topics: data.topics().to_vec(),
@@ -376,6 +449,18 @@ impl Token {
 }
 
 impl State {
+    /// The token as a call sees it that is only tried.
+    fn tried(&self) -> Token {
+        Token {
+            wallets: self.wallets.clone(),
+            keeps: self.keeps,
+            blind: self.blind,
+            separator: self.separator,
+            exhausts: self.exhausts,
+            ..self.token.clone()
+        }
+    }
+
     /// How many transactions of an account there are up to a block.
     fn count(&self, account: Address, block: u64) -> u64 {
         let ours = self.mined.values().filter(|one| one.tx.from == account && one.block <= block);
@@ -496,12 +581,16 @@ impl Chain for World {
         }
         let now_s = self.now_s();
         self.reply(move |state| {
-            let told = state.token.clone().run(to, &data, now_s);
+            if let Some(words) = state.call_trouble {
+                return Err(refused(words));
+            }
+            let told = state.tried().run(to, &data, now_s);
             told.map(|(_logs, returned)| returned).map_err(|data| ChainFault::Reverted { data })
         })
     }
 
-    fn call_as(&self, _from: Address, call: Call, _code: Option<Bytes>) -> ChainReply<'_, Bytes> {
+    fn call_as(&self, from: Address, call: Call, _code: Option<Bytes>) -> ChainReply<'_, Bytes> {
+        self.state().tried_as.push((from, call.to));
         self.call(call.to, call.data, BlockTag::Latest)
     }
 
@@ -510,13 +599,44 @@ impl Chain for World {
     }
 
     fn code_at(&self, address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
-        let is_contract = [MULTICALL3, network().stablecoin.address].contains(&address);
+        let mut state = self.state();
+        state.code_asked += usize::from(address != MULTICALL3);
+        let is_contract = (address == MULTICALL3 && state.has_multicall)
+            || address == network().stablecoin.address
+            || state.wallets.contains_key(&address);
+        drop(state);
         let code = if is_contract { Bytes::from_static(&[1]) } else { Bytes::new() };
         self.reply(|_state| Ok(code))
     }
 
     fn receipt(&self, hash: B256) -> ChainReply<'_, Option<Receipt>> {
-        self.reply(move |state| Ok(state.receipt(hash)))
+        self.reply(move |state| {
+            if state.hides_receipts {
+                return Ok(None);
+            }
+            Ok(state.receipt(hash))
+        })
+    }
+
+    fn receipts<'a>(&'a self, hashes: &'a [B256]) -> ChainReply<'a, Vec<Option<Receipt>>> {
+        self.reply(|state| Ok(hashes.iter().map(|hash| state.receipt(*hash)).collect()))
+    }
+
+    fn answers(&self, questions: Vec<Question>) -> ChainReply<'_, Vec<Result<Bytes, ChainFault>>> {
+        self.state().exchanges += 1;
+        Box::pin(async move {
+            let mut answers = Vec::with_capacity(questions.len());
+            for question in questions {
+                answers.push(match question {
+                    Question::Code(address) => self.code_at(address, BlockTag::Latest).await,
+                    Question::Call { from, to, data, gas } => {
+                        let call = Call { to, value: U256::ZERO, data, gas_limit: gas };
+                        self.call_as(from, call, None).await
+                    }
+                });
+            }
+            Ok(answers)
+        })
     }
 
     fn block_time(&self) -> ChainReply<'_, Utc> {
@@ -550,7 +670,7 @@ impl Chain for World {
                 base_fee: Some(state.base_fee),
                 tip: Some(1_000_000),
                 gas_price: Some(state.base_fee),
-                block_gas: Some(120_000_000),
+                block_gas: Some(state.block_gas),
                 block: Some(state.head),
             })
         })

@@ -406,6 +406,8 @@ fn a_cancelled_call_is_not_broadcast_again_even_where_every_node_forgot_it() {
     assert!(!story.desk.open[&id(1)].may_send(whole[0].1.hash, story.now));
     let nothing = story.signed();
     assert!(story.desk.open[&id(1)].may_send(nothing[0].1.hash, story.now));
+    let is_call = |hash: B256| story.desk.open[&id(1)].is_call(hash);
+    assert!(is_call(whole[0].1.hash) && !is_call(nothing[0].1.hash));
     let (_events, actions) = story.tell(forgotten(1, 2));
     let raw = nothing[0].1.clone();
     assert_eq!(actions, [Action::Send { id: id(1), raw }], "the transaction that does nothing is");

@@ -1,0 +1,262 @@
+//! What is refused, for which reason, and what is asked for it.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_sol_types::SolValue;
+use bursar_facilitator::payment::Terms;
+use bursar_facilitator::reason::Reason;
+use bursar_facilitator::settle::door::{End, Trouble};
+use bursar_facilitator::settle::queue::Limits;
+use bursar_facilitator::verify::Fault;
+
+use crate::stage::{Pay, Plan, SHOP, Stage, by, payer, signer};
+use crate::withdrawals::{reason, settled};
+use crate::world::{OTHER_TOKEN, VOUCHED, network};
+
+/// The end of a signature of a wallet that is not deployed yet (EIP-6492).
+const UNDEPLOYED: [u8; 32] = [
+    0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
+    0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92, 0x64, 0x92,
+];
+
+async fn verdict(stage: &Stage, pay: &Pay) -> Option<Reason> {
+    match stage.door.verify(&pay.request, by(1)).await {
+        Ok(_payer) => None,
+        Err(Fault::Refused(refused)) => Some(refused.reason),
+        Err(fault) => panic!("{fault:?}"),
+    }
+}
+
+fn yes() -> B256 {
+    let mut word = [0; 32];
+    word[..4].copy_from_slice(&VOUCHED);
+    B256::new(word)
+}
+
+fn wrong(mut signature: Vec<u8>) -> Vec<u8> {
+    signature[40] ^= 1;
+    signature
+}
+
+/// A payment whose signature is changed.
+fn changed(stage: &Stage, n: u8, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Pay {
+    Pay::signed_with(n, stage.pays(n, 700, 1).terms, change, "USD Coin")
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_least_amount_of_a_token_is_taken_and_less_is_not() {
+    let mut plan = Plan::default();
+    plan.config.min_amount.insert(network().stablecoin.address, U256::from(700));
+    let stage = Stage::with(plan).await;
+    assert_eq!(verdict(&stage, &stage.pays(1, 699, 1)).await, Some(Reason::BelowMinimum));
+    assert_eq!(verdict(&stage, &stage.pays(1, 1, 1)).await, Some(Reason::BelowMinimum));
+    assert_eq!(verdict(&stage, &stage.pays(1, 700, 1)).await, None);
+    assert_eq!(verdict(&stage, &stage.pays(1, 701, 1)).await, None);
+    assert_eq!(verdict(&stage, &stage.pays(1, 0, 1)).await, Some(Reason::TooLittle));
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_payees_that_are_named_are_paid_where_any_are() {
+    for (payees, expected) in [
+        (vec![], None),
+        (vec![SHOP], None),
+        (vec![Address::repeat_byte(1)], Some(Reason::PayeeNotServed)),
+    ] {
+        let mut stage = Stage::set().await;
+        stage.only_pay(payees);
+        let pay = stage.pays(1, 700, 1);
+        assert_eq!(verdict(&stage, &pay).await, expected);
+        stage.keep_mining();
+        assert_eq!(reason(&stage.settle(&pay).await), expected);
+    }
+}
+
+/// A plain payment takes one exchange; whether there is code at its payer is asked once a minute by verify, and each
+/// time by settle.
+#[tokio::test(start_paused = true)]
+async fn a_payment_costs_one_exchange() {
+    let mut stage = Stage::set().await;
+    let pay = stage.pays(1, 700, 1);
+    assert_eq!(verdict(&stage, &pay).await, None);
+    let asked = |stage: &Stage| {
+        let state = stage.world.state();
+        (state.exchanges, state.code_asked)
+    };
+    assert_eq!(asked(&stage), (1, 1));
+    assert_eq!(verdict(&stage, &pay).await, None);
+    assert_eq!(asked(&stage), (2, 1), "known");
+    // A wrong signature of a payer that has no code costs none.
+    let wrong = changed(&stage, 1, wrong);
+    assert_eq!(verdict(&stage, &wrong).await, Some(Reason::InvalidSignature));
+    assert_eq!(asked(&stage), (2, 1));
+    stage.keep_mining();
+    assert!(settled(&stage.settle(&pay).await));
+    assert_eq!(asked(&stage), (3, 2), "whoever settles asks each time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_signature_is_refused_for_its_likely_reason() {
+    let stage = Stage::set().await;
+    let longer = |signature: Vec<u8>| [signature, vec![0]].concat();
+    let at_most = |signature: Vec<u8>| wrong(signature);
+    assert_eq!(verdict(&stage, &changed(&stage, 1, at_most)).await, Some(Reason::InvalidSignature));
+    assert_eq!(verdict(&stage, &changed(&stage, 2, longer)).await, Some(Reason::Undeployed));
+    let terms = stage.pays(3, 700, 1).terms;
+    let named = Pay::signed_with(3, terms, wrong, "Another Coin");
+    assert_eq!(verdict(&stage, &named).await, Some(Reason::NameMismatch));
+    // A wrong name beside a good signature is of no account.
+    let terms = stage.pays(3, 700, 1).terms;
+    let named = Pay::signed_with(3, terms, |signature| signature, "Another Coin");
+    assert_eq!(verdict(&stage, &named).await, None);
+}
+
+/// An account may get code (EIP-7702) and keep its key: it is asked about as what it is, as it would be sent.
+#[tokio::test(start_paused = true)]
+async fn a_key_with_code_is_tried_as_a_contract() {
+    let mut stage = Stage::set().await;
+    stage.world.state().wallets.insert(payer(1), yes());
+    let pay = stage.pays(1, 700, 1);
+    assert_eq!(verdict(&stage, &pay).await, None);
+    let sent = (signer(1), network().stablecoin.address);
+    assert!(stage.world.state().tried_as.contains(&sent), "as it would be sent");
+    stage.keep_mining();
+    assert!(settled(&stage.settle(&pay).await));
+    // A payer without code is not tried so.
+    stage.world.state().tried_as.clear();
+    assert_eq!(verdict(&stage, &stage.pays(2, 700, 1)).await, None);
+    assert!(!stage.world.state().tried_as.contains(&sent));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wallet_pays_if_it_says_that_it_has_signed() {
+    let mut stage = Stage::set().await;
+    stage.keep_mining();
+    stage.world.state().wallets.insert(payer(1), yes());
+    let pay = changed(&stage, 1, wrong);
+    assert_eq!(verdict(&stage, &pay).await, None, "its code has signed");
+    assert!(settled(&stage.settle(&pay).await));
+    // Any other word is no signature, and learns nothing of the payment.
+    for said in [B256::ZERO, B256::repeat_byte(1)] {
+        stage.world.state().wallets.insert(payer(1), said);
+        let terms = stage.pays(1, 700, 2).terms;
+        let unsigned = Pay::signed_with(1, terms, wrong, "USD Coin");
+        assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::InvalidSignature));
+        let rich = Terms { amount: U256::from(u64::MAX), ..unsigned.terms.clone() };
+        let poor = Pay::signed_with(1, rich, wrong, "USD Coin");
+        assert_eq!(verdict(&stage, &poor).await, Some(Reason::InvalidSignature));
+    }
+    // That there is no token is no secret.
+    let terms = Terms { token: Address::repeat_byte(0x44), ..stage.pays(1, 700, 3).terms };
+    let unsigned = Pay::signed_with(1, terms, wrong, "USD Coin");
+    assert_eq!(verdict(&stage, &unsigned).await, Some(Reason::NotDeployed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
+    let factory = Address::repeat_byte(0x33);
+    let wrapped = |signature: Vec<u8>| {
+        let parts = (factory, Bytes::from_static(&[1]), Bytes::from(signature));
+        [&parts.abi_encode_params()[..], &UNDEPLOYED].concat()
+    };
+    for allowed in [false, true] {
+        let mut plan = Plan::default();
+        plan.config.eip6492_factories.clear();
+        if allowed {
+            plan.config.eip6492_factories.insert(factory);
+        }
+        let stage = Stage::with(plan).await;
+        let pay = changed(&stage, 1, wrapped);
+        let expected = (!allowed).then_some(Reason::FactoryNotAllowed);
+        assert_eq!(verdict(&stage, &pay).await, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_looks_find_decides_about_the_reason() {
+    let stage = Stage::set().await;
+    let pay = stage.pays(1, 700, 1);
+    stage.world.state().exhausts = true;
+    assert_eq!(verdict(&stage, &pay).await, Some(Reason::Simulation));
+    stage.world.state().exhausts = false;
+    stage.world.state().keeps = 1;
+    assert_eq!(verdict(&stage, &pay).await, Some(Reason::NotMoved));
+    stage.world.state().keeps = 0;
+    // What the payee has is not told: what comes cannot be seen, and the token is known.
+    stage.world.state().blind = Some(SHOP);
+    assert_eq!(verdict(&stage, &pay).await, None);
+    stage.world.state().blind = None;
+    let rich = stage.pays(1, 1_000_001, 1);
+    assert_eq!(verdict(&stage, &rich).await, Some(Reason::InsufficientBalance));
+    let own = Terms { payee: payer(1), ..pay.terms.clone() };
+    assert_eq!(verdict(&stage, &Pay::signed(1, own)).await, None, "it pays itself");
+    // The token has changed its domain. What it says itself counts from then on.
+    stage.world.state().separator = Some(B256::repeat_byte(3));
+    assert_eq!(verdict(&stage, &pay).await, Some(Reason::NameMismatch));
+}
+
+/// A node's own trouble is nobody's verdict; what the call itself did wrong is.
+#[tokio::test(start_paused = true)]
+async fn the_trouble_of_a_node_is_no_verdict() {
+    let stage = Stage::set().await;
+    let pay = stage.pays(1, 700, 1);
+    stage.world.state().call_trouble = Some("header not found");
+    let told = stage.door.verify(&pay.request, by(1)).await;
+    assert!(matches!(told, Err(Fault::Chain(_))), "{told:?}");
+    let told = stage.settle(&pay).await;
+    assert!(matches!(told, Err(Trouble::Unavailable(_))), "{told:?}");
+    stage.world.state().call_trouble = Some("gas required exceeds allowance");
+    assert_eq!(verdict(&stage, &pay).await, Some(Reason::Simulation));
+}
+
+/// A network without Multicall3 is asked one by one, and its payments go one by one.
+#[tokio::test(start_paused = true)]
+async fn without_multicall_everything_goes_one_by_one() {
+    let limits = Limits { in_flight: 1, ..Plan::default().limits };
+    let plan = Plan { limits, wait_ms: 8_000, ..Plan::default() };
+    let mut stage = Stage::with(plan).await;
+    stage.world.state().has_multicall = false;
+    let pays: Vec<Pay> = (1..=4).map(|n| stage.pays(n, 100, u64::from(n))).collect();
+    assert_eq!(verdict(&stage, &pays[0]).await, None);
+    let settling: Vec<_> = pays.iter().map(|pay| stage.settling(pay)).collect();
+    stage.keep_mining();
+    for settling in settling {
+        assert!(settled(&settling.await.unwrap()));
+    }
+    let state = stage.world.state();
+    assert_eq!(state.sent.len(), 4);
+    assert!(state.sent.iter().all(|tx| tx.to == network().stablecoin.address));
+}
+
+/// A token that is in no table is asked for its domain, and its payments go alone.
+#[tokio::test(start_paused = true)]
+async fn a_token_in_no_table_is_judged_by_its_own_word() {
+    let mut stage = Stage::set().await;
+    let terms = Terms { token: OTHER_TOKEN, ..stage.pays(1, 700, 1).terms };
+    let pay = Pay::signed(1, terms);
+    assert_eq!(verdict(&stage, &pay).await, None);
+    stage.world.state().keeps = 1;
+    assert_eq!(verdict(&stage, &pay).await, Some(Reason::NotMoved));
+    stage.world.state().keeps = 0;
+    stage.keep_mining();
+    let end = stage.settle(&pay).await;
+    assert!(matches!(end, Ok(End::Settled { .. })), "{end:?}");
+}
+
+/// A transaction takes no more than its share of a block.
+#[tokio::test(start_paused = true)]
+async fn a_transaction_takes_no_more_than_its_share_of_a_block() {
+    let limits = Limits { in_flight: 1, ..Plan::default().limits };
+    let plan = Plan { limits, wait_ms: 8_000, ..Plan::default() };
+    let mut stage = Stage::with(plan).await;
+    stage.world.state().block_gas = 3_200_000;
+    let settling: Vec<_> =
+        (1..=9).map(|n| stage.settling(&stage.pays(n, 100, u64::from(n)))).collect();
+    stage.pass(300).await;
+    stage.keep_mining();
+    for settling in settling {
+        assert!(settled(&settling.await.unwrap()));
+    }
+    let state = stage.world.state();
+    let most = state.sent.iter().map(|tx| tx.gas_limit).max().unwrap();
+    // A quarter of the block, with the room that a batch gets.
+    assert!((500_000..1_300_000).contains(&most), "{most}");
+}
