@@ -167,6 +167,11 @@ async fn a_wallet_is_deployed_only_by_a_factory_that_is_allowed() {
         let pay = changed(&stage, 1, wrapped);
         let expected = (!allowed).then_some(Reason::FactoryNotAllowed);
         assert_eq!(verdict(&stage, &pay).await, expected);
+        if allowed {
+            // It is there a moment later, and signs without saying how it is deployed.
+            stage.world.state().wallets.insert(payer(1), yes());
+            assert_eq!(verdict(&stage, &changed(&stage, 1, wrong)).await, None);
+        }
     }
 }
 

@@ -349,6 +349,9 @@ fn a_count_is_followed_as_far_as_a_gap_could_be_filled_or_it_is_mined() {
     (story.pending, story.mined) = (33, 0);
     story.open(1);
     assert_eq!((story.signed().len(), story.trouble(1)), (0, Some(Trouble::NonceJump)));
+    // No account has sent so many (EIP-2681 ends there).
+    (story.pending, story.mined) = (u64::MAX - 1, u64::MAX - 1);
+    assert_eq!((story.signed().len(), story.trouble(1)), (0, Some(Trouble::NonceJump)));
     // The key was used elsewhere.
     (story.pending, story.mined) = (5_001, 5_000);
     story.signed();
