@@ -12,6 +12,7 @@ pub mod framings;
 pub mod household;
 pub mod kill;
 pub mod lying_rpc;
+pub mod mount;
 pub mod node;
 pub mod offers;
 pub mod operator;

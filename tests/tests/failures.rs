@@ -11,9 +11,6 @@ mod disk;
 #[path = "failures/folder.rs"]
 mod folder;
 #[cfg(test)]
-#[path = "failures/mount.rs"]
-mod mount;
-#[cfg(test)]
 #[path = "failures/stage.rs"]
 mod stage;
 #[cfg(test)]

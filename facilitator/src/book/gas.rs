@@ -261,6 +261,26 @@ mod tests {
     }
 
     #[test]
+    fn a_payment_that_is_taken_on_again_counts_beside_its_old_transaction_once() {
+        let mut book = GasBook::default();
+        let (old, new) = (SubmissionId([1; 16]), SubmissionId([2; 16]));
+        book.hold(key(1), CHAIN, caller(7), 100);
+        book.batched(key(1), Some(old));
+        // The same again changes nothing, above all not its transaction.
+        book.hold(key(1), CHAIN, caller(8), 50);
+        book.ended(&key(1), false);
+        assert_eq!(book.owed(CHAIN, caller(7), 5).caller.gas, 100);
+        book.hold(key(1), CHAIN, caller(8), 50);
+        assert_eq!(book.owed(CHAIN, caller(8), 5).caller.gas, 50);
+        book.closed(old, &[]);
+        assert_eq!(book.owed(CHAIN, caller(8), 5).open.gas, 50, "the old one was another");
+        book.batched(key(1), Some(new));
+        book.ended(&key(1), true);
+        book.closed(new, &[]);
+        assert_eq!(book.owed(CHAIN, caller(8), 5), GasOwed::default());
+    }
+
+    #[test]
     fn what_is_set_aside_for_the_payment_itself_does_not_count_against_it() {
         let mut book = GasBook::default();
         book.hold(key(1), CHAIN, caller(7), 100);

@@ -1,12 +1,18 @@
-//! `bursar-facilitator check`: what is missing is said before anybody depends on it.
+//! `bursar-facilitator check` and `status`: what is missing is said before anybody depends on it, and how it stands
+//! while it runs.
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use bursar_demo::devnet::full::full_chain_or_skip;
 use bursar_facilitator::check::check;
 use bursar_serve::findings::{Finding, Mark};
 use bursar_tests::facilitator::Home;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::stage::{BASE, furnished};
+use bursar_tests::payer::Way;
+
+use crate::stage::{BASE, Stage, furnished};
 
 async fn found(home: &Home) -> Vec<Finding> {
     let all = check(&home.config()).await.expect("it would start");
@@ -39,4 +45,45 @@ async fn what_is_there_is_good_and_what_is_missing_is_said() {
     let told = found(&whole).await;
     assert!(told.iter().all(|finding| finding.mark == Mark::Bad), "{told:#?}");
     assert!(says(&told, Mark::Bad, "no endpoint"), "{told:#?}");
+}
+
+/// Asks the facilitator whose metrics are at this address, as an operator does.
+async fn status(home: &Home, metrics: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bursar-test-facilitator"));
+    command.arg("--config").arg(home.settings()).arg("status");
+    command.env("FACILITATOR_METRICS_LISTEN", metrics);
+    let asked = tokio::task::spawn_blocking(move || command.output().expect("started"));
+    asked.await.expect("asked")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_tells_balances_and_what_was_spent_and_that_nobody_runs() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let payer = stage.payer().await;
+    let told = stage.settle(&stage.pay(&payer, Way::Eip3009, 700).body(2)).await;
+    assert_eq!(told["success"], true, "{told}");
+    let metrics = stage.facilitator.running.metrics_address.expect("metrics").to_string();
+    let _mining = stage.keep_mining();
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let answer = status(&stage.home, &metrics).await;
+        assert!(answer.status.success(), "{answer:?}");
+        let report: Value = serde_json::from_slice(&answer.stdout).expect("JSON");
+        let base = &report["networks"]["eip155:8453"];
+        assert_eq!(report["store"], true, "{report}");
+        let signer = stage.home.signers[0].to_string();
+        assert!(base["signersWei"][&signer].is_string(), "{report}");
+        // It is known once the block is final and the next look was made.
+        if base["gasSpentTodayWei"] != "0" {
+            break;
+        }
+        assert!(Instant::now() < end, "{report}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let home = stage.home;
+    stage.facilitator.stop().await;
+    let answer = status(&home, &metrics).await;
+    assert!(!answer.status.success());
+    let text = String::from_utf8_lossy(&answer.stderr);
+    assert!(text.contains("no facilitator answers at"), "{text}");
 }

@@ -6,7 +6,8 @@ use bursar_demo::devnet::Authorization;
 use bursar_demo::devnet::full::full_chain_or_skip;
 use bursar_facilitator::check::check;
 use bursar_serve::findings::Mark;
-use bursar_tests::facilitator::key_of;
+use bursar_tests::facilitator::{ask, key_of};
+use bursar_tests::mount::Mount;
 use bursar_tests::payer::{Paid, Payer, Way, now_s};
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
@@ -235,4 +236,58 @@ async fn send_as(stage: &Stage, payer: &Payer, to: Address, data: &str) {
         "maxFeePerGas": "0x2540be4000", "maxPriorityFeePerGas": "0x174876e800",
     }]);
     chain.request("eth_sendTransaction", sent).await.expect("sent");
+}
+
+/// A store that takes nothing more ends the process, with the reason. The next start goes on with what was taken on,
+/// once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_cannot_be_written_ends_the_process_and_costs_nothing() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let home = furnished(&chain, chain.url(), 1, "store = \"disk/facilitator.redb\"", "").await;
+    let disk = home.folder().join("disk");
+    std::fs::create_dir(&disk).expect("a folder");
+    let mounted = match Mount::in_memory(&disk, 4) {
+        Ok(mounted) => mounted,
+        Err(why) => {
+            println!("SKIPPED: no small disk here, only root can mount one ({why})");
+            return;
+        }
+    };
+    let mut process = home.start_process(None);
+    let payer = Payer::random();
+    chain.mint(payer.address(), 1_000_000).await.expect("minted");
+    let pay = || payer.pay(Way::Eip3009, &payer.owes(chain.network(), SHOP, 7)).body(2);
+    let first = ask(&process.url, "/settle", &pay()).await.expect("answered");
+    assert_eq!(first.1["success"], true, "{}", first.1);
+    // No byte is left for the store to grow into.
+    let filler = std::fs::File::create(disk.join("filler")).expect("a file");
+    let mut writer = &filler;
+    while std::io::Write::write_all(&mut writer, &[0x5a; 4096]).is_ok() {}
+    let (mut bodies, mut paid) = (Vec::new(), 1_u64);
+    while !process.is_over() {
+        assert!(bodies.len() < 5_000, "the store grows on a full disk");
+        let body = pay();
+        let told = ask(&process.url, "/settle", &body).await;
+        paid += u64::from(told.as_ref().is_some_and(|(_status, told)| told["success"] == true));
+        bodies.push(body);
+    }
+    assert!(!process.wait().success());
+    let log = std::fs::read_to_string(home.folder().join("log")).expect("a log");
+    assert!(log.contains("the store cannot be written"), "{log}");
+    // With room again it goes on. Each payment is asked for once more, and moves once.
+    filler.set_len(0).expect("emptied");
+    let process = home.start_process(None);
+    for body in &bodies {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let told = ask(&process.url, "/settle", body).await.expect("answered");
+            if told.1["success"] == true {
+                break;
+            }
+            assert!(Instant::now() < end, "{}", told.1);
+        }
+    }
+    let moved = chain.balance_of(SHOP).await.expect("a balance");
+    assert_eq!(moved, U256::from(7 * (bodies.len() as u64 + 1)), "{paid} before the end");
+    drop((process, mounted));
 }

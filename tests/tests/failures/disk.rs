@@ -14,11 +14,11 @@ use bursar_engine::journal::{Carry, RedbStore, Store, verify_chain};
 use bursar_engine::ports::NoFaults;
 use bursar_tests::agent::Agent;
 use bursar_tests::caller::{Answered, Caller, json_of};
+use bursar_tests::mount::Mount;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::{Value, json};
 
-use crate::mount::Mount;
 use crate::stage::{Lived, ask, furnish, text};
 
 /// What asks were answered with, up to a failed commit and after it.

@@ -11,11 +11,11 @@ use bursar_engine::service::data_dir::DataFolder;
 use bursar_tests::caller::{Caller, json_of};
 use bursar_tests::engine::take;
 use bursar_tests::files::{Content, belongings, inventory};
+use bursar_tests::mount::Mount;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start};
 use serde_json::json;
 
-use crate::mount::Mount;
 use crate::stage::{Lived, ask, furnish, refused, refused_anywhere, same, text};
 
 fn is_root() -> bool {

@@ -5,20 +5,20 @@ use std::process::Command;
 
 /// Goes away with the value.
 #[derive(Debug)]
-pub(crate) struct Mount {
+pub struct Mount {
     at: PathBuf,
 }
 
 impl Mount {
     /// A file system of so many MiB in memory.
-    pub(crate) fn in_memory(at: &Path, mebibytes: u32) -> Result<Self, String> {
+    pub fn in_memory(at: &Path, mebibytes: u32) -> Result<Self, String> {
         let size = format!("size={mebibytes}m,mode=0700");
         mount(&["-t", "tmpfs", "-o", &size, "tmpfs"], at)?;
         Ok(Self { at: at.to_owned() })
     }
 
     /// The folder over itself, where nobody can write.
-    pub(crate) fn read_only(at: &Path) -> Result<Self, String> {
+    pub fn read_only(at: &Path) -> Result<Self, String> {
         let source = at.display().to_string();
         mount(&["--bind", &source], at)?;
         let mounted = Self { at: at.to_owned() };
