@@ -5,6 +5,8 @@ pub mod eip3009;
 pub mod permit2;
 pub mod prism;
 #[cfg(test)]
+mod test_methods;
+#[cfg(test)]
 mod test_proofs;
 
 use std::fmt::Debug;
