@@ -120,6 +120,16 @@ fn an_authorization_is_proven_by_its_own_nonce_in_the_events_and_in_the_call_dat
     assert!(!proves(id, &terms(1), &other, &logs, false), "call data");
     assert!(!proves(id, &terms(1), &own, &[moved(TOKEN, PAYEE, 700)], false), "no use");
     assert!(!proves(id, &terms(1), &own, &[used(1), moved(TOKEN, PAYEE, 699)], false));
+    // A use that another contract tells is none.
+    let strange = Log { address: STRANGER, ..used(1) };
+    assert!(!proves(id, &terms(1), &own, &[strange, moved(TOKEN, PAYEE, 700)], false));
+    // The movement may come first only where the use is the only one.
+    let both = [moved(TOKEN, PAYEE, 700), used(1)];
+    assert!(proves(id, &terms(1), &own, &both, false));
+    let two = [used(2), moved(TOKEN, PAYEE, 700), used(1)];
+    assert!(!proves(id, &terms(1), &own, &two, false), "it is the movement of the use before");
+    let two = [moved(TOKEN, PAYEE, 700), used(1), used(2)];
+    assert!(!proves(id, &terms(1), &own, &two, false), "it may be anybody's");
     // A relay of any kind may have brought it.
     let mut relayed = own.clone();
     relayed.to = STRANGER;

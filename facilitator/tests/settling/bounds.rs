@@ -240,6 +240,21 @@ async fn a_success_that_was_returned_meanwhile_is_not_returned_again() {
     stage.ledger.answered(pay.key, by(9), bursar_core::time::Utc(1)).await.unwrap();
     let end = first.await.unwrap();
     assert_eq!(reason(&end), Some(Reason::Duplicate), "{end:?}");
+    // Nor to a request that repeats the key of the one that waits.
+    let pay = stage.pays(2, 700, 2);
+    let settle = || {
+        let (door, request) = (std::sync::Arc::clone(&stage.door), pay.request.clone());
+        tokio::spawn(async move { door.settle(&request, with_key(7)).await })
+    };
+    let first = settle();
+    stage.pass(300).await;
+    let second = settle();
+    stage.pass(100).await;
+    stage.world.mine();
+    stage.ledger.answered(pay.key, by(9), bursar_core::time::Utc(1)).await.unwrap();
+    for end in [first.await.unwrap(), second.await.unwrap()] {
+        assert_eq!(reason(&end), Some(Reason::Duplicate), "{end:?}");
+    }
 }
 
 /// Its own transaction may have used the nonce already: the request that repeats the key hears no refusal.

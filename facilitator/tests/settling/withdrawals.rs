@@ -180,6 +180,23 @@ async fn a_node_that_does_not_answer_at_the_end_makes_it_uncertain_within_the_ti
     }
 }
 
+/// A copy waits for a payment that is withdrawn meanwhile: it hears so, and has nothing sent again.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_payment_that_is_withdrawn_hears_so() {
+    let mut stage = Stage::with(Plan { wait_ms: 4_000, ..Plan::default() }).await;
+    stage.world.state().sends = vec![Send::Refuse("busy"); 1_000].into();
+    let pay = stage.pays(1, 700, 1);
+    let first = stage.settling(&pay);
+    stage.pass(2_000).await;
+    let copy = stage.settling(&pay);
+    assert_eq!(reason(&first.await.unwrap()), Some(Reason::Withdrawn));
+    stage.world.state().sends.clear();
+    stage.keep_mining();
+    assert_eq!(reason(&copy.await.unwrap()), Some(Reason::Withdrawn));
+    stage.pass(30_000).await;
+    assert_eq!(stage.paid(), 0, "it was refused to both");
+}
+
 /// No node tells what the no-op cost: then it counts with the most that it can have cost.
 #[tokio::test(start_paused = true)]
 async fn a_cost_that_no_node_tells_is_estimated() {
