@@ -26,9 +26,26 @@ pub(super) async fn prove(
     payment: &Payment,
     hash: B256,
 ) -> Result<Option<u64>, ChainFault> {
+    Ok(match look(settler, payment, hash).await? {
+        Look::Proven(block) => Some(block),
+        Look::Unknown | Look::Other => None,
+    })
+}
+
+/// What a transaction has to do with a payment.
+enum Look {
+    /// The node that was asked knows no receipt of it.
+    Unknown,
+    /// It did not carry the payment out.
+    Other,
+    /// It did, in this block.
+    Proven(u64),
+}
+
+async fn look(settler: &Settler, payment: &Payment, hash: B256) -> Result<Look, ChainFault> {
     let served = &settler.served;
-    let Some(receipt) = served.chain.receipt(hash).await? else { return Ok(None) };
-    let Some(sent) = served.chain.transaction(hash).await? else { return Ok(None) };
+    let Some(receipt) = served.chain.receipt(hash).await? else { return Ok(Look::Unknown) };
+    let Some(sent) = served.chain.transaction(hash).await? else { return Ok(Look::Unknown) };
     let carrier = Carrier {
         ours: settler.is_signer(sent.from),
         to: sent.to,
@@ -37,7 +54,7 @@ pub(super) async fn prove(
     };
     let method = exact::method(payment.method);
     let proven = method.is_proven(&served.place, &payment.terms, &carrier);
-    Ok(proven.then_some(receipt.block_number))
+    Ok(if proven { Look::Proven(receipt.block_number) } else { Look::Other })
 }
 
 /// The transaction in which the money moved, and its block.
@@ -66,8 +83,11 @@ pub(super) async fn find(
             indexed: trace.indexed.clone(),
         };
         for found in served.chain.logs(wanted).await? {
-            if let Some(block) = prove(settler, payment, found.tx_hash).await? {
-                return Ok(Some((found.tx_hash, block)));
+            match look(settler, payment, found.tx_hash).await? {
+                Look::Proven(block) => return Ok(Some((found.tx_hash, block))),
+                Look::Other => {}
+                // It has told the event: what it knows of its transaction is not all there is.
+                Look::Unknown => return Err(ChainFault::Unavailable { tried: Vec::new() }),
             }
         }
         if from_block <= begin {

@@ -234,6 +234,30 @@ async fn a_receipt_that_cannot_be_read_is_asked_for_again() {
     assert_eq!(stage.door.ledger.open_count(), 0);
 }
 
+/// For two minutes a node tells the events of a transaction and not its receipt: the payment does not end before that
+/// is read, and its gas counts with the most that it can have cost.
+#[tokio::test(start_paused = true)]
+async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
+    let mut stage = Stage::with(Plan { wait_ms: 3_000, ..Plan::default() }).await;
+    let pay = stage.pays(1, 700, 1);
+    stage.world.state().hides_receipts = true;
+    stage.keep_mining();
+    let end = stage.settle(&pay).await;
+    assert!(matches!(end, Ok(End::Pending { .. })), "{end:?}");
+    stage.pass(120_000).await;
+    assert_eq!(stage.paid(), 700);
+    let record = stage.record(&pay).await.unwrap();
+    assert!(reason_of(&record).is_none(), "{:?}", record.state);
+    stage.world.state().hides_receipts = false;
+    stage.pass(20_000).await;
+    assert!(settled(&stage.settle(&pay).await));
+    let now = bursar_chain::ports::Clock::now(&*stage.clock).utc;
+    let owed = stage.ledger.gas_owed(crate::world::CHAIN, by(1).caller, now);
+    let cost = crate::stage::COIN - stage.world.state().coin[&signer(1)];
+    assert!(owed.spent_caller > cost, "{} of {cost}", owed.spent_caller);
+    assert_eq!((stage.door.ledger.open_count(), owed.total.gas), (0, 0));
+}
+
 /// Another transaction of the same key used the nonce. The chain and the expiry decide then, and nothing is sent
 /// again meanwhile.
 #[tokio::test(start_paused = true)]
