@@ -52,8 +52,6 @@ struct Hold {
     chain: ChainId,
     caller: B256,
     gas: u64,
-    /// The payment has ended.
-    ended: bool,
     /// It no longer counts as open.
     paid: bool,
     batch: Option<SubmissionId>,
@@ -68,8 +66,10 @@ impl Hold {
 /// The gas of one facilitator.
 #[derive(Debug, Default)]
 pub(super) struct GasBook {
+    /// For payments that have not ended.
     held: HashMap<PaymentKey, Hold>,
-    by_batch: HashMap<SubmissionId, Vec<PaymentKey>>,
+    /// For those that ended in a transaction that is not accounted for.
+    ended: HashMap<SubmissionId, Vec<Hold>>,
     open: HashMap<ChainId, Aside>,
     accounts: HashMap<(ChainId, B256), Aside>,
     day: i64,
@@ -79,11 +79,10 @@ pub(super) struct GasBook {
 impl GasBook {
     /// Sets gas aside for a payment. The same again changes nothing.
     pub(super) fn hold(&mut self, key: PaymentKey, chain: ChainId, caller: B256, gas: u64) {
-        if self.held.get(&key).is_some_and(|hold| !hold.ended) {
+        if self.held.contains_key(&key) {
             return;
         }
-        self.release(&key);
-        let hold = Hold { chain, caller, gas, ended: false, paid: false, batch: None };
+        let hold = Hold { chain, caller, gas, paid: false, batch: None };
         self.held.insert(key, hold);
         self.open.entry(chain).or_default().add(hold.aside());
         for account in [caller, ALL] {
@@ -93,34 +92,27 @@ impl GasBook {
 
     /// A payment is part of a transaction, or waits for another one.
     pub(super) fn batched(&mut self, key: PaymentKey, batch: Option<SubmissionId>) {
-        let Some(hold) = self.held.get_mut(&key) else { return };
-        hold.batch = batch;
-        if let Some(batch) = batch {
-            self.by_batch.entry(batch).or_default().push(key);
+        if let Some(hold) = self.held.get_mut(&key) {
+            hold.batch = batch;
         }
     }
 
     /// A payment has ended. What its transaction cost is known once that is closed. Until then a payment that was
     /// withdrawn counts as open: the transaction that uses its nonce takes coin.
     pub(super) fn ended(&mut self, key: &PaymentKey, settled: bool) {
-        let Some(hold) = self.held.get_mut(key).filter(|hold| !hold.ended) else { return };
-        hold.ended = true;
-        let (chain, aside, batch) = (hold.chain, hold.aside(), hold.batch);
-        if batch.is_none() {
-            self.release(key);
-        } else if settled {
+        let Some(mut hold) = self.held.remove(key) else { return };
+        let Some(batch) = hold.batch else { return self.free(&hold) };
+        if settled {
             hold.paid = true;
-            lower(&mut self.open, chain, aside);
+            lower(&mut self.open, hold.chain, hold.aside());
         }
+        self.ended.entry(batch).or_default().push(hold);
     }
 
     /// A transaction is accounted for.
     pub(super) fn closed(&mut self, batch: SubmissionId, spent: &[Spent]) {
-        for key in self.by_batch.remove(&batch).unwrap_or_default() {
-            let ended = self.held.get(&key).filter(|hold| hold.batch == Some(batch));
-            if ended.is_some_and(|hold| hold.ended) {
-                self.release(&key);
-            }
+        for hold in self.ended.remove(&batch).unwrap_or_default() {
+            self.free(&hold);
         }
         for one in spent {
             self.paid(one);
@@ -161,7 +153,7 @@ impl GasBook {
         day: i64,
     ) -> GasOwed {
         let mut owed = self.owed(chain, caller, day);
-        if let Some(hold) = self.held.get(key).filter(|hold| !hold.ended) {
+        if let Some(hold) = self.held.get(key) {
             owed.open.sub(hold.aside());
             owed.total.sub(hold.aside());
             if hold.caller == caller {
@@ -171,9 +163,14 @@ impl GasBook {
         owed
     }
 
-    /// Frees what was set aside for a payment.
+    /// Frees what was set aside for a payment that was not taken on.
     pub(super) fn release(&mut self, key: &PaymentKey) {
-        let Some(hold) = self.held.remove(key) else { return };
+        if let Some(hold) = self.held.remove(key) {
+            self.free(&hold);
+        }
+    }
+
+    fn free(&mut self, hold: &Hold) {
         if !hold.paid {
             lower(&mut self.open, hold.chain, hold.aside());
         }
@@ -271,7 +268,12 @@ mod tests {
         book.ended(&key(1), false);
         assert_eq!(book.owed(CHAIN, caller(7), 5).caller.gas, 100);
         book.hold(key(1), CHAIN, caller(8), 50);
-        assert_eq!(book.owed(CHAIN, caller(8), 5).caller.gas, 50);
+        let owed = book.owed(CHAIN, caller(8), 5);
+        assert_eq!((owed.caller.gas, owed.total.gas), (50, 150), "both may cost gas");
+        // Not taken on after all: what it was sent for before still counts.
+        book.release(&key(1));
+        assert_eq!(book.owed(CHAIN, caller(7), 5).total.gas, 100);
+        book.hold(key(1), CHAIN, caller(8), 50);
         book.closed(old, &[]);
         assert_eq!(book.owed(CHAIN, caller(8), 5).open.gas, 50, "the old one was another");
         book.batched(key(1), Some(new));

@@ -354,12 +354,8 @@ async fn dispatch(
             settler.tasks.spawn(begin(Arc::clone(&settler), signer, aside, records));
         }
         let now_ms = clock.mono_ms();
-        let wake = match queue.due_ms(&settler.limits) {
-            None => u64::MAX,
-            Some(due) if due > now_ms => due,
-            // It waits for a signer: one may get coin, or gas may become cheaper.
-            Some(_due) => now_ms.saturating_add(PAUSE_MS),
-        };
+        // What waits for a signer may go later: one may get coin, or gas may become cheaper.
+        let wake = queue.wake_ms(&settler.limits, now_ms, PAUSE_MS).unwrap_or(u64::MAX);
         // cancel-safe: news stays in its channel, the rest only waits.
         tokio::select! {
             () = settler.stopping.cancelled() => return,

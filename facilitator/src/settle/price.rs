@@ -101,16 +101,13 @@ impl Price {
         if cost.is_zero() {
             return true;
         }
-        let able = |wei: &U256| *wei >= cost;
-        let alone = match bound {
-            Some(signer) => self.balances.get(&signer).is_some_and(able),
-            None => self.balances.values().any(able),
-        };
         // Where the payment fits nowhere, each of these signers has less than its cost left: the others then take
         // more than this.
-        let room = self.balances.values().filter(|wei| able(wei));
-        let room = room.fold(U256::ZERO, |sum, wei| sum.saturating_add(wei.saturating_sub(cost)));
-        alone && self.cost(aside).is_some_and(|others| others <= room)
+        let allowed =
+            self.balances.iter().filter(|(signer, _wei)| bound.is_none_or(|one| one == **signer));
+        let room: Vec<U256> = allowed.filter_map(|(_signer, wei)| wei.checked_sub(cost)).collect();
+        let sum = room.iter().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei));
+        !room.is_empty() && self.cost(aside).is_some_and(|others| others <= sum)
     }
 }
 
@@ -143,8 +140,8 @@ impl Prices {
 
 impl Settler {
     /// What so much gas costs at most, for what no node tells the cost of.
-    pub(super) fn most_spent(&self, gas: u64) -> Option<U256> {
-        self.prices.last()?.cost_of_one(gas)
+    pub(super) fn most_spent(&self, aside: Aside) -> Option<U256> {
+        self.prices.last()?.cost(aside)
     }
 
     /// What gas costs and what signers have, now or a moment ago.
@@ -289,6 +286,9 @@ mod tests {
         assert!(two.can_pay(50, aside(0), Some(first)));
         assert!(two.can_pay(100, aside(0), Some(second)));
         assert!(!two.can_pay(1, aside(0), Some(Address::repeat_byte(3))), "no signer of ours");
+        // What is set aside may all be with that one.
+        assert!(two.can_pay(40, aside(10), Some(first)));
+        assert!(!two.can_pay(40, aside(11), Some(first)));
         assert_eq!(two.sender_of(exact::method(MethodId::Prism)), Some(first));
         assert_eq!(two.sender_of(exact::method(MethodId::Eip3009)), None);
         assert_eq!(two.sender_of(exact::method(MethodId::Permit2)), None);

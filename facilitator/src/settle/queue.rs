@@ -8,6 +8,9 @@ use alloy_primitives::Address;
 use crate::book::Record;
 use crate::transaction;
 
+/// How many payments that go alone are looked at for one that somebody may send.
+const LOOK_AHEAD: usize = 256;
+
 /// When payments are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -61,12 +64,14 @@ impl Queue {
         }
     }
 
-    /// When the next has waited enough, whatever else comes.
-    pub fn due_ms(&self, limits: &Limits) -> Option<u64> {
+    /// When to look again: when the next has waited enough, whatever else comes, or after this pause where what has
+    /// waited enough waits for a signer.
+    pub fn wake_ms(&self, limits: &Limits, now_ms: u64, pause_ms: u64) -> Option<u64> {
         let alone = self.alone.front().map(|first| first.since_ms);
         let shared =
             self.shared.front().map(|first| first.since_ms.saturating_add(limits.window_ms));
-        alone.into_iter().chain(shared).min()
+        let wake = |due: u64| if due > now_ms { due } else { now_ms.saturating_add(pause_ms) };
+        alone.into_iter().chain(shared).map(wake).min()
     }
 
     /// The payments of the next transaction and its sender, if it is time for one and `sender` names somebody who may
@@ -86,7 +91,7 @@ impl Queue {
         });
         if ready.is_none() || self.alone_next {
             // What waits for a certain signer holds up nobody.
-            let mut each = self.alone.iter().enumerate();
+            let mut each = self.alone.iter().enumerate().take(LOOK_AHEAD);
             let next = each.find_map(|(at, waiting)| Some((at, sender(&waiting.record)?.0)));
             if let Some((at, sender)) = next
                 && let Some(alone) = self.alone.remove(at)
@@ -202,6 +207,20 @@ mod tests {
         assert_eq!(numbers(next(&mut full, &LIMITS, false, 100)), [1, 2, 3]);
         assert_eq!(numbers(next(&mut full, &LIMITS, false, 100)), [0_u8; 0]);
         assert_eq!(numbers(next(&mut full, &LIMITS, true, 100)), [4]);
+    }
+
+    #[test]
+    fn it_is_looked_again_when_the_next_is_due_and_after_a_pause_where_that_waits_for_a_signer() {
+        let wake = |queue: &Queue, now_ms| queue.wake_ms(&LIMITS, now_ms, 500);
+        assert_eq!(wake(&queue([]), 100), None);
+        let shared = queue([record(1, MethodId::Eip3009)]);
+        assert_eq!(wake(&shared, 100), Some(150));
+        assert_eq!(wake(&shared, 149), Some(150));
+        assert_eq!(wake(&shared, 150), Some(650), "it is due and was not sent");
+        let alone = queue([record(1, MethodId::Prism)]);
+        assert_eq!(wake(&alone, 100), Some(600));
+        let both = queue([record(1, MethodId::Prism), record(2, MethodId::Eip3009)]);
+        assert_eq!(wake(&both, 100), Some(150), "one that waits for its signer delays no other");
     }
 
     #[test]

@@ -225,10 +225,11 @@ async fn follow(
         if let Some((included, hash)) = included(&now, batch)
             && judged != Some(included)
         {
-            slot.free();
             match judge(settler, batch, hash).await {
                 Ok(_mined) => {
                     judged = Some(included);
+                    // Once what it cost is taken from what its signer is known to have.
+                    slot.free();
                 }
                 Err(fault) => {
                     tracing::debug!(%fault, "a receipt could not be read");
@@ -330,13 +331,14 @@ enum Cause {
 
 /// Ends what the transaction's end decides, and gives the rest back to the queue. Returns what it cost whom.
 async fn finish(settler: &Arc<Settler>, batch: &Batch, end: Ended) -> Vec<Spent> {
-    let (mined, cause) = match end.outcome {
+    let mut cancelled = None;
+    let (mut mined, cause) = match end.outcome {
         Outcome::Succeeded { hash, .. } | Outcome::Reverted { hash, .. } => {
             (finally(settler, batch, hash).await, Cause::Tried)
         }
         Outcome::Cancelled { hash, .. } => {
-            let fee = fee_of(settler, hash).await;
-            (Mined { fee, ..Mined::default() }, Cause::NotTried)
+            cancelled = Some(hash);
+            (Mined::default(), Cause::NotTried)
         }
         Outcome::Dropped if end.too_expensive => (Mined::default(), Cause::TooExpensive),
         Outcome::Dropped => (Mined::default(), Cause::NotTried),
@@ -354,6 +356,13 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: Ended) -> Vec<Spent>
         }
     });
     futures::future::join_all(each).await;
+    // What nobody waits for.
+    if let Some(hash) = cancelled {
+        mined.fee = fee_of(settler, hash).await;
+    }
+    if mined.proven.is_empty() {
+        settler.prices.debit(batch.signer, mined.fee.unwrap_or_default());
+    }
     spent_by(settler, &records, mined.fee)
 }
 
@@ -385,7 +394,7 @@ async fn finally(settler: &Settler, batch: &Batch, hash: B256) -> Mined {
         }
     }
     // It is gone, whatever was said of it: each payment is looked for by itself.
-    Mined { fee: settler.most_spent(batch.gas_limit), ..Mined::default() }
+    Mined { fee: settler.most_spent(batch.aside()), ..Mined::default() }
 }
 
 /// What a transaction cost that moved nothing.
@@ -399,7 +408,7 @@ async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
             }
         }
     }
-    settler.most_spent(LEAST_GAS)
+    settler.most_spent(Aside { gas: LEAST_GAS, payments: 1 })
 }
 
 /// The share of each caller in what a transaction cost, rounded up.

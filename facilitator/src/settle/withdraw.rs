@@ -47,8 +47,14 @@ pub(super) struct Gate {
     pub(super) lock: tokio::sync::Mutex<Asked>,
 }
 
-/// What nodes said last about a transaction, and when: all of its payments may be due at once.
-pub(super) type Asked = Option<(Nodes, u64)>;
+/// What nodes said about a transaction: all of its payments may be due at once.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// Last, and when.
+    last: Option<(Nodes, u64)>,
+    /// After it was called off, and every broadcast of it had an answer, no node had it. None will.
+    gone: bool,
+}
 
 /// What nodes say about a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,13 +129,15 @@ impl Settler {
         let desk = &teller.desk;
         let one = desk.desk().open.get(&batch).cloned();
         let mut uncertain = false;
-        if let Some(one) = &one {
+        if asked.gone {
+            // As its other payments.
+        } else if let Some(one) = &one {
             let now = self.served.clock.mono_ms();
-            let nodes = match *asked {
+            let nodes = match asked.last {
                 Some((nodes, at)) if now.saturating_sub(at) < ASKED_MS => nodes,
                 _long_ago => {
                     let nodes = self.ask_nodes(one).await;
-                    *asked = Some((nodes, now));
+                    asked.last = Some((nodes, now));
                     nodes
                 }
             };
@@ -154,7 +162,7 @@ impl Settler {
             if let Some(one) = desk.desk().open.get(&batch).filter(|one| one.is_signed()) {
                 match self.ask_nodes(one).await {
                     Nodes::Have(hash) => return Ok(Some(Due::Known(hash))),
-                    Nodes::HaveNot => {}
+                    Nodes::HaveNot => asked.gone = !uncertain,
                     Nodes::Unknown => uncertain = true,
                 }
             }

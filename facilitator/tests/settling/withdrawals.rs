@@ -130,6 +130,25 @@ async fn a_node_that_has_it_makes_it_pending_whatever_it_said() {
     }
 }
 
+/// One of several nodes gave no answer to the broadcast, and the others refused it: the silent one may have it.
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_beside_one_that_refuses_makes_it_uncertain() {
+    for silent in [false, true] {
+        let mut stage = Stage::with(Plan { wait_ms: 400, ..Plan::default() }).await;
+        stage.world.state().sends = vec![Send::Refuse("busy"); 3].into();
+        stage.world.state().silent_beside = silent;
+        let pay = stage.pays(1, 700, 1);
+        let end = stage.settle(&pay).await;
+        assert_eq!(is_uncertain(&end), silent, "{end:?}");
+        stage.world.state().sends.clear();
+        stage.world.state().silent_beside = false;
+        settle_down(&mut stage).await;
+        assert_eq!(stage.paid(), 0);
+        let record = stage.record(&pay).await.unwrap();
+        assert_eq!(reason_of(&record), Some(Reason::Withdrawn), "now it is known");
+    }
+}
+
 /// The node may have it, or receive it later: that is no refusal. What became of it is told once it is known.
 #[tokio::test(start_paused = true)]
 async fn a_broadcast_without_an_answer_is_no_refusal_until_its_nonce_is_used() {

@@ -171,6 +171,8 @@ pub(crate) struct State {
     pub(crate) code_asked: usize,
     /// Calls that were tried as this account: as they would be sent.
     pub(crate) tried_as: Vec<(Address, Address)>,
+    /// Another node beside this one gives no answer.
+    pub(crate) silent_beside: bool,
     /// No single receipt is found; those that are asked for together are.
     pub(crate) hides_receipts: bool,
     /// Accounts with code of a wallet, and what each answers when it is asked whether it has signed.
@@ -217,6 +219,7 @@ impl World {
             exchanges: 0,
             code_asked: 0,
             tried_as: Vec::new(),
+            silent_beside: false,
             hides_receipts: false,
             wallets: BTreeMap::new(),
             keeps: 0,
@@ -694,6 +697,10 @@ impl Chain for World {
                 BlockTag::Latest | BlockTag::Safe | BlockTag::Finalized => mined,
             })
         })
+    }
+
+    fn was_silent_since(&self, _mono_ms: u64) -> bool {
+        self.state().silent_beside
     }
 
     fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {

@@ -45,9 +45,9 @@ pub trait Host: Send + Sync + 'static {
     /// then finds no broadcast of it in progress knows that none comes.
     fn sending(&self, _id: SubmissionId, _hash: B256) {}
 
-    /// That broadcast has ended. `clear`: a node took the bytes or refused them, or they were not sent. Else a node
-    /// may receive them later.
-    fn sent(&self, _id: SubmissionId, _clear: bool) {}
+    /// That broadcast has ended. `clear`: each node that was sent the bytes took or refused them. Else a node may
+    /// receive them later.
+    fn sent(&self, _id: SubmissionId, _hash: B256, _clear: bool) {}
 
     /// Whether to go on at a named point: where tests kill.
     fn reach(&self, _point: &'static str) -> bool {
@@ -243,7 +243,7 @@ impl<H: Host> Errands<H> {
                 // It may have been cancelled, or have expired, while it waited here.
                 let (desk, at) = (self.host.desk(), self.way.clock.now().utc);
                 if !desk.open.get(id).is_some_and(|one| one.may_send(raw.hash, at)) {
-                    self.host.sent(*id, true);
+                    self.host.sent(*id, raw.hash, true);
                     continue;
                 }
             }
@@ -256,6 +256,7 @@ impl<H: Host> Errands<H> {
                 Action::Send { raw, .. } => !self.sent.insert(raw.hash),
                 _reads => false,
             };
+            let begun_ms = self.way.clock.mono_ms();
             let done = errands::run(chain, key, gas, &work.action, again).await;
             if matches!(work.action, Action::Quote) {
                 self.quoted = Some((self.way.clock.mono_ms(), done.clone()));
@@ -265,8 +266,9 @@ impl<H: Host> Errands<H> {
             }
             let silent =
                 matches!(&done, Some(Input::Answered { answer: SendAnswer::Unclear, .. }) | None);
-            if let Action::Send { id, .. } = &work.action {
-                self.host.sent(*id, !silent);
+            if let Action::Send { id, raw } = &work.action {
+                let clear = !silent && !chain.was_silent_since(begun_ms);
+                self.host.sent(*id, raw.hash, clear);
             }
             if let Some(input) = done {
                 self.tell(Told::Happened(input)).await;

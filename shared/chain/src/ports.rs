@@ -123,6 +123,12 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
+    /// Whether any node gave no answer to something since then, by the monotonic clock: it may receive late what it
+    /// was sent, whatever the others said.
+    fn was_silent_since(&self, _mono_ms: u64) -> bool {
+        false
+    }
+
     /// Whether a node has heard of a transaction, mined or not.
     fn has_heard_of(&self, _hash: B256) -> ChainReply<'_, bool> {
         unasked()

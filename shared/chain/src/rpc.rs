@@ -242,6 +242,10 @@ impl Chain for RpcChain {
         })
     }
 
+    fn was_silent_since(&self, mono_ms: u64) -> bool {
+        self.endpoints.iter().any(|endpoint| endpoint.has_failed_since(mono_ms))
+    }
+
     fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {
         self.ask(by_hash(hash), move |raw| transaction::is_known(raw, hash))
     }

@@ -39,8 +39,8 @@ pub enum SubmitFault {
 /// The broadcasts of one submission's call since this process began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Uploads {
-    /// One has begun and not ended.
-    pub in_progress: bool,
+    /// This one has begun and not ended.
+    pub in_progress: Option<B256>,
     /// One ended without an answer: a node may receive the bytes later.
     pub unclear: bool,
 }
@@ -144,7 +144,7 @@ impl ServiceDesk {
     /// Waits until no broadcast of a submission's call is in progress. Cancel-safe.
     pub async fn uploaded(&self, id: SubmissionId) {
         let mut uploads = self.host.uploads.subscribe();
-        let over = |all: &AllUploads| !all.get(&id).is_some_and(|uploads| uploads.in_progress);
+        let over = |all: &AllUploads| all.get(&id).is_none_or(|one| one.in_progress.is_none());
         // Its sender lives as long as the desk.
         let _over = uploads.wait_for(over).await;
     }
@@ -303,16 +303,18 @@ impl Host for ServiceHost {
         }
         self.uploads.send_modify(|all| {
             all.retain(|known, _uploads| desk.open.contains_key(known));
-            all.entry(id).or_default().in_progress = true;
+            let uploads = all.entry(id).or_default();
+            // One that was begun and let go of without an end may still arrive.
+            uploads.unclear |= uploads.in_progress.is_some();
+            uploads.in_progress = Some(hash);
         });
     }
 
-    fn sent(&self, id: SubmissionId, clear: bool) {
+    fn sent(&self, id: SubmissionId, hash: B256, clear: bool) {
         self.uploads.send_if_modified(|all| {
-            let Some(uploads) = all.get_mut(&id).filter(|uploads| uploads.in_progress) else {
-                return false;
-            };
-            *uploads = Uploads { in_progress: false, unclear: uploads.unclear || !clear };
+            let ended = |uploads: &&mut Uploads| uploads.in_progress == Some(hash);
+            let Some(uploads) = all.get_mut(&id).filter(ended) else { return false };
+            *uploads = Uploads { in_progress: None, unclear: uploads.unclear || !clear };
             true
         });
     }

@@ -81,6 +81,11 @@ impl Endpoint {
         self.standing().breaker.last_failure_ms()
     }
 
+    /// Whether it gave no answer to something since then.
+    pub(super) fn has_failed_since(&self, mono_ms: u64) -> bool {
+        self.last_failure_ms() >= mono_ms.max(1)
+    }
+
     pub(super) fn identity_is_due(&self, now_ms: u64) -> bool {
         self.standing().identity.check(now_ms) != Check::NotNeeded
     }

@@ -52,6 +52,22 @@ async fn an_endpoint_that_does_not_answer_in_time_is_passed_over() {
     assert_eq!(slow.count("eth_getBalance").await, 1, "not asked before it named its chain");
 }
 
+/// It may receive late what it was sent, also where the next one has answered.
+#[tokio::test]
+async fn who_gave_no_answer_is_remembered_beside_one_who_did() {
+    let (slow, quick) = (Node::rich(1).await, Node::rich(2).await);
+    let hasty = RpcLimits { attempt_timeout_ms: 1_000, ..limits() };
+    let clock = clock();
+    clock.advance(10);
+    let chain = chain_with(&[slow.url(), quick.url()], hasty, &clock);
+    assert_eq!(balance(&chain).await, wei(1));
+    assert!(!chain.was_silent_since(0), "everybody has answered");
+    slow.on("eth_getBalance", Answer::Silence);
+    assert_eq!(balance(&chain).await, wei(2));
+    assert!(chain.was_silent_since(0) && chain.was_silent_since(10));
+    assert!(!chain.was_silent_since(11), "not since then");
+}
+
 #[tokio::test]
 async fn a_question_ends_when_its_time_is_used_up() {
     let (slow, spare) = (Node::serving(ours()).await, Node::rich(2).await);
