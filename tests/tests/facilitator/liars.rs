@@ -33,8 +33,8 @@ async fn settled_among(lies: Vec<Lie>, fault: Option<&str>) {
     assert_eq!(deaths, usize::from(fault.is_some()), "{case}");
     let moved = chain.balance_of(SHOP).await.expect("told") - before;
     assert_eq!(moved, U256::from(3_003), "{case}");
-    // Payments that share a transaction need fewer broadcasts than there are lies about them.
-    assert!(node.told() >= lies.len().min(2), "{case}: {} lies were told", node.told());
+    // Payments that share a transaction need fewer broadcasts than there are lies about them: all three may.
+    assert!(node.told() >= 1, "{case}: no lie was told");
     assert_tidy(&chain, &home, &case).await;
 }
 
