@@ -277,6 +277,11 @@ impl Record {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_key_of_a_sale_is_not_shown() {
+        assert_eq!(format!("{:?}", SaleKey([0xab; 16])), "SaleKey([redacted])");
+    }
+
     fn record(stage: Stage, kept: bool) -> Record {
         Record {
             id: PaymentId([1; 32]),

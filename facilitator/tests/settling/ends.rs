@@ -86,6 +86,29 @@ async fn a_payer_who_wasted_gas_is_left_alone_for_a_minute() {
     assert!(settled(&stage.settle(&stage.pays(1, 700, 4)).await));
 }
 
+/// What failed in company is tried alone.
+#[tokio::test(start_paused = true)]
+async fn payments_that_failed_together_are_tried_alone() {
+    let mut stage = Stage::with(Plan { wait_ms: 8_400, ..Plan::default() }).await;
+    stage.world.state().fails_in_blocks = true;
+    let settling: Vec<_> =
+        (1..=6).map(|n| stage.settling(&stage.pays(n, 100, u64::from(n)))).collect();
+    stage.pass(500).await;
+    stage.world.mine();
+    stage.world.state().fails_in_blocks = false;
+    let together = |stage: &Stage| {
+        let state = stage.world.state();
+        state.sent.iter().filter(|tx| tx.to == bursar_core::networks::MULTICALL3).count()
+    };
+    assert_eq!(together(&stage), 1);
+    stage.keep_mining();
+    stage.pass(40_000).await;
+    assert_eq!((stage.paid(), together(&stage)), (600, 1));
+    for settling in settling {
+        let _end = settling.await.unwrap();
+    }
+}
+
 /// Another sender brings the authorization first.
 #[tokio::test(start_paused = true)]
 async fn what_another_sender_brought_is_settled_by_that_transaction() {

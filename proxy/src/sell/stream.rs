@@ -254,6 +254,12 @@ mod tests {
         }
         assert!(first.bytes.ends_with(&[4; 1_000]));
         drop((first, second));
+        // What is kept of an end is cut when it is longer than twice that, and not before.
+        let mut third = Copy::new(Budget::of(0));
+        third.add(&vec![5; 2 * TAIL_BYTES]);
+        assert_eq!(third.bytes.len(), 2 * TAIL_BYTES);
+        third.add(&[6; 1]);
+        assert_eq!(third.bytes.len(), TAIL_BYTES);
         assert!(budget.take(KEPT_BYTES_MAX + 100) && !budget.take(1));
     }
 }
