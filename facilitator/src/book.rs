@@ -29,7 +29,7 @@ pub struct Record {
     pub state: State,
     /// Gas that is set aside for it.
     pub gas: u64,
-    /// A digest of the caller whose gas it counts as: the one that had it taken on.
+    /// A digest of the caller whose request was accepted: the gas counts against its budget.
     pub gas_of: B256,
     /// Which request may receive its success, or has.
     pub asked: AskedBy,
@@ -38,7 +38,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether this is that payment and waits for a transaction. Another one of the same nonce may have come.
+    /// Whether this is the same payment, by its digest, and is queued. Another payment can have the same nonce.
     pub fn waits_as(&self, other: &Self) -> bool {
         self.state == State::Queued && self.payment.digest == other.payment.digest
     }
@@ -102,7 +102,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// What counts as set aside for it.
+    /// The gas and the payments that count as in flight for it.
     pub fn aside(&self) -> gas::Aside {
         let payments = u64::try_from(self.payments.len()).unwrap_or(u64::MAX);
         gas::Aside { gas: self.gas_limit, payments }

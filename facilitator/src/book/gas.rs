@@ -16,7 +16,7 @@ const ALL: B256 = B256::ZERO;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Aside {
     pub gas: u64,
-    /// Each pays for its data, too, where a network takes that apart.
+    /// Each also pays a data fee on networks that charge one.
     pub payments: u64,
 }
 
@@ -66,9 +66,9 @@ impl Hold {
 /// The gas of one facilitator.
 #[derive(Debug, Default)]
 pub(super) struct GasBook {
-    /// For payments that have not ended.
+    /// Holds of payments that have not ended.
     held: HashMap<PaymentKey, Hold>,
-    /// For those that ended in a transaction that is not accounted for.
+    /// Holds of payments that ended in a transaction that is not closed yet.
     ended: HashMap<SubmissionId, Vec<Hold>>,
     open: HashMap<ChainId, Aside>,
     accounts: HashMap<(ChainId, B256), Aside>,
@@ -97,8 +97,8 @@ impl GasBook {
         }
     }
 
-    /// A payment has ended. What its transaction cost is known once that is closed. Until then a payment that was
-    /// withdrawn counts as open: the transaction that uses its nonce takes coin.
+    /// A payment has ended. The cost of its transaction is known when the transaction is closed. Until then a
+    /// withdrawn payment counts as open, because the no-op transaction that uses its nonce costs gas.
     pub(super) fn ended(&mut self, key: &PaymentKey, settled: bool) {
         let Some(mut hold) = self.held.remove(key) else { return };
         let Some(batch) = hold.batch else { return self.free(&hold) };
@@ -163,7 +163,7 @@ impl GasBook {
         owed
     }
 
-    /// Frees what was set aside for a payment that was not taken on.
+    /// Releases the hold of a payment that was not accepted.
     pub(super) fn release(&mut self, key: &PaymentKey) {
         if let Some(hold) = self.held.remove(key) {
             self.free(&hold);

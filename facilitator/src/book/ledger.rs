@@ -237,7 +237,7 @@ impl Ledger {
             open.gas.paid(&one);
         }
         all.records.iter().for_each(|record| open.insert(record));
-        // What ended in a transaction that is not accounted for yet still counts.
+        // Payments that ended in a transaction that is not closed yet still hold their gas.
         for batch in all.batches.iter().filter(|batch| batch.found.is_none()) {
             let ended = store.of_batch(batch.clone()).await?;
             for record in ended.iter().filter(|record| !record.state.is_open()) {
@@ -361,7 +361,7 @@ impl Ledger {
         Ok(answers.iter().all(Option::is_none))
     }
 
-    /// Whether this very payment waits for a transaction.
+    /// Whether exactly this payment, by its digest, is queued.
     pub fn is_queued(&self, record: &Record) -> bool {
         let open = self.shared.open();
         open.by_key.get(&record.payment.key()).is_some_and(|entry| entry.record.waits_as(record))

@@ -14,15 +14,15 @@ use crate::payment::PaymentKey;
 pub enum Change {
     /// A payment is taken on, unless one of its key is already, or was settled.
     Accepted(Box<Record>),
-    /// Payments go into a transaction, unless one of them no longer waits for one, or another of its nonce does: each
-    /// has its digest here. Then nothing of it is kept.
+    /// Payments join a transaction. Rejected as a whole if one of them is no longer queued, or if its row now holds
+    /// another payment with the same nonce: `digests` has one digest per payment, in order.
     Batched { batch: Batch, digests: Vec<B256> },
     /// A payment was found settled in a transaction of another sender, which is watched. Conditional as `Accepted`.
     Found { record: Box<Record>, batch: Batch },
     /// A transaction is watched that another sender brought. Its payments are settled already.
     Watched(Batch),
-    /// A payment goes from one state to another, unless it is no longer in the state `from`, or another one has come
-    /// in its place, with another digest.
+    /// A payment changes its state. Rejected if it is not in the state `from`, or if its row now holds another payment
+    /// with the same nonce and another digest.
     Moved { key: PaymentKey, digest: B256, from: State, state: State, attempts: u8 },
     /// The success of a payment was written to the connection of this request.
     Answered { key: PaymentKey, by: AskedBy, at: Utc },

@@ -1,4 +1,4 @@
-//! Where the cost of a transaction's data is part of its gas, only the network knows it (Arbitrum Nitro).
+//! The gas that the data of a transaction uses on Arbitrum Nitro, where only the network can compute it.
 
 use alloy_primitives::{Address, Bytes};
 use alloy_sol_types::{SolCall, sol};
@@ -16,11 +16,11 @@ sol! {
 }
 
 impl Settler {
-    /// Gas that the data of a call takes, with room for its price to move by half. 0 where data is not part of the
+    /// Gas for the data of a call, plus half of it because its price moves. 0 on networks that do not charge data as
     /// gas.
     ///
     /// # Errors
-    /// No node answers, or an Arbitrum chain does not tell.
+    /// No node answers, or an Arbitrum chain does not return an estimate.
     pub(super) async fn data_gas(&self, to: Address, data: Bytes) -> Result<u64, ChainFault> {
         if self.served.row().gas.model != FeeModel::Arbitrum {
             return Ok(0);
@@ -43,12 +43,12 @@ impl Settler {
                 message: "the node does not say how much gas the data of a transaction takes"
                     .to_owned(),
             }),
-            // A local chain that stands for the network: its data costs no more than any.
+            // A local chain in place of the network: it charges no gas for data.
             None => Ok(0),
         }
     }
 
-    /// The same for a payment of so many bytes that no compression makes smaller.
+    /// The same for `bytes` bytes of data that do not compress.
     pub(super) async fn data_gas_of_payment(&self, bytes: usize) -> Result<u64, ChainFault> {
         self.data_gas(self.served.place.multicall3, noise(bytes)).await
     }
@@ -60,12 +60,12 @@ impl Settler {
     }
 }
 
-/// The price of data moves: half as much again.
+/// The price of data moves, so half of the estimate is added.
 fn with_room(gas: u64) -> u64 {
     gas.saturating_add(gas / 2)
 }
 
-/// Bytes without a pattern: hashes of a counter.
+/// Incompressible bytes: hashes of a counter.
 fn noise(bytes: usize) -> Bytes {
     let hashes = (0_u64..).flat_map(|n| alloy_primitives::keccak256(n.to_be_bytes()).0);
     hashes.take(bytes).collect()

@@ -251,7 +251,7 @@ impl Settler {
         Some(gas.saturating_add(self.prices.last().map_or(0, |price| price.data_gas)))
     }
 
-    /// The gas that the transaction of these payments may use. The gas for their data is rounded up.
+    /// Upper bound of the gas of a transaction with these payments, data gas included.
     fn gas_of(&self, records: &[Arc<Record>]) -> Aside {
         let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
         let cap = self.served.config.gas_cap_contract;
@@ -262,7 +262,7 @@ impl Settler {
     }
 }
 
-/// Which signer may send what now.
+/// Picks the signer of a payment, by load and coin.
 struct Senders<'a> {
     settler: &'a Settler,
     loads: &'a Loads,
@@ -279,9 +279,8 @@ impl<'a> Senders<'a> {
         self.loads.get(&signer).copied().unwrap_or_default()
     }
 
-    /// The signer that is given the transaction of a payment, and how much gas this may take: the least busy one
-    /// that can pay for it next to what it has in flight. Only the first sends what only a known sender may send:
-    /// it is the one that was simulated.
+    /// The least busy signer that can pay for a payment in addition to what it has in flight, and the gas limit of the
+    /// transaction. Payments that only a registered sender may send go to the first signer, which was simulated.
     fn of(&self, record: &Record) -> Option<(Address, u64)> {
         let is_bound = !exact::method(record.payment.method).takes_any_caller();
         let first = self.settler.served.signers.first();
@@ -304,7 +303,7 @@ impl<'a> Senders<'a> {
         })
     }
 
-    /// A transaction takes no more gas than its signer can pay for.
+    /// The most gas that a signer can pay for in one transaction.
     fn most_gas(&self, signer: Address) -> u64 {
         let limit = self.limits.gas;
         let Some(price) = self.price.as_ref().filter(|price| price.most > 0) else { return limit };
@@ -354,7 +353,7 @@ async fn dispatch(
             settler.tasks.spawn(begin(Arc::clone(&settler), signer, aside, records));
         }
         let now_ms = clock.mono_ms();
-        // What waits for a signer may go later: one may get coin, or gas may become cheaper.
+        // A signer may be funded, or gas may become cheaper, without news here.
         let wake = queue.wake_ms(&settler.limits, now_ms, PAUSE_MS).unwrap_or(u64::MAX);
         // cancel-safe: news stays in its channel, the rest only waits.
         tokio::select! {

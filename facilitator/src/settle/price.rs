@@ -35,7 +35,7 @@ pub struct Price {
     pub most: u128,
     /// The fee for the data of one payment, at most, where a network takes it apart.
     pub data_fee: U256,
-    /// Gas that the data of one payment takes, at most, where a network adds it to the gas of a transaction.
+    /// Gas for the data of one payment, at most, on networks that charge data as gas.
     pub data_gas: u64,
     /// The gas of all transactions of a block together.
     pub block_gas: Option<u64>,
@@ -43,7 +43,7 @@ pub struct Price {
     pub block: u64,
     /// What each signer has.
     pub balances: BTreeMap<Address, U256>,
-    /// The signer that sends what only a known sender may send.
+    /// The signer of payments that only a registered sender may send.
     pub first: Option<Address>,
     at_ms: u64,
     data_at_ms: u64,
@@ -68,18 +68,18 @@ impl Price {
         }
     }
 
-    /// What signers must have for what is set aside. `None` on overflow.
+    /// Cost in wei of all that is set aside. `None` on overflow.
     pub fn cost(&self, aside: Aside) -> Option<U256> {
         let gas = U256::from(aside.gas).checked_mul(U256::from(self.most))?;
         gas.checked_add(self.data_fee.checked_mul(U256::from(aside.payments))?)
     }
 
-    /// What a signer must have for one payment of so much gas. `None` on overflow.
+    /// Cost in wei of one payment that uses `gas`. `None` on overflow.
     pub fn cost_of_one(&self, gas: u64) -> Option<U256> {
         self.cost(Aside { gas, payments: 1 })
     }
 
-    /// The only signer that may send payments of a method; `None`: each of them may.
+    /// The only signer that may send payments of a method. `None`: every signer may.
     pub fn sender_of(&self, method: &dyn Method) -> Option<Address> {
         if method.takes_any_caller() { None } else { self.first }
     }
@@ -94,15 +94,14 @@ impl Price {
         self.balances.values().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei))
     }
 
-    /// Whether a signer can pay for a payment of so much gas, next to what is set aside for others, whichever
-    /// signer sends those. Where gas costs nothing, every signer can. `bound`: only this one may send it.
+    /// Whether a signer can pay for a payment that uses `gas`, in addition to `aside`, however the signers share
+    /// `aside`. Always true where gas is free. `bound`: the only signer that may send the payment.
     pub fn can_pay(&self, gas: u64, aside: Aside, bound: Option<Address>) -> bool {
         let Some(cost) = self.cost_of_one(gas) else { return false };
         if cost.is_zero() {
             return true;
         }
-        // Where the payment fits nowhere, each of these signers has less than its cost left: the others then take
-        // more than this.
+        // If the payment fits no signer, each has less than `cost` left, so `aside` exceeds the sum of the rest.
         let allowed =
             self.balances.iter().filter(|(signer, _wei)| bound.is_none_or(|one| one == **signer));
         let room: Vec<U256> = allowed.filter_map(|(_signer, wei)| wei.checked_sub(cost)).collect();
@@ -117,8 +116,8 @@ pub(super) struct Prices {
     // Held for one look-up.
     last: Mutex<Option<Arc<Price>>>,
     looking: AtomicBool,
-    /// Look-ups that somebody waits for go one after the other: the second finds what the first found. Holds when
-    /// the last one that failed began, and why it failed.
+    /// One look-up at a time; a waiting request uses the result of the one before it. Holds the start time and the
+    /// fault of the last look-up if it failed.
     turn: tokio::sync::Mutex<Option<(u64, ChainFault)>>,
 }
 
@@ -139,7 +138,7 @@ impl Prices {
 }
 
 impl Settler {
-    /// What so much gas costs at most, for what no node tells the cost of.
+    /// An upper bound in wei for a transaction whose receipt cannot be read.
     pub(super) fn most_spent(&self, aside: Aside) -> Option<U256> {
         self.prices.last()?.cost(aside)
     }
@@ -186,7 +185,7 @@ impl Settler {
         if let Some(price) = self.prices.last().filter(|price| price.at_ms >= asked_ms) {
             return Ok(price);
         }
-        // Who waited for a look-up that failed does not wait for another one.
+        // A request that waited for a failed look-up fails with it instead of waiting for another.
         let failed = turn.as_ref().filter(|(began, _fault)| waited && *began >= asked_ms);
         if let Some((_began, fault)) = failed {
             return Err(fault.clone());

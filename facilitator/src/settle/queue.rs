@@ -8,7 +8,7 @@ use alloy_primitives::Address;
 use crate::book::Record;
 use crate::transaction;
 
-/// How many payments that go alone are looked at for one that somebody may send.
+/// How many payments that go alone are checked for one that a signer can send now.
 const LOOK_AHEAD: usize = 256;
 
 /// When payments are sent.
@@ -64,8 +64,8 @@ impl Queue {
         }
     }
 
-    /// When to look again: when the next has waited enough, whatever else comes, or after this pause where what has
-    /// waited enough waits for a signer.
+    /// When to try again: when the next payment is due, or after `pause_ms` if a payment is due and no signer can send
+    /// it. `None` if nothing is queued.
     pub fn wake_ms(&self, limits: &Limits, now_ms: u64, pause_ms: u64) -> Option<u64> {
         let alone = self.alone.front().map(|first| first.since_ms);
         let shared =
@@ -74,9 +74,9 @@ impl Queue {
         alone.into_iter().chain(shared).map(wake).min()
     }
 
-    /// The payments of the next transaction and its sender, if it is time for one and `sender` names somebody who may
-    /// send it now, with so much gas. A lone payment never waits; what comes while transactions are under way waits
-    /// for company, but not for long.
+    /// The payments of the next transaction and its sender, if a payment is due and `sender` returns a signer that can
+    /// send it now, with the gas limit. A lone payment never waits. While transactions are in flight, payments wait up
+    /// to `window_ms` so that they can share one.
     pub fn next<S>(
         &mut self,
         limits: &Limits,
@@ -90,7 +90,7 @@ impl Queue {
             if idle || full || due { sender(&first.record) } else { None }
         });
         if ready.is_none() || self.alone_next {
-            // What waits for a certain signer holds up nobody.
+            // A payment that waits for its signer does not block the ones behind it.
             let mut each = self.alone.iter().enumerate().take(LOOK_AHEAD);
             let next = each.find_map(|(at, waiting)| Some((at, sender(&waiting.record)?.0)));
             if let Some((at, sender)) = next

@@ -32,9 +32,9 @@ pub(super) async fn prove(
     })
 }
 
-/// What a transaction has to do with a payment.
+/// Whether a transaction carried a payment out.
 enum Look {
-    /// The node that was asked knows no receipt of it.
+    /// The node has no receipt of it.
     Unknown,
     /// It did not carry the payment out.
     Other,
@@ -86,7 +86,7 @@ pub(super) async fn find(
             match look(settler, payment, found.tx_hash).await? {
                 Look::Proven(block) => return Ok(Some((found.tx_hash, block))),
                 Look::Other => {}
-                // It has told the event: what it knows of its transaction is not all there is.
+                // The node returned the event, so the missing receipt is a gap and not an answer.
                 Look::Unknown => return Err(ChainFault::Unavailable { tried: Vec::new() }),
             }
         }

@@ -228,7 +228,7 @@ async fn follow(
             match judge(settler, batch, hash).await {
                 Ok(_mined) => {
                     judged = Some(included);
-                    // Once what it cost is taken from what its signer is known to have.
+                    // After the cost is deducted from the signer's known balance.
                     slot.free();
                 }
                 Err(fault) => {
@@ -356,7 +356,7 @@ async fn finish(settler: &Arc<Settler>, batch: &Batch, end: Ended) -> Vec<Spent>
         }
     });
     futures::future::join_all(each).await;
-    // What nobody waits for.
+    // Last: no caller waits for the fee.
     if let Some(hash) = cancelled {
         mined.fee = fee_of(settler, hash).await;
     }

@@ -47,12 +47,12 @@ pub(super) struct Gate {
     pub(super) lock: tokio::sync::Mutex<Asked>,
 }
 
-/// What nodes said about a transaction: all of its payments may be due at once.
+/// What nodes answered about a transaction. Cached, because all of its payments may be due at once.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    /// Last, and when.
+    /// The last answer and its time.
     last: Option<(Nodes, u64)>,
-    /// After it was called off, and every broadcast of it had an answer, no node had it. None will.
+    /// It was cancelled, every broadcast of it was answered, and no node has it: it cannot be mined.
     gone: bool,
 }
 
@@ -130,7 +130,7 @@ impl Settler {
         let one = desk.desk().open.get(&batch).cloned();
         let mut uncertain = false;
         if asked.gone {
-            // As its other payments.
+            // Another payment of the same transaction found this out.
         } else if let Some(one) = &one {
             let now = self.served.clock.mono_ms();
             let nodes = match asked.last {
@@ -150,14 +150,14 @@ impl Settler {
             if !self.call_off(desk, batch).await? {
                 return Ok(None);
             }
-            // After the cancel no broadcast begins, but one may be in progress.
+            // No broadcast starts after the cancel, but one may be in progress.
             let until = now.saturating_add(NODES_MS);
             // cancel-safe: both only wait.
             tokio::select! {
                 () = desk.uploaded(batch) => {}
                 () = self.served.clock.sleep_until(until) => {}
             }
-            // Without an answer to it, a node may receive the bytes after it was asked.
+            // A node may still receive the bytes of a broadcast that was not answered.
             uncertain |= desk.uploads(batch) != Uploads::default();
             if let Some(one) = desk.desk().open.get(&batch).filter(|one| one.is_signed()) {
                 match self.ask_nodes(one).await {

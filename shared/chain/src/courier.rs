@@ -41,12 +41,12 @@ pub trait Host: Send + Sync + 'static {
     /// Has signed what was allowed. May take as long as a person takes.
     fn sign(&self, leave: Self::Leave) -> BoxFuture<'static, SignEnd>;
 
-    /// A broadcast begins: told before the desk is looked at for the last time. Whoever cancels a submission and
-    /// then finds no broadcast of it in progress knows that none comes.
+    /// A broadcast starts. Called before the last check of the desk, so a caller that cancels a submission and then
+    /// finds no broadcast in progress knows that none follows.
     fn sending(&self, _id: SubmissionId, _hash: B256) {}
 
-    /// That broadcast has ended. `clear`: each node that was sent the bytes took or refused them. Else a node may
-    /// receive them later.
+    /// The broadcast has ended. `clear`: every node that was sent the bytes accepted or rejected them. Otherwise a
+    /// node may receive them later.
     fn sent(&self, _id: SubmissionId, _hash: B256, _clear: bool) {}
 
     /// Whether to go on at a named point: where tests kill.

@@ -123,8 +123,8 @@ pub trait Chain: Send + Sync + Debug {
         })
     }
 
-    /// Whether any node gave no answer to something since then, by the monotonic clock: it may receive late what it
-    /// was sent, whatever the others said.
+    /// Whether a request to any node failed without an answer since `mono_ms` (monotonic clock). That node may still
+    /// receive what it was sent, whatever the other nodes answered.
     fn was_silent_since(&self, _mono_ms: u64) -> bool {
         false
     }

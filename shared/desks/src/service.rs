@@ -39,9 +39,9 @@ pub enum SubmitFault {
 /// The broadcasts of one submission's call since this process began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Uploads {
-    /// This one has begun and not ended.
+    /// The hash that is being broadcast.
     pub in_progress: Option<B256>,
-    /// One ended without an answer: a node may receive the bytes later.
+    /// A broadcast ended without an answer, so a node may receive the bytes later.
     pub unclear: bool,
 }
 
@@ -136,7 +136,7 @@ impl ServiceDesk {
         self.host.desk()
     }
 
-    /// The broadcasts of a submission's call. Asked after a cancel was kept, it tells of all that there will be.
+    /// The broadcasts of a submission's call. After a cancel no new one is added.
     pub fn uploads(&self, id: SubmissionId) -> Uploads {
         self.host.uploads.borrow().get(&id).copied().unwrap_or_default()
     }
@@ -304,7 +304,7 @@ impl Host for ServiceHost {
         self.uploads.send_modify(|all| {
             all.retain(|known, _uploads| desk.open.contains_key(known));
             let uploads = all.entry(id).or_default();
-            // One that was begun and let go of without an end may still arrive.
+            // An earlier broadcast that was dropped before it ended may still arrive.
             uploads.unclear |= uploads.in_progress.is_some();
             uploads.in_progress = Some(hash);
         });

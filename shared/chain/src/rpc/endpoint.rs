@@ -81,7 +81,7 @@ impl Endpoint {
         self.standing().breaker.last_failure_ms()
     }
 
-    /// Whether it gave no answer to something since then.
+    /// Whether a request to it failed without an answer since `mono_ms`.
     pub(super) fn has_failed_since(&self, mono_ms: u64) -> bool {
         self.last_failure_ms() >= mono_ms.max(1)
     }

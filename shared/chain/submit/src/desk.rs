@@ -107,7 +107,7 @@ impl Submission {
         }
     }
 
-    /// Whether these bytes carry out the call.
+    /// Whether the attempt with this hash carries out the call, and not a no-op.
     pub fn is_call(&self, hash: B256) -> bool {
         let of_hash = |tried: &Attempt| tried.raw.as_ref().is_some_and(|raw| raw.hash == hash);
         self.attempts.iter().any(|tried| of_hash(tried) && tried.kind == Kind::Whole)
