@@ -4,7 +4,7 @@ use bursar_facilitator::book::State;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::door::End;
 
-use crate::stage::{Pay, Plan, Stage, by, signer};
+use crate::stage::{Plan, Stage, by, signer};
 use crate::withdrawals::{reason, reason_of, settled};
 use crate::world::{GWEI, Node, Send, network};
 
@@ -59,7 +59,7 @@ async fn what_is_found_good_and_fails_is_sent_three_times_and_then_rests() {
     assert_eq!(reason(&again), Some(Reason::TransactionFailed), "{again:?}");
     assert_eq!(calls(&stage), 3, "nothing was sent for it");
     stage.pass(10 * 60_000).await;
-    let pay = Pay { ..stage.pays(1, 700, 2) };
+    let pay = stage.pays(1, 700, 2);
     assert!(settled(&stage.settle(&pay).await));
 }
 
@@ -274,8 +274,7 @@ async fn a_receipt_that_is_hidden_for_long_ends_no_payment() {
     stage.world.state().hides_receipts = false;
     stage.pass(20_000).await;
     assert!(settled(&stage.settle(&pay).await));
-    let now = bursar_chain::ports::Clock::now(&*stage.clock).utc;
-    let owed = stage.ledger.gas_owed(crate::world::CHAIN, by(1).caller, now);
+    let owed = stage.owed(1);
     let cost = crate::stage::COIN - stage.world.state().coin[&signer(1)];
     assert!(owed.spent_caller > cost, "{} of {cost}", owed.spent_caller);
     assert_eq!((stage.door.ledger.open_count(), owed.total.gas), (0, 0));

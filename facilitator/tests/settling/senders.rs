@@ -6,7 +6,6 @@ use bursar_facilitator::settle::queue::Limits;
 
 use crate::stage::{COIN, Plan, Stage, by, signer};
 use crate::withdrawals::{reason, settled};
-use crate::world::CHAIN;
 
 #[tokio::test(start_paused = true)]
 async fn the_least_busy_signer_is_next_and_none_has_more_in_flight_than_it_may() {
@@ -170,18 +169,14 @@ async fn gas_counts_for_the_caller_who_had_the_payment_taken_on() {
     let first = tokio::spawn(async move { door.settle(&request, by(7)).await });
     stage.pass(100).await;
     first.abort();
-    let owed = |stage: &Stage, caller: u8| {
-        let now = bursar_chain::ports::Clock::now(&*stage.clock).utc;
-        stage.ledger.gas_owed(CHAIN, by(caller).caller, now)
-    };
-    assert!(owed(&stage, 7).caller.gas > 0);
+    assert!(stage.owed(7).caller.gas > 0);
     stage.keep_mining();
     // Another one has its success.
     let end = stage.settle_by(&pay, by(8)).await;
     assert!(settled(&end), "{end:?}");
     stage.ledger.answered(pay.key, by(8), bursar_core::time::Utc(1)).await.unwrap();
     stage.pass(10_000).await;
-    assert!(!owed(&stage, 7).spent_caller.is_zero());
-    assert!(owed(&stage, 8).spent_caller.is_zero());
-    assert_eq!(COIN - stage.world.state().coin[&signer(1)], owed(&stage, 7).spent_total);
+    assert!(!stage.owed(7).spent_caller.is_zero());
+    assert!(stage.owed(8).spent_caller.is_zero());
+    assert_eq!(COIN - stage.world.state().coin[&signer(1)], stage.owed(7).spent_total);
 }

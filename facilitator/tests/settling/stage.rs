@@ -11,6 +11,7 @@ use bursar_chain::ports::{BoxFuture, Chain, Clock};
 use bursar_core::json::Value;
 use bursar_desks::service::{Means as DeskMeans, ServiceDesk, Signer};
 use bursar_desks::store::Store;
+use bursar_facilitator::book::gas::GasOwed;
 use bursar_facilitator::book::ledger::Ledger;
 use bursar_facilitator::book::redb_store::RedbPayments;
 use bursar_facilitator::book::store::Payments;
@@ -292,6 +293,11 @@ impl Stage {
     pub(crate) async fn record(&self, pay: &Pay) -> Option<Record> {
         let known = self.ledger.find(pay.key).await.unwrap();
         known.map(|known| known.record().clone())
+    }
+
+    /// The gas that counts against a caller now.
+    pub(crate) fn owed(&self, caller: u8) -> GasOwed {
+        self.ledger.gas_owed(CHAIN, by(caller).caller, self.clock.now().utc)
     }
 
     /// What the shop was paid.

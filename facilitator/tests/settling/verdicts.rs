@@ -97,8 +97,7 @@ async fn a_payment_costs_one_exchange() {
 async fn a_wrong_signature_is_refused_for_its_likely_reason() {
     let stage = Stage::set().await;
     let longer = |signature: Vec<u8>| [signature, vec![0]].concat();
-    let at_most = |signature: Vec<u8>| wrong(signature);
-    assert_eq!(verdict(&stage, &changed(&stage, 1, at_most)).await, Some(Reason::InvalidSignature));
+    assert_eq!(verdict(&stage, &changed(&stage, 1, wrong)).await, Some(Reason::InvalidSignature));
     assert_eq!(verdict(&stage, &changed(&stage, 2, longer)).await, Some(Reason::Undeployed));
     let terms = stage.pays(3, 700, 1).terms;
     let named = Pay::signed_with(3, terms, wrong, "Another Coin");

@@ -6,7 +6,7 @@ use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::door::{End, Trouble};
 use bursar_facilitator::settle::queue::Limits;
 
-use crate::stage::{COIN, Pay, Plan, Stage, by, signer};
+use crate::stage::{COIN, Pay, Plan, Stage, signer};
 use crate::world::{GWEI, Node, Send};
 
 pub(crate) fn reason(end: &Result<End, Trouble>) -> Option<Reason> {
@@ -58,8 +58,7 @@ async fn a_payment_is_settled_and_its_gas_is_accounted_for() {
     assert!(stage.world.is_known(*hash));
     assert_eq!(stage.paid(), 700);
     stage.pass(10_000).await;
-    let now = bursar_chain::ports::Clock::now(&*stage.clock).utc;
-    let owed = stage.ledger.gas_owed(crate::world::CHAIN, by(1).caller, now);
+    let owed = stage.owed(1);
     assert_eq!(owed.total.gas, 0);
     let spent = COIN - stage.world.state().coin[&signer(1)];
     assert_eq!((owed.spent_caller, owed.spent_total), (spent, spent));
@@ -89,8 +88,7 @@ async fn what_no_node_takes_is_withdrawn_for_its_reason_and_never_charged() {
         charged_nothing(&mut stage, &pay).await;
         let sent = stage.world.state().sent.clone();
         assert!(sent.last().unwrap().is_nothing(), "{lie:?}: its nonce is used up");
-        let now = bursar_chain::ports::Clock::now(&*stage.clock).utc;
-        let owed = stage.ledger.gas_owed(crate::world::CHAIN, by(1).caller, now);
+        let owed = stage.owed(1);
         let cost = COIN - stage.world.state().coin[&signer(1)];
         assert_eq!(owed.spent_caller, cost, "{lie:?}: doing nothing costs gas");
         assert!(!cost.is_zero());
@@ -227,8 +225,7 @@ async fn a_cost_that_no_node_tells_is_estimated() {
     stage.world.state().hides_receipts = true;
     stage.keep_mining();
     stage.pass(120_000).await;
-    let now = bursar_chain::ports::Clock::now(&*stage.clock).utc;
-    let owed = stage.ledger.gas_owed(crate::world::CHAIN, by(1).caller, now);
+    let owed = stage.owed(1);
     let cost = COIN - stage.world.state().coin[&signer(1)];
     assert!(owed.spent_caller > cost, "{} of {cost}", owed.spent_caller);
     assert_eq!(owed.total.gas, 0, "it is accounted for");
