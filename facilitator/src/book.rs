@@ -11,8 +11,10 @@ use bursar_core::time::Utc;
 use bursar_submit::SubmissionId;
 use serde::{Deserialize, Serialize};
 
+use crate::book::gas::Aside;
 use crate::payment::{Payment, PaymentKey};
 use crate::reason::Reason;
+use crate::transaction;
 
 /// How often a payment that was found good each time is sent.
 pub const ATTEMPTS_MAX: u8 = 3;
@@ -38,6 +40,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// What is set aside for it.
+    pub fn aside(&self) -> Aside {
+        Aside { gas: self.gas, kilobytes: transaction::kilobytes(&self.payment) }
+    }
+
     /// Whether this is the same payment, by its digest, and is queued. Another payment can have the same nonce.
     pub fn waits_as(&self, other: &Self) -> bool {
         self.state == State::Queued && self.payment.digest == other.payment.digest
@@ -97,14 +104,28 @@ pub struct Batch {
     pub signer: Address,
     pub payments: Vec<PaymentKey>,
     pub gas_limit: u64,
+    /// Data of its payments, as [`Aside`] counts it.
+    pub kilobytes: u64,
     /// A transaction of another sender, in which a payment was found. It is only watched until it is final.
     pub found: Option<B256>,
 }
 
 impl Batch {
-    /// The gas and the payments that count as in flight for it.
-    pub fn aside(&self) -> gas::Aside {
-        let payments = u64::try_from(self.payments.len()).unwrap_or(u64::MAX);
-        gas::Aside { gas: self.gas_limit, payments }
+    /// A transaction of another sender in which a payment was found.
+    pub fn found(id: SubmissionId, payment: &Payment, hash: B256) -> Self {
+        Self {
+            id,
+            chain: payment.chain,
+            signer: Address::ZERO,
+            payments: vec![payment.key()],
+            gas_limit: 0,
+            kilobytes: 0,
+            found: Some(hash),
+        }
+    }
+
+    /// What is set aside for it.
+    pub fn aside(&self) -> Aside {
+        Aside { gas: self.gas_limit, kilobytes: self.kilobytes }
     }
 }

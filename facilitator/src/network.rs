@@ -9,9 +9,10 @@ use bursar_chain::simulate::Simulator;
 use bursar_core::networks::{MULTICALL3, Network};
 
 use crate::config::NetworkConfig;
-use crate::exact::Place;
+use crate::exact::{self, Place};
 use crate::memory::Memory;
 use crate::node::Node;
+use crate::payment::MethodId;
 
 /// How long it is believed that there is code at a payer, or none. Whoever gets code meanwhile is seen by the
 /// simulation, which runs each time.
@@ -66,6 +67,12 @@ impl Served {
             multicall: AtomicBool::new(false),
             config,
         }
+    }
+
+    /// The only signer that may send payments of a method: the first, for which they are simulated. `None`: every
+    /// signer may.
+    pub fn only_sender(&self, method: MethodId) -> Option<Address> {
+        if exact::method(method).takes_any_caller() { None } else { self.signers.first().copied() }
     }
 
     pub fn row(&self) -> &'static Network {

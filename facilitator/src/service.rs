@@ -329,6 +329,7 @@ impl Build<'_> {
             window_ms: self.config.batch_window_ms,
             in_flight: self.config.in_flight,
             gas: u64::MAX,
+            data_gas: 0,
         };
         let served = Arc::new(served);
         let means = crate::settle::dispatch::Means {

@@ -13,7 +13,9 @@ use crate::payment::Payment;
 /// What a transaction takes before its call begins, its data included, with room.
 const BASE_GAS: u64 = 60_000;
 /// Data of one payment among others, rounded up.
-const SHARED_BYTES: u64 = 800;
+const SHARED_BYTES: usize = 800;
+/// The most gas that they use.
+const SHARED_GAS: u64 = 800 * BYTE_GAS;
 /// Gas for a factory to deploy a wallet: the largest that are known take half of it.
 const DEPLOYMENT_GAS: u64 = 800_000;
 
@@ -73,7 +75,19 @@ pub fn least_gas(method: &dyn Method) -> u64 {
 /// What a payment adds to the gas of a transaction that it shares.
 pub fn share(payment: &Payment) -> u64 {
     let most = exact::method(payment.method).gas();
-    most.saturating_add(most / 63).saturating_add(SHARED_BYTES.saturating_mul(BYTE_GAS))
+    most.saturating_add(most / 63).saturating_add(SHARED_GAS)
+}
+
+/// Bytes in the unit that data is priced in.
+pub const KILOBYTE: usize = 1_000;
+
+/// Bytes of data that a payment adds to a transaction, in [`KILOBYTE`]s, rounded up.
+pub fn kilobytes(payment: &Payment) -> u64 {
+    let deployment = payment.deployment.as_ref().map_or(0, |deployment| deployment.data.len());
+    // `SHARED_BYTES` has room for the signature of a private key.
+    let longer = payment.signature.len().saturating_sub(65).saturating_add(deployment);
+    let units = SHARED_BYTES.saturating_add(longer).div_ceil(KILOBYTE);
+    u64::try_from(units).unwrap_or(u64::MAX)
 }
 
 /// What the transaction calls: the one contract for one payment, Multicall3 for several, and for a wallet
@@ -142,6 +156,29 @@ mod tests {
             signature: vec![0xff; signature].into(),
             deployment: None,
             contract_payer: signature != 65,
+        }
+    }
+
+    #[test]
+    fn data_counts_in_thousands_of_bytes() {
+        let of = |signature| kilobytes(&payment(MethodId::Eip3009, signature));
+        assert_eq!((of(65), of(265), of(266)), (1, 1, 2));
+        assert_eq!(of(8_192), 9);
+        let deployment = Deployment { factory: Address::ZERO, data: vec![0xff; 2_000].into() };
+        let deployed = Payment { deployment: Some(deployment), ..payment(MethodId::Permit2, 65) };
+        assert_eq!(kilobytes(&deployed), 3);
+        // It is never less than the data of the transaction, but for its envelope.
+        for (method, signature) in [
+            (MethodId::Eip3009, 65),
+            (MethodId::Permit2, 65),
+            (MethodId::Prism, 65),
+            (MethodId::Permit2, 8_192),
+        ] {
+            let one = payment(method, signature);
+            let shared = call(&place(), &[&one, &one], 0).data.len();
+            let alone = call(&place(), &[&one], 0).data.len();
+            let most = KILOBYTE * usize::try_from(kilobytes(&one)).unwrap();
+            assert!(alone <= most && shared <= 2 * most, "{method:?}: {alone}, {shared}, {most}");
         }
     }
 

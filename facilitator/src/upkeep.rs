@@ -15,8 +15,8 @@ use crate::book::store::Payments;
 use crate::metrics::{Metrics, OfNetwork, OfSigner, coins};
 use crate::settle::dispatch::Settler;
 use crate::settle::door::OPEN_MAX;
+use crate::settle::price::Need;
 use crate::standing::{NetworkStanding, Standing};
-use crate::transaction;
 
 /// How often it looks.
 const LOOK_MS: u64 = 5_000;
@@ -132,7 +132,7 @@ impl Upkeep {
         standing.node = true;
         standing.block = price.block;
         standing.blocks_come = mono_ms.saturating_sub(*since_ms) < NO_BLOCK_MS;
-        standing.coin = price.can_pay(transaction::LEAST_GAS, Aside::default(), None);
+        standing.coin = price.can_pay(Need::LEAST, Aside::default());
         standing.signers = price.balances.clone();
         standing
     }

@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_facilitator::book::redb_store::RedbPayments;
-use bursar_facilitator::book::store::{Change, Payments, Spent};
+use bursar_facilitator::book::store::{Change, Outcome, Payments, Spent};
 use bursar_facilitator::book::{AskedBy, Batch, Record, State};
 use bursar_facilitator::payment::{MethodId, Payment, PaymentKey, Terms};
 use bursar_facilitator::reason::Reason;
@@ -70,6 +70,7 @@ fn batch(id: u8, payments: &[u8]) -> Batch {
         signer: Address::repeat_byte(5),
         payments: payments.iter().map(|n| key(*n)).collect(),
         gas_limit: 1,
+        kilobytes: 1,
         found: None,
     }
 }
@@ -86,6 +87,15 @@ fn closed(batch: SubmissionId, wei: u64) -> Change {
     Change::Closed { batch, spent: vec![spent] }
 }
 
+fn in_the_way(record: Record) -> Outcome {
+    Outcome::InTheWay(Box::new(record))
+}
+
+fn state_in_the_way(outcome: &Outcome) -> Option<&State> {
+    let Outcome::InTheWay(record) = outcome else { return None };
+    Some(&record.state)
+}
+
 /// Changes that depend on the state of a payment, and what is remembered next to it.
 async fn conforms_too(store: &dyn Payments) {
     store.commit(vec![accepted(1), accepted(2), accepted(3)]).await.unwrap();
@@ -99,12 +109,12 @@ async fn conforms_too(store: &dyn Payments) {
     };
     // A payment that was withdrawn is in no transaction: nothing of the transaction is kept.
     let answers = store.commit(vec![moved(1, &queued, failed(5))]).await.unwrap();
-    assert_eq!(answers, [None]);
+    assert_eq!(answers, [Outcome::Kept]);
     let withdrawn = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!((withdrawn.state.clone(), withdrawn.attempts), (failed(5), 2));
     let both = batch(7, &[2, 1]);
     let answers = store.commit(vec![batched(&both, &[2, 1])]).await.unwrap();
-    assert_eq!(answers, [Some(withdrawn)]);
+    assert_eq!(answers, [in_the_way(withdrawn)]);
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, State::Queued);
     assert!(store.open().await.unwrap().batches.is_empty());
     // Within one commit, too: a payment goes into one transaction.
@@ -113,11 +123,11 @@ async fn conforms_too(store: &dyn Payments) {
     let answers = store.commit(changes).await.unwrap();
     let sent = State::Sent { batch: one.id };
     assert_eq!(answers.len(), 2);
-    assert_eq!(answers[0], None);
-    assert_eq!(answers[1].as_ref().map(|record| &record.state), Some(&sent));
+    assert_eq!(answers[0], Outcome::Kept);
+    assert_eq!(state_in_the_way(&answers[1]), Some(&sent));
     // What is no longer in the expected state stays as it is.
     let answers = store.commit(vec![moved(2, &queued, failed(6))]).await.unwrap();
-    assert_eq!(answers[0].as_ref().map(|record| &record.state), Some(&sent));
+    assert_eq!(state_in_the_way(&answers[0]), Some(&sent));
     assert_eq!(store.get(key(2)).await.unwrap().unwrap().state, sent);
     // Another payment of the same nonce is another payment: what was meant for the first one does not touch it.
     let stale = Change::Moved {
@@ -128,7 +138,7 @@ async fn conforms_too(store: &dyn Payments) {
         attempts: 0,
     };
     let answers = store.commit(vec![stale, batched(&batch(30, &[3]), &[99])]).await.unwrap();
-    assert_eq!(answers, [Some(record(3)), Some(record(3))]);
+    assert_eq!(answers, [in_the_way(record(3)), in_the_way(record(3))]);
     assert_eq!(store.get(key(3)).await.unwrap(), Some(record(3)));
     // That a success was returned, and to which request, is kept; the state stays.
     let by = AskedBy { caller: B256::repeat_byte(5), idempotency: Some(B256::repeat_byte(6)) };
@@ -140,21 +150,23 @@ async fn conforms_too(store: &dyn Payments) {
     // A reorganisation takes it back, and it may fail and be taken on again: that is not forgotten.
     let again = Record { answered: None, ..record(2) };
     let reopened = Change::Reopened(Box::new(again.clone()));
-    assert_eq!(store.commit(vec![reopened.clone()]).await.unwrap(), [None]);
+    let answers = store.commit(vec![reopened.clone()]).await.unwrap();
     let waits = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((&waits.state, waits.asked, waits.answered), (&queued, by, Some(Utc(11))));
-    assert_eq!(store.commit(vec![reopened]).await.unwrap(), [Some(waits)], "it is not settled");
+    assert_eq!(answers, [Outcome::KeptAs(Box::new(waits.clone()))], "as it is on disk");
+    assert_eq!(store.commit(vec![reopened]).await.unwrap(), [in_the_way(waits)], "not settled");
     store.commit(vec![judged(2, failed(12))]).await.unwrap();
-    store.commit(vec![Change::Accepted(Box::new(again))]).await.unwrap();
+    let answers = store.commit(vec![Change::Accepted(Box::new(again))]).await.unwrap();
     let taken = store.get(key(2)).await.unwrap().unwrap();
     assert_eq!((&taken.state, taken.asked, taken.answered), (&queued, by, Some(Utc(11))));
+    assert_eq!(answers, [Outcome::KeptAs(Box::new(taken))]);
     // What was found settled is watched once, by the request that was first.
     let found = |id| Change::Found {
         record: Box::new(Record { state: settled(13), ..record(9) }),
         batch: Batch { found: Some(B256::repeat_byte(1)), ..batch(id, &[9]) },
     };
     let answers = store.commit(vec![found(20), found(21)]).await.unwrap();
-    assert_eq!((answers[0].is_none(), answers[1].is_some()), (true, true));
+    assert_eq!((answers[0].is_kept(), answers[1].is_kept()), (true, false));
     let ids: Vec<_> = store.open().await.unwrap().batches.iter().map(|one| one.id).collect();
     assert_eq!(ids, [one.id, SubmissionId([20; 16])]);
     store
@@ -189,13 +201,13 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
 
     // Each key is taken on once, also within one commit.
     let taken = store.commit(vec![accepted(1), accepted(2), accepted(1)]).await.unwrap();
-    assert_eq!(taken, [None, None, Some(record(1))]);
-    assert_eq!(store.commit(vec![accepted(1)]).await.unwrap(), [Some(record(1))]);
+    assert_eq!(taken, [Outcome::Kept, Outcome::Kept, in_the_way(record(1))]);
+    assert_eq!(store.commit(vec![accepted(1)]).await.unwrap(), [in_the_way(record(1))]);
 
     // What is put together is read back together, in its order.
     let first = batch(1, &[2, 1]);
     let kept = store.commit(vec![batched(&first, &[2, 1])]).await.unwrap();
-    assert_eq!(kept, [None]);
+    assert_eq!(kept, [Outcome::Kept]);
     let sent = State::Sent { batch: first.id };
     let of_batch = store.of_batch(first.clone()).await.unwrap();
     let digests: Vec<_> = of_batch.iter().map(|record| record.payment.digest).collect();
@@ -206,7 +218,8 @@ async fn conforms(open: impl Fn() -> Box<dyn Payments>) {
     store.commit(vec![judged(1, settled(10)), judged(2, failed(20))]).await.unwrap();
     let known = store.get(key(1)).await.unwrap().unwrap();
     assert_eq!(known.state, settled(10));
-    assert_eq!(store.commit(vec![accepted(1), accepted(2)]).await.unwrap(), [Some(known), None]);
+    let answers = store.commit(vec![accepted(1), accepted(2)]).await.unwrap();
+    assert_eq!(answers, [in_the_way(known), Outcome::Kept]);
     drop(store);
 
     // All of it is there after a restart, and only what is open is gone on with.

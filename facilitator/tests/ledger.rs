@@ -60,7 +60,8 @@ fn batch(id: u8, nonces: &[u8]) -> (Batch, Vec<B256>) {
     let payments = nonces.iter().map(|n| record(*n).payment.key()).collect();
     let id = SubmissionId([id; 16]);
     let signer = Address::repeat_byte(7);
-    let batch = Batch { id, chain: CHAIN, signer, payments, gas_limit: 150, found: None };
+    let batch =
+        Batch { id, chain: CHAIN, signer, payments, gas_limit: 150, kilobytes: 2, found: None };
     (batch, nonces.iter().map(|n| B256::repeat_byte(*n)).collect())
 }
 
@@ -83,8 +84,8 @@ fn withdrawn() -> State {
     State::Failed { reason: Reason::Withdrawn, message: String::new(), at: NOW }
 }
 
-fn of(gas: u64, payments: u64) -> Aside {
-    Aside { gas, payments }
+fn of(gas: u64, kilobytes: u64) -> Aside {
+    Aside { gas, kilobytes }
 }
 
 /// One payment of a transaction is settled, one is withdrawn, one waits: after a restart, as before, the first counts
@@ -156,7 +157,7 @@ async fn claimed_room_counts_until_the_last_request_lets_it_go() {
     let book = ledger(&folder.path().join("facilitator.redb")).await;
     let look = |payment: &Payment| {
         let mut seen = None;
-        let claim = book.claim(payment, (CALLER, 100), NOW, |owed: &Owed| {
+        let claim = book.claim(payment, (CALLER, of(100, 1)), NOW, |owed: &Owed| {
             seen = Some(*owed);
             Ok::<_, ()>(())
         });
@@ -175,7 +176,7 @@ async fn claimed_room_counts_until_the_last_request_lets_it_go() {
     drop(again);
     let (seen, _claim) = look(&other);
     assert_eq!((seen.count, seen.gas.open), (0, of(0, 0)), "all was let go");
-    let refused = book.claim(&one, (CALLER, 100), NOW, |_owed: &Owed| Err::<(), _>("no"));
+    let refused = book.claim(&one, (CALLER, of(100, 1)), NOW, |_owed: &Owed| Err::<(), _>("no"));
     assert_eq!(refused.err(), Some("no"));
     assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 1), "a refusal claims nothing");
 }
@@ -186,8 +187,9 @@ async fn whoever_waits_for_a_payment_hears_of_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let book = ledger(&folder.path().join("facilitator.redb")).await;
     let one = record(1);
-    let claim =
-        book.claim(&one.payment, (CALLER, 100), NOW, |_owed: &Owed| Ok::<_, ()>(())).unwrap();
+    let claim = book
+        .claim(&one.payment, (CALLER, of(100, 1)), NOW, |_owed: &Owed| Ok::<_, ()>(()))
+        .unwrap();
     let taken = book.accept(one.clone()).await.unwrap();
     drop(claim);
     assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 1));
@@ -205,8 +207,13 @@ async fn whoever_waits_for_a_payment_hears_of_its_end() {
     };
     assert_eq!((ended.state.clone(), ended.attempts), (settled(), 2));
     // The chain took it back: it waits again, once.
+    let by = AskedBy { caller: CALLER, idempotency: Some(B256::repeat_byte(6)) };
+    book.answered(one.payment.key(), by, Utc(5)).await.unwrap();
     let again = Record { attempts: 1, ..one.clone() };
     assert!(book.reopened(again.clone()).await.unwrap());
+    let known = book.find(one.payment.key()).await.unwrap();
+    let known = known.as_ref().map(|known| (known.record().asked, known.record().answered));
+    assert_eq!(known, Some((by, Some(Utc(5)))), "that its success was returned is not forgotten");
     assert!(!book.reopened(again).await.unwrap());
     assert_eq!(book.waiting(), (1, Some(Utc(1))));
     assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 1));

@@ -16,19 +16,19 @@ const ALL: B256 = B256::ZERO;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Aside {
     pub gas: u64,
-    /// Each also pays a data fee on networks that charge one.
-    pub payments: u64,
+    /// Data in units of 1,000 bytes, rounded up for each payment: some networks charge a fee for it.
+    pub kilobytes: u64,
 }
 
 impl Aside {
     pub fn add(&mut self, other: Self) {
         self.gas = self.gas.saturating_add(other.gas);
-        self.payments = self.payments.saturating_add(other.payments);
+        self.kilobytes = self.kilobytes.saturating_add(other.kilobytes);
     }
 
     pub fn sub(&mut self, other: Self) {
         self.gas = self.gas.saturating_sub(other.gas);
-        self.payments = self.payments.saturating_sub(other.payments);
+        self.kilobytes = self.kilobytes.saturating_sub(other.kilobytes);
     }
 }
 
@@ -51,16 +51,10 @@ pub struct GasOwed {
 struct Hold {
     chain: ChainId,
     caller: B256,
-    gas: u64,
+    aside: Aside,
     /// It no longer counts as open.
     paid: bool,
     batch: Option<SubmissionId>,
-}
-
-impl Hold {
-    fn aside(&self) -> Aside {
-        Aside { gas: self.gas, payments: 1 }
-    }
 }
 
 /// The gas of one facilitator.
@@ -78,15 +72,15 @@ pub(super) struct GasBook {
 
 impl GasBook {
     /// Sets gas aside for a payment. The same again changes nothing.
-    pub(super) fn hold(&mut self, key: PaymentKey, chain: ChainId, caller: B256, gas: u64) {
+    pub(super) fn hold(&mut self, key: PaymentKey, chain: ChainId, caller: B256, aside: Aside) {
         if self.held.contains_key(&key) {
             return;
         }
-        let hold = Hold { chain, caller, gas, paid: false, batch: None };
+        let hold = Hold { chain, caller, aside, paid: false, batch: None };
         self.held.insert(key, hold);
-        self.open.entry(chain).or_default().add(hold.aside());
+        self.open.entry(chain).or_default().add(hold.aside);
         for account in [caller, ALL] {
-            self.accounts.entry((chain, account)).or_default().add(hold.aside());
+            self.accounts.entry((chain, account)).or_default().add(hold.aside);
         }
     }
 
@@ -104,7 +98,7 @@ impl GasBook {
         let Some(batch) = hold.batch else { return self.free(&hold) };
         if settled {
             hold.paid = true;
-            lower(&mut self.open, hold.chain, hold.aside());
+            lower(&mut self.open, hold.chain, hold.aside);
         }
         self.ended.entry(batch).or_default().push(hold);
     }
@@ -154,10 +148,10 @@ impl GasBook {
     ) -> GasOwed {
         let mut owed = self.owed(chain, caller, day);
         if let Some(hold) = self.held.get(key) {
-            owed.open.sub(hold.aside());
-            owed.total.sub(hold.aside());
+            owed.open.sub(hold.aside);
+            owed.total.sub(hold.aside);
             if hold.caller == caller {
-                owed.caller.sub(hold.aside());
+                owed.caller.sub(hold.aside);
             }
         }
         owed
@@ -172,10 +166,10 @@ impl GasBook {
 
     fn free(&mut self, hold: &Hold) {
         if !hold.paid {
-            lower(&mut self.open, hold.chain, hold.aside());
+            lower(&mut self.open, hold.chain, hold.aside);
         }
         for account in [hold.caller, ALL] {
-            lower(&mut self.accounts, (hold.chain, account), hold.aside());
+            lower(&mut self.accounts, (hold.chain, account), hold.aside);
         }
     }
 
@@ -211,6 +205,10 @@ mod tests {
         B256::repeat_byte(n)
     }
 
+    fn of(gas: u64) -> Aside {
+        Aside { gas, kilobytes: 1 }
+    }
+
     fn spent(day: i64, of: u8, wei: u64) -> Spent {
         Spent { chain: CHAIN, day, caller: caller(of), wei: U256::from(wei) }
     }
@@ -219,16 +217,16 @@ mod tests {
     fn gas_is_held_until_the_payment_ends_and_its_transaction_is_accounted_for() {
         let mut book = GasBook::default();
         let batch = SubmissionId([1; 16]);
-        book.hold(key(1), CHAIN, caller(7), 100);
-        book.hold(key(1), CHAIN, caller(7), 100);
-        book.hold(key(2), CHAIN, caller(8), 50);
+        book.hold(key(1), CHAIN, caller(7), of(100));
+        book.hold(key(1), CHAIN, caller(7), of(100));
+        book.hold(key(2), CHAIN, caller(8), of(50));
         let aside = |book: &mut GasBook| {
             let owed = book.owed(CHAIN, caller(7), 5);
-            assert_eq!(owed.open.payments, owed.open.gas.div_ceil(100));
+            assert_eq!(owed.open.kilobytes, owed.open.gas.div_ceil(100));
             (owed.open.gas, owed.caller.gas, owed.total.gas)
         };
         let both = book.owed(CHAIN, caller(7), 5);
-        assert_eq!((both.open.payments, both.caller.payments, both.total.payments), (2, 1, 2));
+        assert_eq!((both.open.kilobytes, both.caller.kilobytes, both.total.kilobytes), (2, 1, 2));
         assert_eq!((both.open.gas, both.caller.gas, both.total.gas), (150, 100, 150));
         book.batched(key(1), Some(batch));
         book.ended(&key(1), true);
@@ -248,7 +246,7 @@ mod tests {
     fn what_was_withdrawn_counts_as_open_until_its_nonce_is_used() {
         let mut book = GasBook::default();
         let batch = SubmissionId([1; 16]);
-        book.hold(key(1), CHAIN, caller(7), 100);
+        book.hold(key(1), CHAIN, caller(7), of(100));
         book.batched(key(1), Some(batch));
         book.ended(&key(1), false);
         let owed = book.owed(CHAIN, caller(7), 5);
@@ -261,19 +259,19 @@ mod tests {
     fn a_payment_that_is_taken_on_again_counts_beside_its_old_transaction_once() {
         let mut book = GasBook::default();
         let (old, new) = (SubmissionId([1; 16]), SubmissionId([2; 16]));
-        book.hold(key(1), CHAIN, caller(7), 100);
+        book.hold(key(1), CHAIN, caller(7), of(100));
         book.batched(key(1), Some(old));
         // The same again changes nothing, above all not its transaction.
-        book.hold(key(1), CHAIN, caller(8), 50);
+        book.hold(key(1), CHAIN, caller(8), of(50));
         book.ended(&key(1), false);
         assert_eq!(book.owed(CHAIN, caller(7), 5).caller.gas, 100);
-        book.hold(key(1), CHAIN, caller(8), 50);
+        book.hold(key(1), CHAIN, caller(8), of(50));
         let owed = book.owed(CHAIN, caller(8), 5);
         assert_eq!((owed.caller.gas, owed.total.gas), (50, 150), "both may cost gas");
         // Not taken on after all: what it was sent for before still counts.
         book.release(&key(1));
         assert_eq!(book.owed(CHAIN, caller(7), 5).total.gas, 100);
-        book.hold(key(1), CHAIN, caller(8), 50);
+        book.hold(key(1), CHAIN, caller(8), of(50));
         book.closed(old, &[]);
         assert_eq!(book.owed(CHAIN, caller(8), 5).open.gas, 50, "the old one was another");
         book.batched(key(1), Some(new));
@@ -285,8 +283,8 @@ mod tests {
     #[test]
     fn what_is_set_aside_for_the_payment_itself_does_not_count_against_it() {
         let mut book = GasBook::default();
-        book.hold(key(1), CHAIN, caller(7), 100);
-        book.hold(key(2), CHAIN, caller(8), 50);
+        book.hold(key(1), CHAIN, caller(7), of(100));
+        book.hold(key(2), CHAIN, caller(8), of(50));
         let own = book.owed_but(&key(1), CHAIN, caller(7), 5);
         assert_eq!((own.open.gas, own.caller.gas, own.total.gas), (50, 0, 50));
         let others = book.owed_but(&key(1), CHAIN, caller(8), 5);
@@ -303,7 +301,7 @@ mod tests {
     fn a_payment_that_waits_again_keeps_its_gas_when_its_old_transaction_is_closed() {
         let mut book = GasBook::default();
         let (old, new) = (SubmissionId([1; 16]), SubmissionId([2; 16]));
-        book.hold(key(1), CHAIN, caller(7), 100);
+        book.hold(key(1), CHAIN, caller(7), of(100));
         book.batched(key(1), Some(old));
         book.batched(key(1), None);
         book.closed(old, &[]);

@@ -11,8 +11,8 @@ use bursar_desks::store::StoreFault;
 use bursar_submit::SubmissionId;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::book::gas::{GasBook, GasOwed};
-use crate::book::store::{Change, Open, Payments, Spent};
+use crate::book::gas::{Aside, GasBook, GasOwed};
+use crate::book::store::{Change, Open, Outcome, Payments, Spent};
 use crate::book::{AskedBy, Batch, Record, State};
 use crate::payment::{Payment, PaymentKey};
 
@@ -68,7 +68,7 @@ impl Entry {
 
 struct Command {
     changes: Vec<Change>,
-    done: oneshot::Sender<Result<Vec<Option<Record>>, StoreFault>>,
+    done: oneshot::Sender<Result<Vec<Outcome>, StoreFault>>,
 }
 
 /// All payments of a facilitator. Clones share it.
@@ -160,7 +160,7 @@ impl OpenPayments {
 
     fn insert(&mut self, record: &Record) {
         let key = record.payment.key();
-        self.gas.hold(key, record.payment.chain, record.gas_of, record.gas);
+        self.gas.hold(key, record.payment.chain, record.gas_of, record.aside());
         if let State::Sent { batch } = record.state {
             self.gas.batched(key, Some(batch));
         }
@@ -170,7 +170,7 @@ impl OpenPayments {
 
     fn insert_ended(&mut self, record: &Record, batch: SubmissionId) {
         let key = record.payment.key();
-        self.gas.hold(key, record.payment.chain, record.gas_of, record.gas);
+        self.gas.hold(key, record.payment.chain, record.gas_of, record.aside());
         self.gas.batched(key, Some(batch));
         self.gas.ended(&key, matches!(record.state, State::Settled { .. }));
     }
@@ -268,8 +268,8 @@ impl Ledger {
     pub async fn accept(&self, record: Record) -> Result<Taken, StoreFault> {
         let key = record.payment.key();
         let answers = self.commit(vec![Change::Accepted(Box::new(record))]).await?;
-        match answers.into_iter().next().flatten() {
-            None => {
+        match answers.into_iter().next().ok_or_else(lost)? {
+            Outcome::Kept | Outcome::KeptAs(_) => {
                 let known = self.shared.find_open(&key);
                 let known = match known {
                     Some(known) => known,
@@ -278,12 +278,12 @@ impl Ledger {
                 };
                 Ok(Taken { known, new: true })
             }
-            Some(stands) => {
+            Outcome::InTheWay(stands) => {
                 let known = match self.shared.find_open(&key) {
                     Some(open) => open,
                     // It was open when it was found, and has come to its end since.
                     None if stands.state.is_open() => self.find(key).await?.ok_or_else(lost)?,
-                    None => Known::Ended(Box::new(stands)),
+                    None => Known::Ended(stands),
                 };
                 Ok(Taken { known, new: false })
             }
@@ -297,7 +297,7 @@ impl Ledger {
     /// The store's.
     pub async fn batched(&self, batch: Batch, digests: Vec<B256>) -> Result<bool, StoreFault> {
         let answers = self.commit(vec![Change::Batched { batch, digests }]).await?;
-        Ok(answers.iter().all(Option::is_none))
+        Ok(answers.iter().all(Outcome::is_kept))
     }
 
     /// Keeps a payment that was found settled in a transaction of another sender, and that this is watched.
@@ -306,7 +306,10 @@ impl Ledger {
     /// The store's; then nothing was taken on.
     pub async fn found(&self, record: Record, batch: Batch) -> Result<Option<Record>, StoreFault> {
         let change = Change::Found { record: Box::new(record), batch };
-        Ok(self.commit(vec![change]).await?.into_iter().next().flatten())
+        match self.commit(vec![change]).await?.into_iter().next().ok_or_else(lost)? {
+            Outcome::InTheWay(stands) => Ok(Some(*stands)),
+            Outcome::Kept | Outcome::KeptAs(_) => Ok(None),
+        }
     }
 
     /// Moves a payment to another state, if it is still in the state `from`; whether it was.
@@ -323,7 +326,7 @@ impl Ledger {
         let (key, digest) = (payment.key(), payment.digest);
         let moved = Change::Moved { key, digest, from, state, attempts };
         let answers = self.commit(vec![moved]).await?;
-        Ok(answers.iter().all(Option::is_none))
+        Ok(answers.iter().all(Outcome::is_kept))
     }
 
     /// Keeps that a transaction of another sender is watched.
@@ -358,7 +361,7 @@ impl Ledger {
     /// The store's.
     pub async fn reopened(&self, record: Record) -> Result<bool, StoreFault> {
         let answers = self.commit(vec![Change::Reopened(Box::new(record))]).await?;
-        Ok(answers.iter().all(Option::is_none))
+        Ok(answers.iter().all(Outcome::is_kept))
     }
 
     /// Whether exactly this payment, by its digest, is queued.
@@ -395,7 +398,7 @@ impl Ledger {
     pub fn claim<E>(
         &self,
         payment: &Payment,
-        (caller, gas): (B256, u64),
+        (caller, aside): (B256, Aside),
         now: Utc,
         fits: impl FnOnce(&Owed) -> Result<(), E>,
     ) -> Result<Claim, E> {
@@ -404,7 +407,7 @@ impl Ledger {
         let (count, amount) = open.owed(&key, terms.payer, terms.token);
         let gas_owed = open.gas.owed_but(&key, payment.chain, caller, day_of(now));
         fits(&Owed { count, amount, gas: gas_owed })?;
-        open.gas.hold(key, payment.chain, caller, gas);
+        open.gas.hold(key, payment.chain, caller, aside);
         let claimed = open.claimed.entry(terms.payer).or_default().entry(key);
         let claimed =
             claimed.or_insert(Claimed { token: terms.token, amount: terms.amount, askers: 0 });
@@ -424,7 +427,7 @@ impl Ledger {
         (open.by_key.len(), queued.map(|entry| entry.record.accepted_at).min())
     }
 
-    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Option<Record>>, StoreFault> {
+    async fn commit(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, StoreFault> {
         let (done, answer) = oneshot::channel();
         self.commands.send(Command { changes, done }).await.map_err(|_gone| lost())?;
         answer.await.map_err(|_gone| lost())?
@@ -474,25 +477,24 @@ async fn write(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Command>) {
 
 impl Shared {
     /// What is on disk now is so here, too.
-    fn apply(&self, changes: &[Change], in_the_way: &[Option<Record>]) {
+    fn apply(&self, changes: &[Change], outcomes: &[Outcome]) {
         let mut open = self.open();
-        let mut in_the_way = in_the_way.iter();
+        let mut outcomes = outcomes.iter();
         for change in changes {
             match change {
-                Change::Accepted(record) => {
-                    let taken = in_the_way.next().is_some_and(Option::is_none);
-                    if taken && record.state.is_open() {
-                        open.insert(record);
-                    }
-                }
-                Change::Reopened(record) => {
-                    if in_the_way.next().is_some_and(Option::is_none) {
-                        open.insert(record);
+                Change::Accepted(record) | Change::Reopened(record) => {
+                    let kept = match outcomes.next() {
+                        Some(Outcome::Kept) => record,
+                        Some(Outcome::KeptAs(kept)) => kept,
+                        Some(Outcome::InTheWay(_)) | None => continue,
+                    };
+                    if kept.state.is_open() {
+                        open.insert(kept);
                     }
                 }
                 // It is settled, so it is not open.
                 Change::Found { .. } => {
-                    let _stands = in_the_way.next();
+                    let _outcome = outcomes.next();
                 }
                 Change::Answered { key, by, at } => {
                     if let Some(entry) = open.by_key.get_mut(key) {
@@ -501,7 +503,7 @@ impl Shared {
                     }
                 }
                 Change::Batched { batch, .. } => {
-                    if in_the_way.next().is_some_and(Option::is_some) {
+                    if !outcomes.next().is_some_and(Outcome::is_kept) {
                         continue;
                     }
                     for key in &batch.payments {
@@ -513,7 +515,7 @@ impl Shared {
                     }
                 }
                 Change::Moved { key, state, attempts, .. } => {
-                    if in_the_way.next().is_some_and(Option::is_none) {
+                    if outcomes.next().is_some_and(Outcome::is_kept) {
                         open.judged(key, state, *attempts);
                     }
                 }

@@ -16,7 +16,7 @@ use redb::{
 
 use tokio_util::sync::CancellationToken;
 
-use crate::book::store::{Change, Open, Payments, Spent};
+use crate::book::store::{Change, Open, Outcome, Payments, Spent};
 use crate::book::{Batch, Record, State};
 use crate::payment::PaymentKey;
 
@@ -90,15 +90,15 @@ impl RedbPayments {
 }
 
 impl Payments for RedbPayments {
-    fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<Option<Record>>> {
+    fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<Outcome>> {
         self.write(move |db| {
             let mut write = db.begin_write().map_err(failed)?;
             write.set_durability(Durability::Immediate).map_err(failed)?;
             write.set_quick_repair(true);
             // Dropped without a commit, it leaves nothing behind.
-            let in_the_way = written(&write, &changes)?;
+            let outcomes = written(&write, &changes)?;
             write.commit().map_err(failed)?;
-            Ok(in_the_way)
+            Ok(outcomes)
         })
     }
 
@@ -197,35 +197,33 @@ struct Tables<'a> {
 /// The one row of the table that is only written to see that it can be.
 const PROBE_ROW: &[u8] = b"last";
 
-fn written(
-    write: &WriteTransaction,
-    changes: &[Change],
-) -> Result<Vec<Option<Record>>, StoreFault> {
+fn written(write: &WriteTransaction, changes: &[Change]) -> Result<Vec<Outcome>, StoreFault> {
     let mut tables = Tables::of(write)?;
     let mut batches = write.open_table(BATCHES).map_err(failed)?;
     let mut gas = write.open_table(GAS).map_err(failed)?;
-    let mut in_the_way = Vec::new();
+    let mut outcomes = Vec::new();
     for change in changes {
         match change {
-            Change::Accepted(new) => in_the_way.push(tables.take_on(new)?),
+            Change::Accepted(new) => outcomes.push(tables.take_on(new)?),
             Change::Found { record, batch } => {
-                let stands = tables.take_on(record)?;
-                if stands.is_none() {
+                let taken = tables.take_on(record)?;
+                if taken.is_kept() {
                     put_batch(&mut batches, batch)?;
                 }
-                in_the_way.push(stands);
+                outcomes.push(taken);
             }
             Change::Reopened(again) => {
                 let known = tables.record(again.payment.key())?;
                 let is_settled = |known: &Record| matches!(known.state, State::Settled { .. });
-                match known {
+                outcomes.push(match known {
                     Some(known) if is_settled(&known) => {
                         let Record { asked, answered, .. } = known;
-                        tables.put(&Record { asked, answered, ..(**again).clone() })?;
-                        in_the_way.push(None);
+                        tables.put_as(Record { asked, answered, ..(**again).clone() })?
                     }
-                    other => in_the_way.push(other),
-                }
+                    Some(known) => Outcome::InTheWay(Box::new(known)),
+                    // Forgotten meanwhile.
+                    None => tables.put_as((**again).clone())?,
+                });
             }
             Change::Batched { batch, digests } => {
                 let records = tables.all(&batch.payments)?;
@@ -240,7 +238,7 @@ fn written(
                     }
                     put_batch(&mut batches, batch)?;
                 }
-                in_the_way.push(left);
+                outcomes.push(outcome(left));
             }
             Change::Watched(batch) => put_batch(&mut batches, batch)?,
             Change::Moved { key, digest, from, state, attempts } => {
@@ -252,7 +250,7 @@ fn written(
                     let (state, attempts) = (state.clone(), *attempts);
                     tables.put(&Record { state, attempts, ..known })?;
                 }
-                in_the_way.push(other);
+                outcomes.push(outcome(other));
             }
             Change::Answered { key, by, at } => {
                 if let Some(known) = tables.record(*key)? {
@@ -275,7 +273,11 @@ fn written(
             }
         }
     }
-    Ok(in_the_way)
+    Ok(outcomes)
+}
+
+fn outcome(in_the_way: Option<Record>) -> Outcome {
+    in_the_way.map_or(Outcome::Kept, |record| Outcome::InTheWay(Box::new(record)))
 }
 
 impl<'a> Tables<'a> {
@@ -291,8 +293,8 @@ impl<'a> Tables<'a> {
         record(&self.payments, key.0.as_slice())
     }
 
-    /// Takes a payment on, or returns the record in its way.
-    fn take_on(&mut self, new: &Record) -> Result<Option<Record>, StoreFault> {
+    /// Takes a payment on, unless a record is in its way.
+    fn take_on(&mut self, new: &Record) -> Result<Outcome, StoreFault> {
         match self.record(new.payment.key())? {
             // What failed may be tried again: the same, or another of that nonce. That a success was returned for
             // this very payment is not forgotten.
@@ -303,15 +305,19 @@ impl<'a> Tables<'a> {
                 payment,
                 ..
             }) if payment.digest == new.payment.digest => {
-                self.put(&Record { asked, answered: Some(at), ..new.clone() })?;
-                Ok(None)
+                self.put_as(Record { asked, answered: Some(at), ..new.clone() })
             }
             None | Some(Record { state: State::Failed { .. }, .. }) => {
                 self.put(new)?;
-                Ok(None)
+                Ok(Outcome::Kept)
             }
-            stands => Ok(stands),
+            Some(stands) => Ok(Outcome::InTheWay(Box::new(stands))),
         }
+    }
+
+    fn put_as(&mut self, new: Record) -> Result<Outcome, StoreFault> {
+        self.put(&new)?;
+        Ok(Outcome::KeptAs(Box::new(new)))
     }
 
     fn all(&self, keys: &[PaymentKey]) -> Result<Vec<Record>, StoreFault> {

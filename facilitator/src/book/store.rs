@@ -35,8 +35,25 @@ pub enum Change {
     Closed { batch: SubmissionId, spent: Vec<Spent> },
 }
 
+/// What became of a conditional change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is on disk.
+    Kept,
+    /// It is on disk, as this record: parts of the record before it stay.
+    KeptAs(Box<Record>),
+    /// This record stands in its way.
+    InTheWay(Box<Record>),
+}
+
+impl Outcome {
+    pub fn is_kept(&self) -> bool {
+        !matches!(self, Self::InTheWay(_))
+    }
+}
+
 impl Change {
-    /// Whether something may stand in its way: then it has an answer of its own.
+    /// Whether something may stand in its way: then it has an [`Outcome`].
     pub fn is_conditional(&self) -> bool {
         match self {
             Self::Accepted(_)
@@ -71,9 +88,9 @@ pub struct Open {
 
 /// Durable payments. An answer is given once it is on disk.
 pub trait Payments: Send + Sync + std::fmt::Debug {
-    /// Keeps all of it or nothing. For each conditional change, in their order, the record that stands in its
-    /// way, if one does: then nothing is kept of that change alone.
-    fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<Option<Record>>>;
+    /// Keeps all of it or nothing. Returns what became of each conditional change, in their order: nothing is kept
+    /// of a change that something stands in the way of.
+    fn commit(&self, changes: Vec<Change>) -> StoreReply<'_, Vec<Outcome>>;
 
     /// A payment, however long ago it ended.
     fn get(&self, key: PaymentKey) -> StoreReply<'_, Option<Record>>;

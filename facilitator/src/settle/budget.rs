@@ -5,15 +5,14 @@ use alloy_primitives::U256;
 
 use crate::book::gas::{Aside, GasOwed};
 use crate::config::NetworkConfig;
-use crate::exact;
 use crate::payment::Payment;
 use crate::reason::{Reason, Refused};
-use crate::settle::price::Price;
+use crate::settle::price::{Need, Price};
 
 /// Wei of a whole coin.
 const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
-/// Whether a payment may be taken on, of so much gas and next to what is owed already.
+/// Whether a payment may be taken on, by what it needs and what is owed already.
 ///
 /// # Errors
 /// [`Reason::OutOfGas`], [`Reason::GasTooHigh`], [`Reason::GasBudget`].
@@ -21,32 +20,35 @@ pub(super) fn afford(
     config: &NetworkConfig,
     price: &Price,
     payment: &Payment,
-    gas: u64,
+    need: Need,
     owed: &GasOwed,
 ) -> Result<(), Refused> {
     let of = |reason: Reason| Refused::from(reason).of(payment.terms.payer);
-    let bound = price.sender_of(exact::method(payment.method));
-    if !price.can_pay(gas, owed.open, bound) {
+    if !price.can_pay(need, owed.open) {
         return Err(of(Reason::OutOfGas));
     }
-    if !is_worth_its_gas(config, price, payment, gas) {
+    if !is_worth_its_gas(config, price, payment, need.aside) {
         return Err(of(Reason::GasTooHigh));
     }
-    if is_within_budgets(config, price, gas, owed) { Ok(()) } else { Err(of(Reason::GasBudget)) }
+    if is_within_budgets(config, price, need.aside, owed) {
+        Ok(())
+    } else {
+        Err(of(Reason::GasBudget))
+    }
 }
 
-/// Whether so much gas fits into what is left of the day, for the caller and for all.
+/// Whether this fits into what is left of the day, for the caller and for all.
 pub(super) fn is_within_budgets(
     config: &NetworkConfig,
     price: &Price,
-    gas: u64,
+    one: Aside,
     owed: &GasOwed,
 ) -> bool {
     let within = |percent: u8, held: Aside, spent: U256| {
         // The coin of the signers at the beginning of the day: what they have, and what they have spent.
         let coin = price.coin().saturating_add(owed.spent_total);
         let budget = coin.saturating_mul(U256::from(percent)) / U256::from(100);
-        let cost = price.cost(held).and_then(|held| held.checked_add(price.cost_of_one(gas)?));
+        let cost = price.cost(held).and_then(|held| held.checked_add(price.cost(one)?));
         cost.is_some_and(|cost| cost.is_zero() || spent.saturating_add(cost) <= budget)
     };
     within(config.gas_budget_caller_percent, owed.caller, owed.spent_caller)
@@ -55,7 +57,7 @@ pub(super) fn is_within_budgets(
 
 /// Whether a payment's gas costs no more than its share of the value. Only the network's dollar token has a value
 /// that is known here; where a share is set, payments in other tokens are worth nothing.
-fn is_worth_its_gas(config: &NetworkConfig, price: &Price, payment: &Payment, gas: u64) -> bool {
+fn is_worth_its_gas(config: &NetworkConfig, price: &Price, payment: &Payment, one: Aside) -> bool {
     let (Some(share), Some(native_usd)) = (config.max_gas_share_percent, config.native_micro_usd)
     else {
         return true;
@@ -66,7 +68,7 @@ fn is_worth_its_gas(config: &NetworkConfig, price: &Price, payment: &Payment, ga
     } else {
         U256::ZERO
     };
-    let cost = price.real_cost(gas).and_then(|wei| wei.checked_mul(U256::from(native_usd)));
+    let cost = price.real_cost(one).and_then(|wei| wei.checked_mul(U256::from(native_usd)));
     let Some(cost) = cost.map(|cost| cost.div_ceil(COIN)) else { return false };
     let most = value.saturating_mul(U256::from(share)) / U256::from(100);
     cost <= most
@@ -116,6 +118,14 @@ mod tests {
         }
     }
 
+    fn of(gas: u64) -> Aside {
+        Aside { gas, kilobytes: 1 }
+    }
+
+    fn hundred() -> Need {
+        Need { aside: of(100), sender: None }
+    }
+
     fn reason(
         config: &NetworkConfig,
         price: &Price,
@@ -123,7 +133,7 @@ mod tests {
         amount: u64,
     ) -> Option<Reason> {
         let dollar = config.network.stablecoin.address;
-        let told = afford(config, price, &payment(dollar, amount), 100, owed);
+        let told = afford(config, price, &payment(dollar, amount), hundred(), owed);
         told.err().map(|refused| refused.reason)
     }
 
@@ -140,7 +150,7 @@ mod tests {
         assert_eq!(reason(&set, &price, &none, 50_000), None, "a fifth of five cents");
         assert_eq!(reason(&set, &price, &none, 49_999), Some(Reason::GasTooHigh));
         let other = payment(Address::repeat_byte(9), u64::MAX);
-        let told = afford(&set, &price, &other, 100, &none).unwrap_err();
+        let told = afford(&set, &price, &other, hundred(), &none).unwrap_err();
         assert_eq!(told.reason, Reason::GasTooHigh, "its value is not known");
         assert_eq!(reason(&config(), &price, &none, 1), None, "off by default");
     }
@@ -148,7 +158,6 @@ mod tests {
     #[test]
     fn what_is_spent_and_what_is_set_aside_count_against_both_budgets() {
         let price = Price::of_test(10, &[1_000_000]);
-        let of = |gas| Aside { gas, payments: 1 };
         let caller = GasOwed { caller: of(9_900), total: of(9_900), ..GasOwed::default() };
         assert_eq!(reason(&config(), &price, &caller, 1), None, "ten percent are 100,000 wei");
         let more = GasOwed { caller: of(9_901), ..caller };
@@ -184,9 +193,9 @@ mod tests {
             let price = Price::of_test(most, &[coin]);
             let mut owed = GasOwed::default();
             for one in gas {
-                if is_within_budgets(&config(), &price, one, &owed) {
-                    owed.caller.add(Aside { gas: one, payments: 1 });
-                    owed.total.add(Aside { gas: one, payments: 1 });
+                if is_within_budgets(&config(), &price, of(one), &owed) {
+                    owed.caller.add(of(one));
+                    owed.total.add(of(one));
                 }
             }
             prop_assert!(U256::from(owed.caller.gas) * U256::from(most) <= U256::from(coin / 10));

@@ -6,6 +6,7 @@ use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_core::networks::FeeModel;
 
 use crate::settle::dispatch::Settler;
+use crate::transaction::KILOBYTE;
 
 sol! {
     #[derive(Debug)]
@@ -48,9 +49,9 @@ impl Settler {
         }
     }
 
-    /// The same for `bytes` bytes of data that do not compress.
-    pub(super) async fn data_gas_of_payment(&self, bytes: usize) -> Result<u64, ChainFault> {
-        self.data_gas(self.served.place.multicall3, noise(bytes)).await
+    /// The same for a [`KILOBYTE`] of data that does not compress.
+    pub(super) async fn data_gas_of_kilobyte(&self) -> Result<u64, ChainFault> {
+        self.data_gas(self.served.place.multicall3, noise(KILOBYTE)).await
     }
 
     /// Whether the chain has the precompile that every Arbitrum chain has (ArbSys).

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::Address;
 use bursar_chain::points::Points;
 use bursar_chain::ports::ChainFault;
 use bursar_desks::service::ServiceDesk;
@@ -22,7 +22,7 @@ use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::network::Served;
 use crate::payment::Payment;
-use crate::settle::price::{Price, Prices};
+use crate::settle::price::{Need, Price, Prices};
 use crate::settle::queue::{Limits, Queue};
 use crate::settle::watch;
 use crate::settle::withdraw::Gates;
@@ -178,6 +178,7 @@ impl Settler {
             signer,
             payments: payments.iter().map(|payment| payment.key()).collect(),
             gas_limit: gas.saturating_add(data_gas),
+            kilobytes: payments.iter().map(|payment| transaction::kilobytes(payment)).sum(),
             found: None,
         };
         // Before it is kept: a payment of it can be withdrawn from then on.
@@ -237,28 +238,28 @@ impl Settler {
     /// When payments are sent, by what is known of blocks now.
     fn limits_now(&self) -> Limits {
         let share = u64::from(self.served.config.block_gas_share_percent);
-        let block = self.prices.last().and_then(|price| price.block_gas);
+        let last = self.prices.last();
+        let block = last.as_ref().and_then(|price| price.block_gas);
+        let data_gas = last.map_or(0, |price| price.data_gas);
         let gas = block.map_or(u64::MAX, |block| (block / 100).saturating_mul(share));
         // Without the contract that they share, they go one by one.
         let together = if self.served.is_multicall_known() { self.limits.together } else { 1 };
-        Limits { gas: gas.min(transaction::GAS_MAX / 2), together, ..self.limits }
+        Limits { gas: gas.min(transaction::GAS_MAX / 2), data_gas, together, ..self.limits }
     }
 
-    /// Gas that is set aside for a payment.
-    pub(super) fn gas_of_one(&self, payment: &Payment) -> Option<u64> {
-        let cap = self.served.config.gas_cap_contract;
-        let gas = transaction::gas(&self.served.place, &[payment], cap)?;
-        Some(gas.saturating_add(self.prices.last().map_or(0, |price| price.data_gas)))
+    /// What a payment needs of its signer. `None`: more gas than a transaction may use.
+    pub(super) fn need_of(&self, payment: &Payment) -> Option<Need> {
+        let aside = self.aside_of(&[payment])?;
+        Some(Need { aside, sender: self.served.only_sender(payment.method) })
     }
 
-    /// Upper bound of the gas of a transaction with these payments, data gas included.
-    fn gas_of(&self, records: &[Arc<Record>]) -> Aside {
-        let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
+    /// Upper bound of what a transaction with these payments uses.
+    fn aside_of(&self, payments: &[&Payment]) -> Option<Aside> {
         let cap = self.served.config.gas_cap_contract;
-        let gas = transaction::gas(&self.served.place, &payments, cap).unwrap_or(0);
-        let payments = u64::try_from(records.len()).unwrap_or(u64::MAX);
-        let data_gas = self.prices.last().map_or(0, |price| price.data_gas);
-        Aside { gas: gas.saturating_add(data_gas.saturating_mul(payments)), payments }
+        let gas = transaction::gas(&self.served.place, payments, cap)?;
+        let kilobytes = payments.iter().map(|payment| transaction::kilobytes(payment)).sum();
+        let last = self.prices.last();
+        Some(last.map_or(Aside { gas, kilobytes }, |price| price.with_data(gas, kilobytes)))
     }
 }
 
@@ -279,37 +280,28 @@ impl<'a> Senders<'a> {
         self.loads.get(&signer).copied().unwrap_or_default()
     }
 
-    /// The least busy signer that can pay for a payment in addition to what it has in flight, and the gas limit of the
-    /// transaction. Payments that only a registered sender may send go to the first signer, which was simulated.
-    fn of(&self, record: &Record) -> Option<(Address, u64)> {
-        let is_bound = !exact::method(record.payment.method).takes_any_caller();
-        let first = self.settler.served.signers.first();
-        let gas = record.gas.max(transaction::share(&record.payment));
+    /// The least busy signer that can pay for a payment in addition to what it has in flight.
+    fn of(&self, record: &Record) -> Option<Address> {
+        let only = self.settler.served.only_sender(record.payment.method);
+        let aside = record.aside();
+        let aside = Aside { gas: aside.gas.max(transaction::share(&record.payment)), ..aside };
         let signers = self.settler.tellers.keys().copied();
-        let allowed = signers.filter(|signer| !is_bound || first == Some(signer));
+        let allowed = signers.filter(|signer| only.is_none_or(|only| only == *signer));
         let free = allowed.filter(|signer| {
-            self.load(*signer).unmined < self.settler.limits.in_flight && self.can_pay(*signer, gas)
+            self.load(*signer).unmined < self.settler.limits.in_flight
+                && self.can_pay(*signer, aside)
         });
-        let signer = free.min_by_key(|signer| self.load(*signer).unmined)?;
-        Some((signer, self.most_gas(signer)))
+        free.min_by_key(|signer| self.load(*signer).unmined)
     }
 
-    fn can_pay(&self, signer: Address, gas: u64) -> bool {
+    /// Whether a signer can pay for this in addition to what it has in flight.
+    fn can_pay(&self, signer: Address, aside: Aside) -> bool {
         let Some(price) = &self.price else { return true };
         let mut all = self.load(signer).aside;
-        all.add(Aside { gas, payments: 1 });
+        all.add(aside);
         price.cost(all).is_some_and(|wei| {
             wei.is_zero() || price.balances.get(&signer).is_some_and(|has| *has >= wei)
         })
-    }
-
-    /// The most gas that a signer can pay for in one transaction.
-    fn most_gas(&self, signer: Address) -> u64 {
-        let limit = self.limits.gas;
-        let Some(price) = self.price.as_ref().filter(|price| price.most > 0) else { return limit };
-        let coin = price.balances.get(&signer).copied().unwrap_or_default();
-        let affords = u64::try_from(coin / U256::from(price.most)).unwrap_or(u64::MAX);
-        limit.min(affords.saturating_sub(self.load(signer).aside.gas))
     }
 }
 
@@ -346,9 +338,12 @@ async fn dispatch(
             let idle = loads.values().all(|load| load.unmined == 0);
             let senders = Senders::now(&settler, &loads);
             let now_ms = clock.mono_ms();
-            let next = queue.next(&senders.limits, idle, now_ms, |record| senders.of(record));
+            let can_pay = |signer: &Address, aside| senders.can_pay(*signer, aside);
+            let of = |record: &Record| senders.of(record);
+            let next = queue.next(&senders.limits, idle, now_ms, of, can_pay);
             let Some((signer, records)) = next else { break };
-            let aside = settler.gas_of(&records);
+            let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
+            let aside = settler.aside_of(&payments).unwrap_or_default();
             loads.entry(signer).or_default().more(aside);
             settler.tasks.spawn(begin(Arc::clone(&settler), signer, aside, records));
         }

@@ -20,7 +20,7 @@ use crate::payment::{Payment, PaymentKey};
 use crate::reason::{Reason, Refused};
 use crate::settle::dispatch::Settler;
 use crate::settle::once::{Right, Share, Successes};
-use crate::settle::price::Price;
+use crate::settle::price::{Need, Price};
 use crate::settle::withdraw::Due;
 use crate::settle::{budget, trace};
 use crate::transaction;
@@ -138,11 +138,12 @@ impl Door {
         let served = &settler.served;
         let now = served.clock.now().utc;
         let owed = self.ledger.gas_owed(served.place.chain, by.caller, now);
-        let gas = transaction::least_gas(read.method).saturating_add(price.data_gas);
-        if !price.can_pay(gas, owed.open, price.sender_of(read.method)) {
+        let aside = price.with_data(transaction::least_gas(read.method), 1);
+        let need = Need { aside, sender: served.only_sender(read.method.id()) };
+        if !price.can_pay(need, owed.open) {
             return Err(of(Reason::OutOfGas));
         }
-        if budget::is_within_budgets(&served.config, price, gas, &owed) {
+        if budget::is_within_budgets(&served.config, price, aside, &owed) {
             Ok(())
         } else {
             Err(of(Reason::GasBudget))
@@ -193,9 +194,9 @@ impl Door {
         let price = settler.price().await?;
         self.afford_any(settler, &read, by, &price)?;
         let good = verify::check(served, &read, Hurry::Now).await?;
-        let gas = gas_of(settler, &good.payment)?;
+        let need = need_of(settler, &good.payment)?;
         let owed = self.ledger.gas_owed(served.place.chain, by.caller, served.clock.now().utc);
-        budget::afford(&served.config, &price, &good.payment, gas, &owed)?;
+        budget::afford(&served.config, &price, &good.payment, need, &owed)?;
         Ok(payer)
     }
 
@@ -307,15 +308,15 @@ impl Door {
             let why = "The payer's last payment cost gas and moved nothing: wait a minute.";
             return Ok(Refused::because(Reason::TransactionFailed, why).of(payer).into());
         }
-        let gas = gas_of(settler, &payment).map_err(Fault::from)?;
-        let claim = self.claim_room(settler, &payment, balance, (by.caller, gas), &price)?;
+        let need = need_of(settler, &payment).map_err(Fault::from)?;
+        let claim = self.claim_room(settler, &payment, balance, (by.caller, need), &price)?;
         let record = Record {
             payment,
             accepted_at: served.clock.now().utc,
             since_block: price.block,
             attempts,
             state: State::Queued,
-            gas,
+            gas: need.aside.gas,
             gas_of: by.caller,
             asked: by,
             answered: None,
@@ -334,7 +335,7 @@ impl Door {
         settler: &Settler,
         payment: &Payment,
         balance: U256,
-        (caller, gas): (B256, u64),
+        (caller, need): (B256, Need),
         price: &Price,
     ) -> Result<Claim, Stop> {
         if self.ledger.open_count() >= OPEN_MAX {
@@ -345,7 +346,7 @@ impl Door {
         // Payments that ended while this one was checked have cost coin since.
         let newest = settler.prices.last();
         let price = newest.as_deref().unwrap_or(price);
-        self.ledger.claim(payment, (caller, gas), now, |owed: &Owed| {
+        self.ledger.claim(payment, (caller, need.aside), now, |owed: &Owed| {
             if owed.count >= OPEN_OF_PAYER_MAX {
                 return Err(Stop::from(Trouble::Busy));
             }
@@ -353,7 +354,7 @@ impl Door {
                 let refused = Refused::from(Reason::InsufficientBalance).of(terms.payer);
                 return Err(Fault::Refused(refused).into());
             }
-            budget::afford(&settler.served.config, price, payment, gas, &owed.gas)
+            budget::afford(&settler.served.config, price, payment, need, &owed.gas)
                 .map_err(|refused| Fault::Refused(refused).into())
         })
     }
@@ -555,14 +556,7 @@ impl Door {
         let Some((payment, (hash, block))) = found else { return Ok(End::Refused(refused)) };
         let at = served.clock.now().utc;
         let key = payment.key();
-        let batch = Batch {
-            id: fresh_id().map_err(Trouble::from)?,
-            chain: served.place.chain,
-            signer: Address::ZERO,
-            payments: vec![key],
-            gas_limit: 0,
-            found: Some(hash),
-        };
+        let batch = Batch::found(fresh_id().map_err(Trouble::from)?, &payment, hash);
         let record = Record {
             payment,
             accepted_at: at,
@@ -620,9 +614,9 @@ fn slow() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
 }
 
-fn gas_of(settler: &Settler, payment: &Payment) -> Result<u64, Refused> {
-    let gas = settler.gas_of_one(payment);
-    gas.ok_or_else(|| Refused::from(Reason::Simulation).of(payment.terms.payer))
+fn need_of(settler: &Settler, payment: &Payment) -> Result<Need, Refused> {
+    let need = settler.need_of(payment);
+    need.ok_or_else(|| Refused::from(Reason::Simulation).of(payment.terms.payer))
 }
 
 /// The payment of the same payer and token with the nonce before, where nonces count up.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy_primitives::{Address, U256};
 use bursar_chain::data_fee;
@@ -11,9 +11,8 @@ use bursar_chain::ports::{BlockTag, ChainFault};
 use bursar_submit::fees;
 
 use crate::book::gas::Aside;
-use crate::exact::Method;
 use crate::settle::dispatch::Settler;
-use crate::transaction::LEAST_GAS;
+use crate::transaction::{KILOBYTE, LEAST_GAS};
 
 /// From how old on it is looked up again.
 const REFRESH_MS: u64 = 2_000;
@@ -21,8 +20,19 @@ const REFRESH_MS: u64 = 2_000;
 const STALE_MS: u64 = 10_000;
 /// How long the fee for the data is believed: it counts twice, so it may double meanwhile.
 const DATA_FEE_MS: u64 = 60_000;
-/// Bytes of a transaction with one payment, rounded up: what the fee for the data is asked for.
-const PAYMENT_BYTES: usize = 1_000;
+
+/// What a payment needs of the signer that sends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Need {
+    pub aside: Aside,
+    /// The only signer that may send it. `None`: every signer may.
+    pub sender: Option<Address>,
+}
+
+impl Need {
+    /// Of the cheapest payment there is.
+    pub const LEAST: Self = Self { aside: Aside { gas: LEAST_GAS, kilobytes: 1 }, sender: None };
+}
 
 /// What is known of a network's gas and of those who pay it. All sums are in wei.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +43,9 @@ pub struct Price {
     pub needed: u128,
     /// What a transaction offers for a unit of gas now, at most: nodes want the signer to have that much.
     pub most: u128,
-    /// The fee for the data of one payment, at most, where a network takes it apart.
+    /// The fee for 1,000 bytes of data, at most, where a network charges it apart.
     pub data_fee: U256,
-    /// Gas for the data of one payment, at most, on networks that charge data as gas.
+    /// Gas for 1,000 bytes of data, at most, on networks that charge data as gas.
     pub data_gas: u64,
     /// The gas of all transactions of a block together.
     pub block_gas: Option<u64>,
@@ -43,8 +53,6 @@ pub struct Price {
     pub block: u64,
     /// What each signer has.
     pub balances: BTreeMap<Address, U256>,
-    /// The signer of payments that only a registered sender may send.
-    pub first: Option<Address>,
     at_ms: u64,
     data_at_ms: u64,
 }
@@ -62,7 +70,6 @@ impl Price {
             block_gas: None,
             block: 1,
             balances: (1..).zip(balances).map(signer).collect(),
-            first: (!balances.is_empty()).then(|| Address::repeat_byte(1)),
             at_ms: 0,
             data_at_ms: 0,
         }
@@ -71,22 +78,29 @@ impl Price {
     /// Cost in wei of all that is set aside. `None` on overflow.
     pub fn cost(&self, aside: Aside) -> Option<U256> {
         let gas = U256::from(aside.gas).checked_mul(U256::from(self.most))?;
-        gas.checked_add(self.data_fee.checked_mul(U256::from(aside.payments))?)
+        gas.checked_add(self.data_cost(aside.kilobytes)?)
     }
 
-    /// Cost in wei of one payment that uses `gas`. `None` on overflow.
-    pub fn cost_of_one(&self, gas: u64) -> Option<U256> {
-        self.cost(Aside { gas, payments: 1 })
+    /// What the next block charges for it. `None` on overflow.
+    pub fn real_cost(&self, aside: Aside) -> Option<U256> {
+        let gas = U256::from(aside.gas).checked_mul(U256::from(self.needed))?;
+        gas.checked_add(self.data_cost(aside.kilobytes)?)
     }
 
-    /// The only signer that may send payments of a method. `None`: every signer may.
-    pub fn sender_of(&self, method: &dyn Method) -> Option<Address> {
-        if method.takes_any_caller() { None } else { self.first }
+    fn data_cost(&self, kilobytes: u64) -> Option<U256> {
+        self.data_fee.checked_mul(U256::from(kilobytes))
     }
 
-    /// What the transaction of one payment would really cost now, at most.
-    pub fn real_cost(&self, gas: u64) -> Option<U256> {
-        U256::from(gas).checked_mul(U256::from(self.needed))?.checked_add(self.data_fee)
+    /// `gas`, and the gas that the data uses.
+    pub fn with_data(&self, gas: u64, kilobytes: u64) -> Aside {
+        let data_gas = self.data_gas.saturating_mul(kilobytes);
+        Aside { gas: gas.saturating_add(data_gas), kilobytes }
+    }
+
+    fn debit(&mut self, signer: Address, wei: U256) {
+        if let Some(balance) = self.balances.get_mut(&signer) {
+            *balance = balance.saturating_sub(wei);
+        }
     }
 
     /// What all signers have together.
@@ -94,27 +108,34 @@ impl Price {
         self.balances.values().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei))
     }
 
-    /// Whether a signer can pay for a payment that uses `gas`, in addition to `aside`, however the signers share
-    /// `aside`. Always true where gas is free. `bound`: the only signer that may send the payment.
-    pub fn can_pay(&self, gas: u64, aside: Aside, bound: Option<Address>) -> bool {
-        let Some(cost) = self.cost_of_one(gas) else { return false };
+    /// Whether a signer can pay for a payment in addition to `others`, however the signers share `others`. Always true
+    /// where gas is free.
+    pub fn can_pay(&self, need: Need, others: Aside) -> bool {
+        let Some(cost) = self.cost(need.aside) else { return false };
         if cost.is_zero() {
             return true;
         }
-        // If the payment fits no signer, each has less than `cost` left, so `aside` exceeds the sum of the rest.
-        let allowed =
-            self.balances.iter().filter(|(signer, _wei)| bound.is_none_or(|one| one == **signer));
+        // If the payment fits no signer, each has less than `cost` left, so `others` exceeds the sum of the rest.
+        let is_allowed = |signer: Address| need.sender.is_none_or(|only| only == signer);
+        let allowed = self.balances.iter().filter(|(signer, _wei)| is_allowed(**signer));
         let room: Vec<U256> = allowed.filter_map(|(_signer, wei)| wei.checked_sub(cost)).collect();
         let sum = room.iter().fold(U256::ZERO, |sum, wei| sum.saturating_add(*wei));
-        !room.is_empty() && self.cost(aside).is_some_and(|others| others <= sum)
+        !room.is_empty() && self.cost(others).is_some_and(|others| others <= sum)
     }
+}
+
+#[derive(Debug, Default)]
+struct Last {
+    price: Option<Arc<Price>>,
+    /// What transactions cost since the last look-up began. The balances that it returns may be older than that.
+    debits: Vec<(Address, U256)>,
 }
 
 /// The last price, and whether a task looks it up.
 #[derive(Debug, Default)]
 pub(super) struct Prices {
-    // Held for one look-up.
-    last: Mutex<Option<Arc<Price>>>,
+    // Held for a copy of it.
+    last: Mutex<Last>,
     looking: AtomicBool,
     /// One look-up at a time; a waiting request uses the result of the one before it. Holds the start time and the
     /// fault of the last look-up if it failed.
@@ -123,16 +144,35 @@ pub(super) struct Prices {
 
 impl Prices {
     pub(super) fn last(&self) -> Option<Arc<Price>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().price.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look_up_begins(&self) {
+        self.lock().debits.clear();
+    }
+
+    /// Keeps what was looked up. What was debited meanwhile is taken from its balances again: until the next look-up
+    /// that may count twice.
+    fn keep(&self, mut price: Price) -> Arc<Price> {
+        let mut last = self.lock();
+        for (signer, wei) in &last.debits {
+            price.debit(*signer, *wei);
+        }
+        let price = Arc::new(price);
+        last.price = Some(Arc::clone(&price));
+        price
     }
 
     /// Takes what a transaction cost from what its signer is known to have, until that is looked up again.
     pub(super) fn debit(&self, signer: Address, wei: U256) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(price) = last.as_mut()
-            && let Some(balance) = Arc::make_mut(price).balances.get_mut(&signer)
-        {
-            *balance = balance.saturating_sub(wei);
+        let mut last = self.lock();
+        last.debits.push((signer, wei));
+        if let Some(price) = last.price.as_mut() {
+            Arc::make_mut(price).debit(signer, wei);
         }
     }
 }
@@ -157,7 +197,7 @@ impl Settler {
             return Ok(price);
         }
         // A top-up is seen by the first request after it: it is not refused by what was known before.
-        if !price.can_pay(LEAST_GAS, Aside::default(), None) {
+        if !price.can_pay(Need::LEAST, Aside::default()) {
             return self.look_up_price().await;
         }
         if !self.prices.looking.swap(true, Ordering::AcqRel) {
@@ -197,6 +237,7 @@ impl Settler {
     }
 
     async fn look_up_price_at(&self, at_ms: u64) -> Result<Arc<Price>, ChainFault> {
+        self.prices.look_up_begins();
         let (gas, chain) = (self.served.config.gas(), &self.served.chain);
         let balance = |signer: &Address| {
             let signer = *signer;
@@ -210,8 +251,8 @@ impl Settler {
             if let Some(known) = known {
                 return Ok(known);
             }
-            let fee = data_fee::most(&**chain, &gas, PAYMENT_BYTES).await?;
-            Ok((fee, self.data_gas_of_payment(PAYMENT_BYTES).await?, at_ms))
+            let fee = data_fee::most(&**chain, &gas, KILOBYTE).await?;
+            Ok((fee, self.data_gas_of_kilobyte().await?, at_ms))
         };
         let all = futures::future::try_join3(chain.fee_facts(), balances, data);
         let (facts, balances, (data_fee, data_gas, data_at_ms)) = all.await?;
@@ -220,7 +261,7 @@ impl Settler {
         // Start block of the search for an earlier settlement; without it the search would scan the whole chain.
         let no_number = || unusable("the node did not say which block is the newest".to_owned());
         let within = fees::within(&quote, gas.ceiling);
-        let price = Arc::new(Price {
+        let price = Price {
             affordable: within.is_some(),
             needed: quote.needed,
             most: within.map_or(gas.ceiling, |fees| fees.most()),
@@ -229,81 +270,115 @@ impl Settler {
             block_gas: facts.block_gas,
             block: facts.block.ok_or_else(no_number)?,
             balances: balances.into_iter().collect(),
-            first: self.served.signers.first().copied(),
             at_ms,
             data_at_ms,
-        });
-        *self.prices.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&price));
-        Ok(price)
+        };
+        Ok(self.prices.keep(price))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exact;
-    use crate::payment::MethodId;
 
     fn price(most: u128, balances: &[u64]) -> Price {
         Price::of_test(most, balances)
     }
 
     fn aside(gas: u64) -> Aside {
-        Aside { gas, payments: 0 }
+        Aside { gas, kilobytes: 0 }
+    }
+
+    fn can_pay(price: &Price, gas: u64, others: Aside) -> bool {
+        can_pay_from(price, gas, others, None)
+    }
+
+    fn can_pay_from(price: &Price, gas: u64, others: Aside, sender: Option<Address>) -> bool {
+        price.can_pay(Need { aside: Aside { gas, kilobytes: 1 }, sender }, others)
     }
 
     #[test]
     fn a_signer_must_have_the_whole_cost_and_all_signers_what_is_set_aside_too() {
         let two = price(10, &[1_000, 600]);
-        assert!(two.can_pay(100, aside(0), None));
-        assert!(!two.can_pay(101, aside(0), None), "two halves are not one signer");
+        assert!(can_pay(&two, 100, aside(0)));
+        assert!(!can_pay(&two, 101, aside(0)), "two halves are not one signer");
         let one = price(10, &[1_600]);
-        assert!(one.can_pay(100, aside(60), None));
-        assert!(!one.can_pay(100, aside(61), None));
-        assert!(!price(10, &[0]).can_pay(1, aside(0), None));
-        assert!(!price(10, &[]).can_pay(1, aside(0), None));
-        assert!(!price(u128::MAX, &[u64::MAX]).can_pay(u64::MAX, aside(0), None));
-        assert!(!price(1, &[u64::MAX]).can_pay(1, aside(u64::MAX), None));
+        assert!(can_pay(&one, 100, aside(60)));
+        assert!(!can_pay(&one, 100, aside(61)));
+        assert!(!can_pay(&price(10, &[0]), 1, aside(0)));
+        assert!(!can_pay(&price(10, &[]), 1, aside(0)));
+        assert!(!can_pay(&price(u128::MAX, &[u64::MAX]), u64::MAX, aside(0)));
+        assert!(!can_pay(&price(1, &[u64::MAX]), 1, aside(u64::MAX)));
     }
 
     #[test]
     fn what_is_set_aside_may_be_with_any_signer() {
         let two = price(10, &[1_500, 1_500]);
         // Of others' 100 gas each signer may have to send 51 and 49: what is left fits either way.
-        assert!(two.can_pay(100, aside(100), None));
-        assert!(!two.can_pay(100, aside(101), None), "51 and 50 leave no signer enough");
+        assert!(can_pay(&two, 100, aside(100)));
+        assert!(!can_pay(&two, 100, aside(101)), "51 and 50 leave no signer enough");
         // What is small can be anywhere, and leaves more.
-        assert!(two.can_pay(10, aside(280), None));
-        assert!(!two.can_pay(10, aside(281), None));
+        assert!(can_pay(&two, 10, aside(280)));
+        assert!(!can_pay(&two, 10, aside(281)));
     }
 
     #[test]
     fn a_payment_that_one_signer_must_send_is_paid_for_by_that_one() {
         let two = price(10, &[500, 5_000]);
         let (first, second) = (Address::repeat_byte(1), Address::repeat_byte(2));
-        assert!(!two.can_pay(100, aside(0), Some(first)));
-        assert!(two.can_pay(50, aside(0), Some(first)));
-        assert!(two.can_pay(100, aside(0), Some(second)));
-        assert!(!two.can_pay(1, aside(0), Some(Address::repeat_byte(3))), "no signer of ours");
+        assert!(!can_pay_from(&two, 100, aside(0), Some(first)));
+        assert!(can_pay_from(&two, 50, aside(0), Some(first)));
+        assert!(can_pay_from(&two, 100, aside(0), Some(second)));
+        assert!(
+            !can_pay_from(&two, 1, aside(0), Some(Address::repeat_byte(3))),
+            "no signer of ours"
+        );
         // What is set aside may all be with that one.
-        assert!(two.can_pay(40, aside(10), Some(first)));
-        assert!(!two.can_pay(40, aside(11), Some(first)));
-        assert_eq!(two.sender_of(exact::method(MethodId::Prism)), Some(first));
-        assert_eq!(two.sender_of(exact::method(MethodId::Eip3009)), None);
-        assert_eq!(two.sender_of(exact::method(MethodId::Permit2)), None);
+        assert!(can_pay_from(&two, 40, aside(10), Some(first)));
+        assert!(!can_pay_from(&two, 40, aside(11), Some(first)));
+    }
+
+    #[test]
+    fn what_is_spent_while_balances_are_read_is_not_lost() {
+        let prices = Prices::default();
+        let signer = Address::repeat_byte(1);
+        let left = |prices: &Prices| prices.last().map(|price| price.balances[&signer]);
+        prices.debit(signer, U256::from(7));
+        prices.look_up_begins();
+        let read = price(1, &[1_000]);
+        prices.debit(signer, U256::from(100));
+        let kept = prices.keep(read);
+        assert_eq!(kept.balances[&signer], U256::from(900));
+        assert_eq!(left(&prices), Some(U256::from(900)));
+        prices.debit(signer, U256::from(50));
+        assert_eq!(left(&prices), Some(U256::from(850)));
+        // The next look-up reads balances that both were taken from.
+        prices.look_up_begins();
+        assert_eq!(prices.keep(price(1, &[850])).balances[&signer], U256::from(850));
+    }
+
+    #[test]
+    fn a_payment_with_more_data_costs_more() {
+        let both = Price { data_fee: U256::from(5), data_gas: 20, ..price(10, &[1_050]) };
+        assert_eq!(both.with_data(100, 3), Aside { gas: 160, kilobytes: 3 });
+        let need = |kilobytes| Need { aside: both.with_data(80, kilobytes), sender: None };
+        assert!(both.can_pay(need(1), aside(0)));
+        assert!(!both.can_pay(need(2), aside(0)));
+        let half = Price { needed: 5, ..both };
+        assert_eq!(half.real_cost(half.with_data(80, 2)), Some(U256::from(610)));
     }
 
     #[test]
     fn the_fee_for_data_counts_and_where_nothing_costs_anything_everyone_can_pay() {
         let fee = Price { data_fee: U256::from(5), ..price(10, &[1_000]) };
-        assert!(fee.can_pay(99, aside(0), None));
-        assert!(!fee.can_pay(100, aside(0), None));
+        assert!(can_pay(&fee, 99, aside(0)));
+        assert!(!can_pay(&fee, 100, aside(0)));
         // Each of the others pays for its data, too: 50 gas and 3 fees of 5 are 515, and 48 gas and one are 485.
-        let three = Aside { gas: 50, payments: 3 };
-        assert!(fee.can_pay(48, three, None));
-        assert!(!fee.can_pay(49, three, None));
-        assert!(price(0, &[0]).can_pay(1_000_000, aside(u64::MAX), None));
+        let three = Aside { gas: 50, kilobytes: 3 };
+        assert!(can_pay(&fee, 48, three));
+        assert!(!can_pay(&fee, 49, three));
+        assert!(can_pay(&price(0, &[0]), 1_000_000, aside(u64::MAX)));
         let only_data = Price { data_fee: U256::from(5), ..price(0, &[4]) };
-        assert!(!only_data.can_pay(1, aside(0), None));
+        assert!(!can_pay(&only_data, 1, aside(0)));
     }
 }

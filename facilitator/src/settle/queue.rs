@@ -6,6 +6,8 @@ use std::sync::Arc;
 use alloy_primitives::Address;
 
 use crate::book::Record;
+use crate::book::gas::Aside;
+use crate::payment::Payment;
 use crate::transaction;
 
 /// How many payments that go alone are checked for one that a signer can send now.
@@ -22,6 +24,8 @@ pub struct Limits {
     pub in_flight: usize,
     /// How much gas a transaction may take.
     pub gas: u64,
+    /// Gas for 1,000 bytes of data.
+    pub data_gas: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -75,14 +79,15 @@ impl Queue {
     }
 
     /// The payments of the next transaction and its sender, if a payment is due and `sender` returns a signer that can
-    /// send it now, with the gas limit. A lone payment never waits. While transactions are in flight, payments wait up
-    /// to `window_ms` so that they can share one.
+    /// send it now. `can_pay`: whether that signer can pay for so much in one transaction. A lone payment never waits.
+    /// While transactions are in flight, payments wait up to `window_ms` so that they can share one.
     pub fn next<S>(
         &mut self,
         limits: &Limits,
         idle: bool,
         now_ms: u64,
-        sender: impl Fn(&Record) -> Option<(S, u64)>,
+        sender: impl Fn(&Record) -> Option<S>,
+        can_pay: impl Fn(&S, Aside) -> bool,
     ) -> Option<(S, Vec<Arc<Record>>)> {
         let full = self.shared.len() >= limits.together;
         let ready = self.shared.front().and_then(|first| {
@@ -92,7 +97,7 @@ impl Queue {
         if ready.is_none() || self.alone_next {
             // A payment that waits for its signer does not block the ones behind it.
             let mut each = self.alone.iter().enumerate().take(LOOK_AHEAD);
-            let next = each.find_map(|(at, waiting)| Some((at, sender(&waiting.record)?.0)));
+            let next = each.find_map(|(at, waiting)| Some((at, sender(&waiting.record)?)));
             if let Some((at, sender)) = next
                 && let Some(alone) = self.alone.remove(at)
             {
@@ -100,27 +105,35 @@ impl Queue {
                 return Some((sender, vec![alone.record]));
             }
         }
-        let (sender, gas) = ready?;
+        let sender = ready?;
         self.alone_next = true;
-        Some((sender, self.take(limits.together, gas)))
+        let records = self.take(limits, |aside| aside.gas <= limits.gas && can_pay(&sender, aside));
+        Some((sender, records))
     }
 
-    fn take(&mut self, together: usize, most_gas: u64) -> Vec<Arc<Record>> {
+    /// The first payment, and those of the next that fit into its transaction.
+    fn take(&mut self, limits: &Limits, fits: impl Fn(Aside) -> bool) -> Vec<Arc<Record>> {
         let Some(first) = self.shared.pop_front() else { return Vec::new() };
-        let mut gas = transaction::share(&first.record.payment);
+        let aside_of = |payment: &Payment| {
+            let kilobytes = transaction::kilobytes(payment);
+            let data_gas = limits.data_gas.saturating_mul(kilobytes);
+            Aside { gas: transaction::share(payment).saturating_add(data_gas), kilobytes }
+        };
+        let mut all = aside_of(&first.record.payment);
         let mut taken = vec![first.record];
         let mut passed = Vec::new();
         // Not further than needed: the queue may be long.
-        while taken.len() < together
-            && passed.len() < together
+        while taken.len() < limits.together
+            && passed.len() < limits.together
             && let Some(next) = self.shared.pop_front()
         {
             let payment = &next.record.payment;
-            let more = gas.saturating_add(transaction::share(payment));
-            let fits = more <= most_gas
+            let mut more = all;
+            more.add(aside_of(payment));
+            let joins = fits(more)
                 && taken.iter().all(|other| transaction::tells_apart(&other.payment, payment));
-            if fits {
-                gas = more;
+            if joins {
+                all = more;
                 taken.push(next.record);
             } else {
                 passed.push(next);
@@ -142,7 +155,8 @@ mod tests {
     use bursar_core::networks::ChainId;
     use bursar_core::time::Utc;
 
-    const LIMITS: Limits = Limits { together: 3, window_ms: 50, in_flight: 1, gas: u64::MAX };
+    const LIMITS: Limits =
+        Limits { together: 3, window_ms: 50, in_flight: 1, gas: u64::MAX, data_gas: 0 };
 
     fn record(n: u8, method: MethodId) -> Arc<Record> {
         let terms = Terms {
@@ -188,8 +202,10 @@ mod tests {
         idle: bool,
         now_ms: u64,
     ) -> Option<Vec<Arc<Record>>> {
-        let anybody = |_record: &Record| Some(((), limits.gas));
-        queue.next(limits, idle, now_ms, anybody).map(|(_sender, records)| records)
+        let anybody = |_record: &Record| Some(());
+        queue
+            .next(limits, idle, now_ms, anybody, |_sender, _aside| true)
+            .map(|(_sender, records)| records)
     }
 
     fn numbers(taken: Option<Vec<Arc<Record>>>) -> Vec<u8> {
@@ -294,8 +310,8 @@ mod tests {
         let shared = (4..=5).map(|n| record(n, MethodId::Eip3009));
         let mut all = queue(alone.chain([Arc::new(contract)]).chain(shared));
         let mut send = |free: &dyn Fn(&Record) -> bool| {
-            let sender = |record: &Record| free(record).then_some((7, u64::MAX));
-            let sent = all.next(&LIMITS, true, 100, sender);
+            let sender = |record: &Record| free(record).then_some(7);
+            let sent = all.next(&LIMITS, true, 100, sender, |_sender, _aside| true);
             numbers(sent.map(|(sender, records)| {
                 assert_eq!(sender, 7);
                 records
@@ -319,5 +335,28 @@ mod tests {
         // One goes whatever it takes: it would wait for ever.
         let none = Limits { gas: 0, ..LIMITS };
         assert_eq!(numbers(next(&mut all, &none, true, 100)), [3]);
+        // The gas for the data counts, and half of it leaves room for one.
+        let mut all = queue((1..=3).map(|n| record(n, MethodId::Eip3009)));
+        let data = Limits { data_gas: small.gas / 2, ..small };
+        assert_eq!(numbers(next(&mut all, &data, true, 100)), [1]);
+        assert_eq!(numbers(next(&mut all, &small, true, 100)), [2, 3]);
+    }
+
+    #[test]
+    fn a_transaction_takes_no_more_than_its_signer_can_pay_for() {
+        let share = transaction::share(&record(1, MethodId::Eip3009).payment);
+        let mut all = queue((1..=6).map(|n| record(n, MethodId::Eip3009)));
+        let mut send = |most: Aside| {
+            let can_pay = |signer: &u8, all: Aside| {
+                assert_eq!(*signer, 7);
+                all.gas <= most.gas && all.kilobytes <= most.kilobytes
+            };
+            let sent = all.next(&LIMITS, true, 100, |_record| Some(7), can_pay);
+            numbers(sent.map(|(_signer, records)| records))
+        };
+        assert_eq!(send(Aside { gas: 2 * share, kilobytes: 9 }), [1, 2]);
+        assert_eq!(send(Aside { gas: 2 * share - 1, kilobytes: 9 }), [3]);
+        assert_eq!(send(Aside { gas: u64::MAX, kilobytes: 2 }), [4, 5]);
+        assert_eq!(send(Aside::default()), [6]);
     }
 }

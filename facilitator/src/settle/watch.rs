@@ -20,9 +20,10 @@ use crate::exact::{self, Carrier};
 use crate::payment::{Payment, PaymentKey};
 use crate::reason::Reason;
 use crate::settle::dispatch::Settler;
+use crate::settle::price::Need;
 use crate::settle::trace;
 use crate::settle::withdraw::Gate;
-use crate::transaction::{self, LEAST_GAS};
+use crate::transaction;
 use crate::verify;
 
 /// How long is waited before a node or the disk is asked again.
@@ -408,7 +409,7 @@ async fn fee_of(settler: &Settler, hash: B256) -> Option<U256> {
             }
         }
     }
-    settler.most_spent(Aside { gas: LEAST_GAS, payments: 1 })
+    settler.most_spent(Need::LEAST.aside)
 }
 
 /// The share of each caller in what a transaction cost, rounded up.
@@ -627,8 +628,11 @@ async fn next_state(
 }
 
 async fn keep(settler: &Arc<Settler>, record: &Record, state: State, attempts: u8) {
-    let gas =
-        if record.gas == 0 { settler.gas_of_one(&record.payment).unwrap_or(0) } else { record.gas };
+    let gas = if record.gas == 0 {
+        settler.need_of(&record.payment).map_or(0, |need| need.aside.gas)
+    } else {
+        record.gas
+    };
     let again = Record { state: state.clone(), attempts, gas, ..record.clone() };
     if state == State::Queued && !record.state.is_open() {
         if !persist(settler, || settler.ledger.reopened(again.clone())).await {
@@ -657,14 +661,7 @@ async fn keep(settler: &Arc<Settler>, record: &Record, state: State, attempts: u
 /// Has a settlement of another sender watched until it is final, also after a restart.
 async fn watch_found(settler: &Arc<Settler>, record: &Record, hash: B256) {
     let Ok(id) = fresh_id() else { return };
-    let batch = Batch {
-        id,
-        chain: settler.served.place.chain,
-        signer: alloy_primitives::Address::ZERO,
-        payments: vec![record.payment.key()],
-        gas_limit: 0,
-        found: Some(hash),
-    };
+    let batch = Batch::found(id, &record.payment, hash);
     persist(settler, || settler.ledger.watched(batch.clone())).await;
     settler.watch(batch);
 }

@@ -14,10 +14,10 @@ use bursar_submit::{Kind, Outcome, Refusal, Submission, SubmissionId, Trouble};
 use crate::book::gas::Aside;
 use crate::book::ledger::Known;
 use crate::book::{Record, State};
-use crate::exact;
 use crate::payment::PaymentKey;
 use crate::reason::Reason;
 use crate::settle::dispatch::Settler;
+use crate::settle::price::Need;
 
 /// How often a payment that moves on meanwhile is looked at again.
 const TRIES: usize = 4;
@@ -260,10 +260,11 @@ impl Settler {
     /// Why a payment still waits for a transaction.
     fn why_queued(&self, record: &Record) -> Reason {
         let Some(price) = self.prices.last() else { return Reason::Withdrawn };
-        let bound = price.sender_of(exact::method(record.payment.method));
+        let sender = self.served.only_sender(record.payment.method);
+        let need = Need { aside: record.aside(), sender };
         if !price.affordable {
             Reason::GasTooHigh
-        } else if !price.can_pay(record.gas, Aside::default(), bound) {
+        } else if !price.can_pay(need, Aside::default()) {
             Reason::OutOfGas
         } else {
             Reason::Withdrawn

@@ -5,6 +5,7 @@ use bursar_facilitator::book::AskedBy;
 use bursar_facilitator::book::gas::Aside;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::door::{End, Trouble};
+use bursar_facilitator::settle::price::Need;
 use bursar_facilitator::verify::Fault;
 
 use crate::stage::{COIN, Pay, Plan, Stage, by, signer};
@@ -206,11 +207,11 @@ async fn prices_are_as_old_as_they_may_be() {
     stage.world.fund(signer(1), U256::ZERO);
     assert!(look(&stage).await.is_ok());
     let none = stage.settler.price().await.unwrap();
-    assert!(!none.can_pay(1, Aside::default(), None));
+    assert!(!none.can_pay(Need::LEAST, Aside::default()));
     stage.world.fund(signer(1), COIN);
     stage.pass(2_100).await;
     let some = stage.settler.price().await.unwrap();
-    assert!(some.can_pay(1, Aside::default(), None), "a top-up is seen by the first request");
+    assert!(some.can_pay(Need::LEAST, Aside::default()), "a top-up is seen by the first request");
 }
 
 /// Without coin nothing is taken on, and no node is asked about the payment.

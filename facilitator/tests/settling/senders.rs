@@ -1,6 +1,7 @@
 //! Which signer sends what.
 
 use alloy_primitives::U256;
+use bursar_facilitator::book::gas::Aside;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::queue::Limits;
 
@@ -51,7 +52,7 @@ async fn a_signer_has_no_more_in_flight_than_it_can_pay_for() {
         let plan = Plan { signers: 2, limits, wait_ms: 3_000, ..Plan::default() };
         let stage = Stage::with(plan).await;
         let price = stage.settler.price().await.unwrap();
-        let one = price.cost_of_one(240_000).unwrap();
+        let one = price.cost(Aside { gas: 240_000, kilobytes: 1 }).unwrap();
         stage.world.fund(signer(poor), one + one / U256::from(2));
         let _look = stage.settler.look_up_price().await.unwrap();
         let settling: Vec<_> =
@@ -74,7 +75,7 @@ async fn what_is_in_flight_counts_against_the_coin() {
     (plan.config.gas_budget_caller_percent, plan.config.gas_budget_percent) = (100, 100);
     let stage = Stage::with(plan).await;
     let price = stage.settler.price().await.unwrap();
-    let one = price.cost_of_one(240_000).unwrap();
+    let one = price.cost(Aside { gas: 240_000, kilobytes: 1 }).unwrap();
     // For one and a half.
     stage.world.fund(signer(1), one + one / U256::from(2));
     stage.pass(2_100).await;
@@ -95,7 +96,7 @@ async fn a_balance_is_known_to_be_lower_after_a_transaction() {
     plan.config.confirmations = 2;
     let stage = Stage::with(plan).await;
     let price = stage.settler.price().await.unwrap();
-    stage.world.fund(signer(1), price.cost_of_one(240_000).unwrap());
+    stage.world.fund(signer(1), price.cost(Aside { gas: 240_000, kilobytes: 1 }).unwrap());
     stage.pass(2_100).await;
     let before = stage.settler.look_up_price().await.unwrap().balances[&signer(1)];
     let first = stage.settling(&stage.pays(1, 10, 1));
@@ -145,7 +146,7 @@ async fn a_transaction_is_as_large_as_its_signer_can_pay_for() {
     stage.pass(300).await;
     let price = stage.settler.price().await.unwrap();
     // For about three payments, from now on.
-    stage.world.fund(signer(1), price.cost_of_one(600_000).unwrap());
+    stage.world.fund(signer(1), price.cost(Aside { gas: 600_000, kilobytes: 1 }).unwrap());
     let _look = stage.settler.look_up_price().await.unwrap();
     stage.keep_mining();
     assert!(settled(&first.await.unwrap()));

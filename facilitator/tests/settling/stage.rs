@@ -86,7 +86,8 @@ pub(crate) struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         let config = NetworkConfig { confirmations: 3, ..NetworkConfig::of(network()) };
-        let limits = Limits { together: 50, window_ms: 50, in_flight: 16, gas: u64::MAX };
+        let limits =
+            Limits { together: 50, window_ms: 50, in_flight: 16, gas: u64::MAX, data_gas: 0 };
         Self { config, limits, signers: 1, wait_ms: 4_000 }
     }
 }

@@ -2,13 +2,14 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_sol_types::SolValue;
+use bursar_facilitator::book::gas::Aside;
 use bursar_facilitator::payment::Terms;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::door::{End, Trouble};
 use bursar_facilitator::settle::queue::Limits;
 use bursar_facilitator::verify::Fault;
 
-use crate::stage::{Pay, Plan, SHOP, Stage, by, payer, signer};
+use crate::stage::{COIN, Pay, Plan, SHOP, Stage, by, payer, signer};
 use crate::withdrawals::{reason, settled};
 use crate::world::{OTHER_TOKEN, VOUCHED, network};
 
@@ -263,4 +264,34 @@ async fn a_transaction_takes_no_more_than_its_share_of_a_block() {
     let most = state.sent.iter().map(|tx| tx.gas_limit).max().unwrap();
     // A quarter of the block, with the room that a batch gets.
     assert!((500_000..1_300_000).contains(&most), "{most}");
+}
+
+/// Data has a fee of its own on this network: a signature of several kilobytes pays it for each of them.
+#[tokio::test(start_paused = true)]
+async fn a_long_signature_costs_its_signer_more() {
+    let mut plan = Plan::default();
+    (plan.config.gas_budget_caller_percent, plan.config.gas_budget_percent) = (100, 100);
+    let mut stage = Stage::with(plan).await;
+    stage.keep_mining();
+    let fee = COIN / U256::from(20);
+    stage.world.state().data_fee = Some(fee);
+    stage.world.state().wallets.insert(payer(1), yes());
+    let long = |bytes: usize| move |signature: Vec<u8>| signature.repeat(bytes.div_ceil(65));
+    let price = stage.settler.look_up_price().await.unwrap();
+    assert_eq!(price.data_fee, fee * U256::from(2), "with room");
+    let gas = price.cost(Aside { gas: 1_200_000, kilobytes: 0 }).unwrap();
+    // For three kilobytes, and not for four.
+    stage.world.fund(signer(1), gas + fee * U256::from(6));
+    stage.pass(2_100).await;
+    let _look = stage.settler.look_up_price().await.unwrap();
+    assert_eq!(verdict(&stage, &changed(&stage, 1, long(3_300))).await, Some(Reason::OutOfGas));
+    let end = stage.settle(&changed(&stage, 1, long(3_300))).await;
+    assert_eq!(reason(&end), Some(Reason::OutOfGas), "{end:?}");
+    assert_eq!(verdict(&stage, &changed(&stage, 1, long(2_200))).await, None);
+    // What is set aside for it counts against others.
+    let settling = stage.settling(&changed(&stage, 1, long(2_200)));
+    stage.pass(100).await;
+    let open = stage.owed(1).open;
+    assert_eq!(open.kilobytes, 3, "{open:?}");
+    assert!(settled(&settling.await.unwrap()));
 }

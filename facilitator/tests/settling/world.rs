@@ -50,6 +50,13 @@ pub(crate) fn network() -> &'static Network {
 }
 
 sol! {
+    interface ILongSignature {
+        function transferWithAuthorization(
+            address from, address to, uint256 value, uint256 validAfter, uint256 validBefore,
+            bytes32 nonce, bytes signature
+        ) external;
+    }
+
     interface IWallet {
         function isValidSignature(bytes32 hash, bytes signature) external view returns (bytes4);
     }
@@ -175,6 +182,8 @@ pub(crate) struct State {
     pub(crate) silent_beside: bool,
     /// No single receipt is found; those that are asked for together are.
     pub(crate) hides_receipts: bool,
+    /// The network's fee for 1,000 bytes of data, in wei. `None`: it charges none.
+    pub(crate) data_fee: Option<U256>,
     /// Accounts with code of a wallet, and what each answers when it is asked whether it has signed.
     pub(crate) wallets: BTreeMap<Address, B256>,
     /// The token keeps so much of each transfer.
@@ -222,6 +231,7 @@ impl World {
             silent_beside: false,
             hides_receipts: false,
             wallets: BTreeMap::new(),
+            data_fee: None,
             keeps: 0,
             blind: None,
             separator: None,
@@ -423,8 +433,20 @@ impl Token {
             let separator = self.separator.unwrap_or(network().stablecoin.domain_separator);
             return Ok((Vec::new(), separator.abi_encode().into()));
         }
-        let Ok(pay) = IToken::transferWithAuthorizationCall::abi_decode(data) else {
-            return Err(Bytes::new());
+        let pay = match ILongSignature::transferWithAuthorizationCall::abi_decode(data) {
+            Ok(long) => IToken::transferWithAuthorizationCall {
+                from: long.from,
+                to: long.to,
+                value: long.value,
+                validAfter: long.validAfter,
+                validBefore: long.validBefore,
+                nonce: long.nonce,
+                v: 0,
+                r: B256::ZERO,
+                s: B256::ZERO,
+            },
+            Err(_other) => IToken::transferWithAuthorizationCall::abi_decode(data)
+                .map_err(|_unknown| Bytes::new())?,
         };
         let has = self.balance(pay.from);
         let comes = pay.value.saturating_sub(U256::from(self.keeps));
@@ -580,7 +602,9 @@ impl Chain for World {
 
     fn call(&self, to: Address, data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
         if to == DATA_ORACLE {
-            return self.reply(|_state| Ok(Bytes::new()));
+            return self.reply(|state| {
+                Ok(state.data_fee.map_or(Bytes::new(), |fee| fee.abi_encode().into()))
+            });
         }
         let now_s = self.now_s();
         self.reply(move |state| {
