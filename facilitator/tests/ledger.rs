@@ -218,3 +218,18 @@ async fn whoever_waits_for_a_payment_hears_of_its_end() {
     assert_eq!(book.waiting(), (1, Some(Utc(1))));
     assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 1));
 }
+
+/// A long signature counts with all its data, also after a restart.
+#[tokio::test]
+async fn what_is_set_aside_counts_the_data_of_a_payment() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("facilitator.redb");
+    let mut long = record(1);
+    long.payment.signature = vec![1; 3_000].into();
+    let book = ledger(&file).await;
+    assert!(book.accept(long).await.unwrap().new);
+    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 4));
+    drop(book);
+    let book = ledger(&file).await;
+    assert_eq!(book.gas_owed(CHAIN, CALLER, NOW).open, of(100, 4));
+}

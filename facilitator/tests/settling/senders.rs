@@ -2,6 +2,7 @@
 
 use alloy_primitives::U256;
 use bursar_facilitator::book::gas::Aside;
+use bursar_facilitator::payment::MethodId;
 use bursar_facilitator::reason::Reason;
 use bursar_facilitator::settle::queue::Limits;
 
@@ -42,6 +43,15 @@ async fn a_signer_without_coin_sends_nothing_and_the_others_do() {
         assert!(settled(&stage.settle(&stage.pays(n, 10, u64::from(n))).await));
     }
     assert!(stage.world.state().sent.iter().all(|tx| tx.from == signer(2)));
+}
+
+/// Prism takes payments from senders that it knows. They are simulated for the first signer, so it sends them.
+#[tokio::test(start_paused = true)]
+async fn only_the_first_signer_sends_what_not_everybody_may_send() {
+    let stage = Stage::with(Plan { signers: 2, ..Plan::default() }).await;
+    let only = |method| stage.settler.served.only_sender(method);
+    assert_eq!(only(MethodId::Prism), Some(signer(1)));
+    assert_eq!((only(MethodId::Eip3009), only(MethodId::Permit2)), (None, None));
 }
 
 /// A signer that can pay for one transaction is given one.
