@@ -104,6 +104,6 @@ impl Served {
 
     /// Unix seconds, now.
     pub fn now_seconds(&self) -> u64 {
-        u64::try_from(self.clock.now().utc.seconds()).unwrap_or(0)
+        u64::try_from(self.clock.utc().seconds()).unwrap_or(0)
     }
 }

@@ -132,7 +132,7 @@ impl Running {
             RedbPayments::open_file(&config.store).map_err(|fault| unusable(fault.to_string()))?;
         let broken = payments.broken();
         let payments: Arc<dyn Payments> = Arc::new(payments);
-        let (ledger, open) = Ledger::load(Arc::clone(&payments), clock.now().utc)
+        let (ledger, open) = Ledger::load(Arc::clone(&payments), clock.utc())
             .await
             .map_err(|fault| unusable(fault.to_string()))?;
         let (listener, address) = listen(config.listen).await?;

@@ -69,7 +69,7 @@ impl Upkeep {
     }
 
     async fn look(&self, blocks: &mut Blocks) {
-        let now = self.clock.now().utc;
+        let now = self.clock.utc();
         let (open, oldest) = self.ledger.waiting();
         self.metrics.open.set(i64::try_from(open).unwrap_or(i64::MAX));
         self.metrics.oldest_queued.set(oldest.map_or(0.0, |then| seconds(now, then)));
@@ -105,7 +105,7 @@ impl Upkeep {
         let network = settler.served.row().caip2();
         self.metrics.node_up.get_or_create(&OfNetwork { network }).set(i64::from(looked.is_ok()));
         let chain = settler.served.place.chain;
-        let owed = self.ledger.gas_owed(chain, B256::ZERO, self.clock.now().utc);
+        let owed = self.ledger.gas_owed(chain, B256::ZERO, self.clock.utc());
         let mut standing =
             NetworkStanding { spent_today: owed.spent_total, ..NetworkStanding::default() };
         let price = match looked {
@@ -142,7 +142,7 @@ impl Upkeep {
             return;
         }
         let kept_ms = i64::from(self.retention_days).saturating_mul(DAY_MS);
-        let before = self.clock.now().utc.plus_ms(kept_ms.saturating_neg());
+        let before = self.clock.utc().plus_ms(kept_ms.saturating_neg());
         for _some in 0..FORGET_TIMES {
             match self.payments.prune(before, FORGET_MAX).await {
                 Ok(0) => return,

@@ -169,6 +169,8 @@ pub struct Good {
     pub payment: Payment,
     /// In the smallest unit of the token.
     pub balance: U256,
+    /// Gas limit of a transaction with this payment alone, without gas for data.
+    pub gas: u64,
 }
 
 /// Whether the payment can be carried out now.
@@ -194,10 +196,10 @@ pub async fn check(served: &Served, read: &Read, hurry: Hurry) -> Result<Good, F
     }
     let payment = judge(served, read, payment, (separator, by_key), &answer)?;
     let cap = served.config.gas_cap_contract;
-    if transaction::gas(&served.place, &[&payment], cap).is_none() {
+    let Some(gas) = transaction::gas(&served.place, &[&payment], cap) else {
         return Err(Refused::from(Reason::Simulation).of(payment.terms.payer).into());
-    }
-    Ok(Good { payment, balance: answer.payer_has.unwrap_or_default() })
+    };
+    Ok(Good { payment, balance: answer.payer_has.unwrap_or_default(), gas })
 }
 
 /// The same of a payment that was found good before: what is to be carried out may have changed.

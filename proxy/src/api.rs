@@ -165,7 +165,7 @@ async fn answer(
         return serve(api, order, version).await;
     }
     let quote = price(api, body, resource).await?;
-    let now = u64::try_from(api.clock.now().utc.0).unwrap_or(0) / 1_000;
+    let now = u64::try_from(api.clock.utc().0).unwrap_or(0) / 1_000;
     let longest = api.shop.config().upstream_ms.div_ceil(1_000);
     let until = now.saturating_add(longest).saturating_add(SPARE_SECONDS);
     // Nobody needs longer, and it would have to be remembered as long.

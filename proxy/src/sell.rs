@@ -461,7 +461,7 @@ impl Seller {
             id: payment.id,
             body: quote.digest,
             payment: payment.digest,
-            taken_at: self.0.clock.now().utc.0,
+            taken_at: self.0.clock.utc().0,
             ends: payment.ends,
             stage: Stage::Taken,
             settlement: Settlement::Open,

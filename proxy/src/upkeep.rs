@@ -72,14 +72,14 @@ async fn reconcile(seller: &Seller, id: PaymentId) {
     // Whoever works on it writes it: next time.
     let Claim::Mine(_held) = parts.keeper.claim(id, &record.body) else { return };
     let Ok(Some(record)) = parts.keeper.find(id).await else { return };
-    let now = u64::try_from(parts.clock.now().utc.0).unwrap_or(0) / 1_000;
+    let now = u64::try_from(parts.clock.utc().0).unwrap_or(0) / 1_000;
     let over = now > record.ends.saturating_add(LATE_SECONDS);
     seller.reconcile(record, over).await;
 }
 
 async fn sweep(seller: &Seller) {
     let parts = seller.parts();
-    let now = parts.clock.now().utc.0;
+    let now = parts.clock.utc().0;
     loop {
         match parts.keeper.sweep(now, KEPT_MS, SWEEP_MAX).await {
             // What is left is young, or still needed.

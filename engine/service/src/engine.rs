@@ -415,7 +415,7 @@ fn damaged(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {
 /// Expires what is due and renews what is due, by the monotonic clock.
 async fn keep_time(shared: Arc<Shared>) {
     loop {
-        let wake = shared.ports.clock.now().mono_ms.saturating_add(1_000);
+        let wake = shared.ports.clock.mono_ms().saturating_add(1_000);
         // cancel-safe: both only wait.
         tokio::select! {
             () = shared.stopping.cancelled() => return,

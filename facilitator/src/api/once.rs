@@ -21,7 +21,7 @@ pub(super) fn watch(api: &Arc<Api>, right: Right, response: &mut Response) {
             return;
         }
         watching.door.points.reach("settle.before answered");
-        let at = watching.clock.now().utc;
+        let at = watching.clock.utc();
         if let Err(fault) = watching.door.ledger.answered(right.key, right.by, at).await {
             tracing::error!(%fault, "that a success was returned could not be kept");
         }

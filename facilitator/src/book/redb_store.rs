@@ -102,9 +102,11 @@ impl Payments for RedbPayments {
         })
     }
 
+    /// On the caller's thread: each request looks up one payment, and to wake another thread costs more than the few
+    /// pages that are read, which are nearly always in memory.
     fn get(&self, key: PaymentKey) -> StoreReply<'_, Option<Record>> {
-        self.work(move |db| {
-            let read = db.begin_read().map_err(failed)?;
+        Box::pin(async move {
+            let read = self.db.begin_read().map_err(failed)?;
             match existing(read.open_table(PAYMENTS))? {
                 Some(table) => record(&table, key.0.as_slice()),
                 None => Ok(None),

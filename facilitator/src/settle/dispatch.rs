@@ -212,7 +212,7 @@ impl Settler {
     /// for them.
     async fn in_time(&self, records: Vec<Arc<Record>>) -> Vec<Arc<Record>> {
         let now = self.served.now_seconds();
-        let at = self.served.clock.now().utc;
+        let at = self.served.clock.utc();
         let mut good = Vec::with_capacity(records.len());
         let mut late = Vec::new();
         for record in records {
@@ -247,19 +247,23 @@ impl Settler {
         Limits { gas: gas.min(transaction::GAS_MAX / 2), data_gas, together, ..self.limits }
     }
 
-    /// What a payment needs of its signer. `None`: more gas than a transaction may use.
-    pub(super) fn need_of(&self, payment: &Payment) -> Option<Need> {
-        let aside = self.aside_of(&[payment])?;
-        Some(Need { aside, sender: self.served.only_sender(payment.method) })
+    /// What a payment needs of its signer, at the [`transaction::gas`] of it alone.
+    pub(super) fn need_of(&self, payment: &Payment, gas: u64) -> Need {
+        let aside = self.with_data(gas, &[payment]);
+        Need { aside, sender: self.served.only_sender(payment.method) }
     }
 
-    /// Upper bound of what a transaction with these payments uses.
-    fn aside_of(&self, payments: &[&Payment]) -> Option<Aside> {
+    /// Upper bound of what a transaction with these payments uses. `None`: more gas than a transaction may use.
+    pub(super) fn aside_of(&self, payments: &[&Payment]) -> Option<Aside> {
         let cap = self.served.config.gas_cap_contract;
         let gas = transaction::gas(&self.served.place, payments, cap)?;
+        Some(self.with_data(gas, payments))
+    }
+
+    fn with_data(&self, gas: u64, payments: &[&Payment]) -> Aside {
         let kilobytes = payments.iter().map(|payment| transaction::kilobytes(payment)).sum();
         let last = self.prices.last();
-        Some(last.map_or(Aside { gas, kilobytes }, |price| price.with_data(gas, kilobytes)))
+        last.map_or(Aside { gas, kilobytes }, |price| price.with_data(gas, kilobytes))
     }
 }
 

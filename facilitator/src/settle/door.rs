@@ -136,7 +136,7 @@ impl Door {
             return Err(of(Reason::GasTooHigh));
         }
         let served = &settler.served;
-        let now = served.clock.now().utc;
+        let now = served.clock.utc();
         let owed = self.ledger.gas_owed(served.place.chain, by.caller, now);
         let aside = price.with_data(transaction::least_gas(read.method), 1);
         let need = Need { aside, sender: served.only_sender(read.method.id()) };
@@ -194,8 +194,8 @@ impl Door {
         let price = settler.price().await?;
         self.afford_any(settler, &read, by, &price)?;
         let good = verify::check(served, &read, Hurry::Now).await?;
-        let need = need_of(settler, &good.payment)?;
-        let owed = self.ledger.gas_owed(served.place.chain, by.caller, served.clock.now().utc);
+        let need = settler.need_of(&good.payment, good.gas);
+        let owed = self.ledger.gas_owed(served.place.chain, by.caller, served.clock.utc());
         budget::afford(&served.config, &price, &good.payment, need, &owed)?;
         Ok(payer)
     }
@@ -289,7 +289,7 @@ impl Door {
             good = self.good(settler, read, deadline) => good,
             () = served.clock.sleep_until(deadline) => return Err(Fault::Chain(slow()).into()),
         };
-        let Good { payment, balance } = match good {
+        let Good { payment, balance, gas } = match good {
             Ok(good) => good,
             Err(Stop::Fault(Fault::Refused(refused))) => {
                 let key = read.key(served.place.chain);
@@ -308,11 +308,11 @@ impl Door {
             let why = "The payer's last payment cost gas and moved nothing: wait a minute.";
             return Ok(Refused::because(Reason::TransactionFailed, why).of(payer).into());
         }
-        let need = need_of(settler, &payment).map_err(Fault::from)?;
+        let need = settler.need_of(&payment, gas);
         let claim = self.claim_room(settler, &payment, balance, (by.caller, need), &price)?;
         let record = Record {
             payment,
-            accepted_at: served.clock.now().utc,
+            accepted_at: served.clock.utc(),
             since_block: price.block,
             attempts,
             state: State::Queued,
@@ -342,7 +342,7 @@ impl Door {
             return Err(Trouble::Busy.into());
         }
         let terms = &payment.terms;
-        let now = settler.served.clock.now().utc;
+        let now = settler.served.clock.utc();
         // Payments that ended while this one was checked have cost coin since.
         let newest = settler.prices.last();
         let price = newest.as_deref().unwrap_or(price);
@@ -487,7 +487,7 @@ impl Door {
             }
             // What has failed may be tried again, but not what has cost several transactions just now.
             State::Failed { reason, message, at } => {
-                let now = settler.served.clock.now().utc;
+                let now = settler.served.clock.utc();
                 let rests = record.attempts >= ATTEMPTS_MAX && now.since_ms(*at) < REST_MS;
                 let told = Refused::because(*reason, message.clone()).of(payer);
                 (!asked.may_try_again || rests).then(|| told.into())
@@ -554,7 +554,7 @@ impl Door {
             () = served.clock.sleep_until(deadline) => return Err(Fault::Chain(slow()).into()),
         };
         let Some((payment, (hash, block))) = found else { return Ok(End::Refused(refused)) };
-        let at = served.clock.now().utc;
+        let at = served.clock.utc();
         let key = payment.key();
         let batch = Batch::found(fresh_id().map_err(Trouble::from)?, &payment, hash);
         let record = Record {
@@ -612,11 +612,6 @@ fn duplicate(read: &Read, record: &Record) -> Refused {
 /// Nodes answer, but not in time.
 fn slow() -> ChainFault {
     ChainFault::Unavailable { tried: Vec::new() }
-}
-
-fn need_of(settler: &Settler, payment: &Payment) -> Result<Need, Refused> {
-    let need = settler.need_of(payment);
-    need.ok_or_else(|| Refused::from(Reason::Simulation).of(payment.terms.payer))
 }
 
 /// The payment of the same payer and token with the nonce before, where nonces count up.

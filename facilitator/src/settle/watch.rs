@@ -271,7 +271,7 @@ async fn judge(settler: &Settler, batch: &Batch, hash: B256) -> Result<Mined, Ch
     let payments: Vec<_> = records.iter().map(|record| &record.payment).collect();
     let call = transaction::call(&settler.served.place, &payments, batch.gas_limit);
     let carrier = Carrier { ours: true, to: Some(call.to), input: &call.data, logs: &receipt.logs };
-    let at = settler.served.clock.now().utc;
+    let at = settler.served.clock.utc();
     let mut judged: Vec<(PaymentKey, State, u8)> = Vec::new();
     let mut mined = Mined { fee: receipt.fee, ..Mined::default() };
     for record in &records {
@@ -424,7 +424,7 @@ fn spent_by(settler: &Settler, records: &[Record], fee: Option<U256>) -> Vec<Spe
         *sum = sum.saturating_add(each);
     }
     let chain = settler.served.place.chain;
-    let day = day_of(settler.served.clock.now().utc);
+    let day = day_of(settler.served.clock.utc());
     callers.into_iter().map(|(caller, wei)| Spent { chain, day, caller, wei }).collect()
 }
 
@@ -515,7 +515,7 @@ async fn is_decided(settler: &Arc<Settler>, record: &Record) -> bool {
             true
         }
         Ok(None) => {
-            let now = settler.served.clock.now().utc;
+            let now = settler.served.clock.utc();
             let long = now.since_ms(record.accepted_at) >= CHAIN_DECIDES_MS;
             if long {
                 rejudge(settler, record, Cause::NotTried).await;
@@ -530,7 +530,7 @@ async fn is_decided(settler: &Arc<Settler>, record: &Record) -> bool {
 }
 
 async fn decision(settler: &Settler, record: &Record) -> Result<Option<State>, ChainFault> {
-    let at = settler.served.clock.now().utc;
+    let at = settler.served.clock.utc();
     let payment = &record.payment;
     // The time of the newest block is read first: a block after it is too late for the payment.
     let chain_time = settler.served.chain.block_time().await?;
@@ -579,7 +579,7 @@ async fn next_state(
     record: &Record,
     cause: Cause,
 ) -> Result<(State, u8), ChainFault> {
-    let at = settler.served.clock.now().utc;
+    let at = settler.served.clock.utc();
     let payment = &record.payment;
     let attempts = match cause {
         Cause::Tried => record.attempts.saturating_add(1),
@@ -629,7 +629,7 @@ async fn next_state(
 
 async fn keep(settler: &Arc<Settler>, record: &Record, state: State, attempts: u8) {
     let gas = if record.gas == 0 {
-        settler.need_of(&record.payment).map_or(0, |need| need.aside.gas)
+        settler.aside_of(&[&record.payment]).map_or(0, |aside| aside.gas)
     } else {
         record.gas
     };

@@ -252,7 +252,7 @@ impl Settler {
         from: State,
         reason: Reason,
     ) -> Result<bool, StoreFault> {
-        let at = self.served.clock.now().utc;
+        let at = self.served.clock.utc();
         let state = State::Failed { reason, message: reason.sentence().to_owned(), at };
         self.ledger.moved(&record.payment, from, state, record.attempts).await
     }

@@ -54,6 +54,10 @@ impl SystemClock {
 }
 
 impl Clock for SystemClock {
+    fn utc(&self) -> Utc {
+        wall_clock()
+    }
+
     fn mono_ms(&self) -> u64 {
         SystemClock::mono_ms(self)
     }

@@ -241,7 +241,7 @@ impl<H: Host> Errands<H> {
             if let Action::Send { id, raw } = &work.action {
                 self.host.sending(*id, raw.hash);
                 // It may have been cancelled, or have expired, while it waited here.
-                let (desk, at) = (self.host.desk(), self.way.clock.now().utc);
+                let (desk, at) = (self.host.desk(), self.way.clock.utc());
                 if !desk.open.get(id).is_some_and(|one| one.may_send(raw.hash, at)) {
                     self.host.sent(*id, raw.hash, true);
                     continue;

@@ -23,6 +23,11 @@ pub trait Clock: Send + Sync + Debug {
     /// composes the two fills it in.
     fn now(&self) -> Moment;
 
+    /// The UTC part of now alone. It is much cheaper: it needs no time zone.
+    fn utc(&self) -> Utc {
+        self.now().utc
+    }
+
     /// The monotonic part of now alone, for what only measures how long: it needs no date.
     fn mono_ms(&self) -> u64 {
         self.now().mono_ms

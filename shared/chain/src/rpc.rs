@@ -73,7 +73,7 @@ impl RpcChain {
     }
 
     fn mono_ms(&self) -> u64 {
-        self.clock.now().mono_ms
+        self.clock.mono_ms()
     }
 
     fn newest_block<'a, T: Send + 'a>(

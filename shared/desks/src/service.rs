@@ -229,7 +229,7 @@ impl ServiceHost {
         let mut version = self.version.lock().await;
         for _again in 0..CONFLICTS_MAX {
             let desk = self.desk();
-            let at = self.means.clock.now().utc;
+            let at = self.means.clock.utc();
             let taken = match told {
                 Told::Resume => return Ok(resume(&desk, &self.rules, at)),
                 Told::Happened(input) => step(&desk, &self.rules, at, input.clone())?,
