@@ -39,7 +39,7 @@ pub(super) struct Wire<S> {
     framing: Framing,
     /// The peer has ended its side.
     ended: bool,
-    /// hyper waits for the next request, which is not read before the response is out.
+    /// hyper waits for the next request, and nothing but this wakes it once the response is out.
     parked: bool,
 }
 
@@ -184,16 +184,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Watches for a peer that goes away while its request is in progress.
+    /// Watches for a peer that goes away while its request is in progress. A peer that may end its side first is not
+    /// gone then.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.buffer.is_empty() {
+            let count = ready!(self.poll_more(cx, HEAD_READ_BYTES))?;
+            if count == 0 && !self.shared.bounds.half_close {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        // The next request, or the end, is read: the socket wakes nobody for it any more.
         self.parked = true;
-        if self.shared.bounds.half_close || !self.buffer.is_empty() {
-            return Poll::Pending;
-        }
-        match ready!(self.poll_more(cx, HEAD_READ_BYTES))? {
-            0 => Poll::Ready(Ok(())),
-            _next_request => Poll::Pending,
-        }
+        Poll::Pending
     }
 
     /// Frees what a large request made the buffer grow to.
