@@ -2,6 +2,8 @@
 //! that does nothing, the recovery of a signature, and the node's own answer to one simulation. Ratios are what
 //! counts; run it with `cargo bench -p bursar-tests --bench facilitator`.
 
+#[path = "facilitator/compare.rs"]
+mod compare;
 #[path = "services/http.rs"]
 mod http;
 #[path = "services/process.rs"]
@@ -29,6 +31,9 @@ fn main() {
         }
         if wanted("settle") {
             settle::measure().await;
+        }
+        if wanted("compare") {
+            compare::measure().await;
         }
         if wanted("start") {
             start::measure().await;

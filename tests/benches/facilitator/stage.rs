@@ -47,7 +47,10 @@ pub async fn fund(chain: &Devnet, home: &Home) {
     }
 }
 
+/// The facilitator of this build.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_bursar-test-facilitator");
+
 /// A facilitator as a process.
 pub fn started(home: &Home) -> Process {
-    Process::start(Path::new(env!("CARGO_BIN_EXE_bursar-test-facilitator")), &home.settings())
+    Process::start(Path::new(PROGRAM), &home.settings())
 }
