@@ -261,7 +261,7 @@ async fn spend(engine: &TestEngine, agent: &Agent, n: u64) -> bool {
 async fn t_29_the_allowance_sequences_hold_through_the_engine() {
     let file = read("allowance.json");
     let (mut steps, mut renewals) = (0, 0);
-    for sequence in cases(&file, "sequences", 9) {
+    for sequence in cases(&file, "sequences", 10) {
         let id = text(sequence, "id");
         let mut engine: Option<(TestEngine, Agent)> = None;
         for (n, step) in sequence["steps"].as_array().unwrap().iter().enumerate() {
@@ -291,7 +291,7 @@ async fn t_29_the_allowance_sequences_hold_through_the_engine() {
             renewals += usize::from(renewed);
         }
     }
-    assert_eq!(steps, 94);
+    assert_eq!(steps, 97);
     assert!(renewals > 20, "{renewals}");
 }
 

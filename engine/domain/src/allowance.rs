@@ -1,11 +1,10 @@
-//! The daily allowance: when it renews and what it leaves. This module alone knows the 20-hour rule; the
-//! day, the boot and the clock arrive in the [`Moment`].
+//! The daily allowance: when it renews and what is left of it. This module alone knows the rule; the day, the boot and
+//! the clock come in the [`Moment`].
 //!
-//! An allowance renews at local midnight, but only if the running one has lasted 20 hours: a clock moved
-//! back cannot give a second allowance on a date, and one moved east cannot renew early. Its start is the
-//! first instant of the day, not of the first request, so an agent that first pays in the evening still
-//! gets the next day at midnight. Within one boot of the machine the boot clock must agree that the time
-//! has passed; a forward jump of the wall clock alone holds the renewal back until the operator grants it.
+//! An allowance begins at a local midnight, the first at the midnight of the day of commissioning. It renews at a later
+//! local midnight that is 20 hours or more after its own, and at no other time: no date has two allowances, a clock that
+//! is set back gives none, and a flight to the east renews none early. Within one boot of the machine the boot clock must
+//! agree that the time between the two midnights has passed. Otherwise the renewal waits for the operator.
 
 use bursar_core::limits::{ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LASTS_MS, CLOCK_AHEAD_OF_CHAIN_MS};
 use bursar_core::money::Usd;
@@ -43,9 +42,9 @@ pub enum Renewal {
 }
 
 impl WindowStart {
-    /// The first allowance counts from the instant it is given.
+    /// The first allowance is that of its day.
     pub fn first(moment: &Moment) -> Self {
-        Self::at(moment, moment.utc)
+        Self::at(moment, moment.day_start)
     }
 
     fn at(moment: &Moment, utc: Utc) -> Self {
@@ -59,43 +58,30 @@ impl WindowStart {
 
     /// The rule, on the dates and instants alone.
     pub fn renewal(&self, moment: &Moment) -> Renewal {
-        let lasted = moment.utc.since_ms(self.utc);
+        let lasted = moment.day_start.since_ms(self.utc);
         if moment.local_day <= self.day || lasted < ALLOWANCE_LASTS_MS {
             return Renewal::Keep;
         }
         // Not "now": a late first request must not delay the next day.
-        let start = moment.day_start.max(self.utc.plus_ms(ALLOWANCE_LASTS_MS));
-        let next = self.after(Self::at(moment, start), moment);
-        if self.boot_clock_disagrees(moment) || ahead_of_the_chain(moment) {
+        let mut next = Self::at(moment, moment.day_start);
+        let disagrees = self.is_of_boot(moment) && {
+            // What the boot clock shows at the end of this allowance, at least. `next` began no earlier, and no later
+            // than now, whatever the wall clock was set to.
+            let over = self.boot_ms.saturating_add(lasted.saturating_sub(ALLOWANCE_BOOT_SLACK_MS));
+            next.boot_ms = next.boot_ms.max(over).min(boot_now(moment));
+            boot_now(moment) < over
+        };
+        if disagrees || ahead_of_the_chain(moment) {
             Renewal::HeldBack(next)
         } else {
             Renewal::Renew(next)
         }
     }
 
-    /// The wall clock says when `next` began, and it may have been set: by the boot clock it cannot have
-    /// begun before this one had lasted, nor later than now.
-    fn after(&self, mut next: Self, moment: &Moment) -> Self {
-        if self.is_of_boot(moment) {
-            let lasted = self.boot_ms.saturating_add(LEAST_BOOT_MS);
-            next.boot_ms = next.boot_ms.max(lasted).min(boot_now(moment));
-        }
-        next
-    }
-
     fn is_of_boot(&self, moment: &Moment) -> bool {
         !self.boot_id.is_empty() && moment.boottime_ms > 0 && self.boot_id == moment.boot_id
     }
-
-    /// In the same boot the boot clock, which nobody sets, must have counted the 20 hours too.
-    fn boot_clock_disagrees(&self, moment: &Moment) -> bool {
-        let lasted = boot_now(moment).saturating_sub(self.boot_ms);
-        self.is_of_boot(moment) && lasted < LEAST_BOOT_MS
-    }
 }
-
-/// How long an allowance must have lasted by the boot clock.
-const LEAST_BOOT_MS: i64 = ALLOWANCE_LASTS_MS.saturating_sub(ALLOWANCE_BOOT_SLACK_MS);
 
 fn boot_now(moment: &Moment) -> i64 {
     i64::try_from(moment.boottime_ms).unwrap_or(i64::MAX)

@@ -6,8 +6,8 @@ use jiff::tz::TimeZone;
 
 /// An allowance must have lasted this long before it renews.
 pub(crate) const LASTED_MS: i64 = 72_000_000;
-/// Within one boot, the clock that nobody can set must have gone this far: 20 h less 5 min.
-const BOOT_LASTED_MS: i64 = 72_000_000 - 300_000;
+/// Within one boot, the clock that nobody can set must have gone as far, less five minutes.
+const BOOT_SLACK_MS: i64 = 300_000;
 /// A request waits for the operator for less than this.
 pub(crate) const HOLD_MS: i64 = 900_000;
 /// For how long the wallet may go by a block that it has seen.
@@ -148,29 +148,16 @@ pub(crate) fn day_start(date: Date, name: &str) -> Option<i64> {
 }
 
 impl Period {
-    /// The first allowance: from this instant on.
+    /// The first allowance: that of its day.
     pub(crate) fn first(time: &Time) -> Option<Self> {
-        Some(Self {
-            last_date: local_date(time.now.wall_ms, &time.now.zone)?,
-            start_ms: time.now.wall_ms,
-            boot: time.now.boot,
-            boot_from: signed(time.now.boot_ms),
-            boot_to: signed(time.now.boot_ms),
-            since: 0,
-        })
+        let first = Self::begun(&time.now, 0)?;
+        Some(Self { boot_to: first.boot_from, ..first })
     }
 
-    /// A new date, and 20 hours by the wall.
-    pub(crate) fn due(&self, now: &Clocks) -> bool {
-        local_date(now.wall_ms, &now.zone).is_some_and(|today| today > self.last_date)
-            && now.wall_ms.saturating_sub(self.start_ms) >= LASTED_MS
-    }
-
-    /// The allowance that follows. Its start is midnight, never the instant of a request.
-    pub(crate) fn renewed(&self, now: &Clocks, since: u64) -> Option<Self> {
+    /// Of the day that the clocks show: it began at midnight, not at the instant of a request.
+    fn begun(now: &Clocks, since: u64) -> Option<Self> {
         let today = local_date(now.wall_ms, &now.zone)?;
-        let midnight = day_start(today, &now.zone)?;
-        let start_ms = midnight.max(self.start_ms.saturating_add(LASTED_MS));
+        let start_ms = day_start(today, &now.zone)?;
         let written = signed(now.boot_ms);
         Some(Self {
             last_date: today,
@@ -182,14 +169,28 @@ impl Period {
         })
     }
 
+    /// A new date, and how long it is from midnight to midnight, if that is 20 hours at least.
+    fn lasted(&self, now: &Clocks) -> Option<i64> {
+        let today = local_date(now.wall_ms, &now.zone).filter(|today| *today > self.last_date)?;
+        let lasted = day_start(today, &now.zone)?.saturating_sub(self.start_ms);
+        (lasted >= LASTED_MS).then_some(lasted)
+    }
+
+    pub(crate) fn due(&self, now: &Clocks) -> bool {
+        self.lasted(now).is_some()
+    }
+
+    /// The allowance that follows.
+    pub(crate) fn renewed(&self, now: &Clocks, since: u64) -> Option<Self> {
+        Self::begun(now, since)
+    }
+
     /// What may be in force once the wallet has looked at the clocks.
     pub(crate) fn looked(&self, time: &Time) -> Vec<Self> {
-        if !self.due(&time.now) {
-            return vec![self.clone()];
-        }
+        let Some(least) = self.lasted(&time.now) else { return vec![self.clone()] };
         let now = signed(time.now.boot_ms);
-        let lasted =
-            |from: i64| self.boot != time.now.boot || now.saturating_sub(from) >= BOOT_LASTED_MS;
+        let least = least.saturating_sub(BOOT_SLACK_MS);
+        let lasted = |from: i64| self.boot != time.now.boot || now.saturating_sub(from) >= least;
         let mut out = Vec::new();
         if lasted(self.boot_from) {
             out.extend(self.renewed(&time.now, time.since));

@@ -151,15 +151,25 @@ fn an_order_that_a_crash_cut_off_may_have_happened_or_not() {
 }
 
 #[test]
-fn the_allowance_renews_after_midnight_and_twenty_hours() {
+fn the_allowance_renews_at_midnight_and_at_no_other_time() {
     let mut play = Play::new(policy(25, 50, 20));
     let ask = play.hmac(19);
     play.pays(&ask, "one");
-    play.later(13 * 3_600_000);
+    // Commissioned at noon, or a little later.
+    let midnight = NOON + 12 * 3_600_000;
+    play.later(midnight - play.clocks.wall_ms - 1);
     play.standing("HHH111", 25, 19, 0).unwrap();
-    play.later(7 * 3_600_000);
+    play.later(1);
     play.standing("HHH111", 25, 0, 0).unwrap();
     assert!(play.auditor.reached().contains_key("renewal"));
+    let ask = play.hmac(18);
+    play.pays(&ask, "two");
+    for hours in [8, 12, 3] {
+        play.later(hours * 3_600_000);
+        play.standing("HHH111", 25, 18, 0).unwrap();
+    }
+    play.later(3_600_000);
+    play.standing("HHH111", 25, 0, 0).unwrap();
 }
 
 #[test]

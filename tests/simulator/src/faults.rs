@@ -268,7 +268,7 @@ fn change_answer(
     for event in &mut decision.events {
         match (plant, event) {
             (Plant::LazyAllowance, Event::AllowanceRenewed { start, .. }) => {
-                *start = WindowStart { day: start.day, ..WindowStart::first(&command.moment) };
+                start.utc = command.moment.utc;
             }
             (Plant::ValidityFromAsk, Event::PaymentApproved { id, terms, .. }) => {
                 if let Some(held) = state.held.get(id) {

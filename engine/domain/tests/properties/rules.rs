@@ -195,8 +195,8 @@ pub(crate) struct Allowance {
     pub(crate) start_ms: i64,
     pub(crate) spent: u64,
     boot_id: String,
-    /// Between what the boot clock showed at the start and at the latest instant that the text lets the
-    /// 20 hours count from: an operator may have granted a start that only the wall clock vouches for.
+    /// Between what the boot clock showed at the start and at the latest instant that the text lets it
+    /// count from: an operator may have granted a start that only the wall clock vouches for.
     boot_ms: (i64, i64),
 }
 
@@ -213,7 +213,7 @@ pub(crate) enum Due {
 
 const TWENTY_HOURS: i64 = 20 * HOUR;
 const TEN_MINUTES: i64 = 10 * 60 * 1000;
-const BY_BOOT_CLOCK: i64 = TWENTY_HOURS - 5 * MINUTE;
+const SLACK: i64 = 5 * MINUTE;
 
 fn boot_clock(now: &Moment) -> i64 {
     i64::try_from(now.boottime_ms).expect("a boot clock of this age")
@@ -221,7 +221,7 @@ fn boot_clock(now: &Moment) -> i64 {
 
 impl Allowance {
     pub(crate) fn first(now: &Moment) -> Self {
-        Self::begun(now, now.utc.0)
+        Self::begun(now, now.day_start.0)
     }
 
     fn begun(now: &Moment, start_ms: i64) -> Self {
@@ -231,22 +231,23 @@ impl Allowance {
     }
 
     pub(crate) fn due(&self, now: &Moment) -> Due {
-        if now.local_day <= self.day || now.utc.0 - self.start_ms < TWENTY_HOURS {
+        let lasted = now.day_start.0 - self.start_ms;
+        if now.local_day <= self.day || lasted < TWENTY_HOURS {
             return Due::Nothing;
         }
-        let mut next = Self::begun(now, now.day_start.0.max(self.start_ms + TWENTY_HOURS));
+        let mut next = Self::begun(now, now.day_start.0);
         let ahead = now.chain_hint.is_some_and(|block| now.utc.0 - block.0 > HOUR);
         let (earliest, latest) = self.boot_ms;
         let counted =
-            |from: i64| self.boot_id != now.boot_id || boot_clock(now) - from >= BY_BOOT_CLOCK;
+            |from: i64| self.boot_id != now.boot_id || boot_clock(now) - from >= lasted - SLACK;
         if ahead || !counted(earliest) {
             next.boot_ms.1 = boot_clock(now);
             return Due::Grant(next);
         }
         if self.boot_id == now.boot_id {
-            // A start that the wall clock puts into the past is no second one within the 20 hours.
+            // A start that the wall clock puts into the past is no second one within this allowance.
             let (by_wall, _) = next.boot_ms;
-            let after = |from: i64| by_wall.max(from + BY_BOOT_CLOCK).min(boot_clock(now));
+            let after = |from: i64| by_wall.max(from + lasted - SLACK).min(boot_clock(now));
             next.boot_ms = (after(earliest), after(latest));
         }
         if counted(latest) { Due::Renewal(next) } else { Due::Either(next) }
