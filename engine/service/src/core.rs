@@ -16,7 +16,7 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
+use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, IDENTITY_DAYS, SNAPSHOT_EVERY};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Moment;
 use bursar_domain::apply::Touched;
@@ -354,8 +354,9 @@ impl Core {
                 self.journal.keep_snapshot(bytes);
                 self.last_snapshot = self.state.seq;
             }
-            let oldest = moment.utc.seconds().div_euclid(86_400).saturating_sub(IDENTITY_DAYS);
-            self.journal.forget_signed_before(u32::try_from(oldest).unwrap_or(0));
+            if let Some(day) = remembered_from(moment) {
+                self.journal.forget_signed_before(day);
+            }
         }
         self.journal.commit()
     }
@@ -453,6 +454,18 @@ impl Draft {
     fn signs_at_a_desk(&self) -> bool {
         self.work.iter().any(|(_desk, action)| matches!(action, DeskAction::Sign { .. }))
     }
+}
+
+/// The first day whose signed asks are remembered. What is forgotten is gone for good, and could be signed a second time
+/// if the clock were set back. So the clock is believed only where the newest block of a chain agrees with it, and the
+/// earlier of the two counts. `None`: nothing is forgotten now.
+fn remembered_from(moment: &Moment) -> Option<u32> {
+    let block = moment.chain_hint?;
+    if moment.utc.since_ms(block).saturating_abs() > CLOCK_OFF_CHAIN_MS {
+        return None;
+    }
+    let today = moment.utc.min(block).seconds().div_euclid(86_400);
+    u32::try_from(today.saturating_sub(IDENTITY_DAYS)).ok()
 }
 
 /// What a caller is told of a refusal.

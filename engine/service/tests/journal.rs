@@ -115,6 +115,12 @@ fn suite(store: &mut dyn Store) {
     assert_eq!(found(&key(10, 1)), None, "a forgotten day");
     assert_eq!(found(&key(11, 1)), Some(2), "a day that is kept");
     assert_eq!(store.forgotten().unwrap(), 11);
+    // A day that was forgotten stays so, whatever a clock showed since.
+    let back = Batch { head: head(3), forget_before: Some(9), ..Batch::default() };
+    store.commit(back).unwrap();
+    assert_eq!(store.forgotten().unwrap(), 11);
+    let found = |key: &[u8]| store.indexed(key).unwrap();
+    assert_eq!((found(&key(10, 1)), found(&key(11, 1))), (None, Some(2)));
     payees(store, head);
     let latest: Vec<u64> = store.reader().latest(2).unwrap().iter().map(|r| r.seq).collect();
     assert_eq!(latest, [3, 2]);
@@ -271,6 +277,36 @@ fn a_snapshot_is_a_cache_that_may_be_wrong() {
     ] {
         keep(&bytes, head);
         assert_eq!(open(&store).state(), &state, "{what}");
+    }
+}
+
+/// A clock that runs ahead forgets nothing by itself: once it is right again, what it had forgotten could be signed again.
+#[test]
+fn signed_asks_are_forgotten_only_where_a_chain_agrees_with_the_clock() {
+    const DAY: i64 = 86_400;
+    const MINUTE_MS: i64 = 60_000;
+    let day = |day: i64, apart_ms: Option<i64>| {
+        let mut now = moment(day * DAY);
+        now.chain_hint = apart_ms.map(|apart| now.utc.plus_ms(apart));
+        now
+    };
+    let kept = u32::try_from(moment(1_000 * DAY).utc.seconds() / DAY - 30).unwrap();
+    for (now, forgotten) in [
+        (day(1_000, None), 0),
+        (day(1_000, Some(-40 * DAY * 1_000)), 0),
+        (day(1_000, Some(40 * DAY * 1_000)), 0),
+        (day(1_000, Some(10 * MINUTE_MS + 1)), 0),
+        (day(1_000, Some(10 * MINUTE_MS)), kept),
+        (day(1_000, Some(0)), kept),
+        // The earlier of the two counts.
+        (day(1_000, Some(-10 * MINUTE_MS)), kept - 1),
+    ] {
+        let store = filled(SNAPSHOT_EVERY - 1).0;
+        let mut core = open(&store);
+        core.step(&now, vec![Action::Freeze, Action::Freeze]);
+        core.step(&now, vec![Action::Freeze]);
+        assert!(store.snapshot().unwrap().is_some(), "{now:?}");
+        assert_eq!(store.forgotten().unwrap(), forgotten, "{now:?}");
     }
 }
 

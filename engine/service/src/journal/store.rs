@@ -39,7 +39,7 @@ pub struct Batch {
     /// A row of payees could not be read, so that the rows do not stand for the head any more.
     pub payees_lost: bool,
     pub snapshot: Option<Snapshot>,
-    /// Signed asks of days before this one are forgotten.
+    /// Signed asks of days before this one are forgotten. An earlier day than before changes nothing.
     pub forget_before: Option<u32>,
 }
 

@@ -59,8 +59,9 @@ impl Tables {
         self.settlements.extend(batch.settlements);
         self.index.extend(batch.index);
         if let Some(day) = batch.forget_before {
-            self.forgotten = day;
-            let forgotten = signed_before(day);
+            // Never back: the rows of days before are gone.
+            self.forgotten = self.forgotten.max(day);
+            let forgotten = signed_before(self.forgotten);
             self.index.retain(|key, _seq| !forgotten.contains(key));
         }
         self.head = batch.head;
