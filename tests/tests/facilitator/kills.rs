@@ -124,7 +124,10 @@ pub(crate) async fn assert_tidy(chain: &Devnet, home: &Home, case: &str) {
 async fn killed_at(point: &str, time: u8) {
     let Some(chain) = full_chain_or_skip(BASE).await else { return };
     let fault = format!("{point}:{time}");
-    let home = furnished(&chain, chain.url(), 1, "wait_ms = 1500\nin_flight = 2", "").await;
+    // Six payments are two transactions at least, however quickly they come.
+    let home =
+        furnished(&chain, chain.url(), 1, "wait_ms = 1500\nin_flight = 2\nbatch_calls = 3", "")
+            .await;
     let mut bodies = Vec::new();
     for n in 0..6 {
         let payer = Payer::random();
