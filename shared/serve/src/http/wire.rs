@@ -184,13 +184,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Watches for a peer that goes away while its request is in progress. A peer that may end its side first is not
-    /// gone then.
+    /// Watches for a peer that goes away while its request is in progress. Where a peer may end its side first, no
+    /// request ends with it.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.buffer.is_empty() {
-            let count = ready!(self.poll_more(cx, HEAD_READ_BYTES))?;
-            if count == 0 && !self.shared.bounds.half_close {
-                return Poll::Ready(Ok(()));
+            let read = ready!(self.poll_more(cx, HEAD_READ_BYTES));
+            let is_gone = !matches!(read, Ok(1..));
+            if is_gone && !self.shared.bounds.half_close {
+                return Poll::Ready(read.map(|_end| ()));
             }
         }
         // The next request, or the end, is read: the socket wakes nobody for it any more.
