@@ -215,9 +215,9 @@ fn a_stored_answer_that_changes_is_found() {
 #[test]
 fn an_allowance_that_starts_with_the_first_request_is_found() {
     let mut play = Play::new(policy(25, 50, 20));
-    // The second day's began at midnight, though nobody asks before six in the evening; so the third day's begins at
-    // midnight, too. (In another boot: within one, the boot clock may count from the instant at which the renewal was
-    // written.)
+    // The allowance of the second day began at midnight, although the first request comes at six in the evening. So the
+    // next one begins at midnight too. (The boot is another one: within a boot, the boot clock may count from the instant
+    // at which the renewal was written.)
     play.later(30 * 3_600_000);
     let ask = play.hmac(19);
     play.pays(&ask, "one");
