@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use bursar_chain::clock::SystemClock;
 use bursar_chain::ports::{BoxFuture, Clock};
-use bursar_core::time::Moment;
+use bursar_core::time::{LocalDay, Moment, Utc};
 use bursar_engine::journal::Slip;
 use bursar_engine::ports::{Disk, Faults, Random, SignFault, Signer, SystemRandom};
 use bursar_x402::signature::Signature65;
@@ -49,6 +49,10 @@ impl Clock for SkewedClock {
         let (day, start, offset) = bursar_chain::zone::day_of(moment.utc, &zone);
         (moment.local_day, moment.day_start, moment.offset_s) = (day, start, offset);
         moment
+    }
+
+    fn midnight(&self, earliest: Utc, day: LocalDay) -> Utc {
+        self.system.midnight(earliest, day)
     }
 
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {

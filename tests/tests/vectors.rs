@@ -295,6 +295,41 @@ async fn t_29_the_allowance_sequences_hold_through_the_engine() {
     assert!(renewals > 20, "{renewals}");
 }
 
+/// What `/status`, `/mandate` and `agent show` announce is the second in which the allowance renews, in any zone.
+#[tokio::test]
+async fn an_allowance_renews_at_the_announced_time_and_not_a_second_earlier() {
+    for (zone, hours) in
+        [("UTC", 1), ("Asia/Tokyo", 14), ("America/St_Johns", 20), ("Pacific/Kiritimati", 9)]
+    {
+        let engine = TestEngine::start(Setup::default()).await;
+        engine.clock.set_zone(zone).unwrap();
+        engine.furnish("--day 10 --txn 10 --auto 5").await;
+        let agent = engine.hire("bot", "hmac").await;
+        engine.clock.advance(hours * 3_600_000);
+        assert!(spend(&engine, &agent, 1).await);
+        for _day in 0..2 {
+            let told = engine.post("/status", &agent.read(engine.now_s())).await.1;
+            let told = told["agent"]["renews_at"].as_str().unwrap().to_owned();
+            engine.clock.advance(1_000);
+            let mandate = engine.post("/mandate", &agent.read(engine.now_s())).await.1;
+            assert_eq!(mandate["renews_at"], told, "{zone}");
+            let shown = engine.operator().must("agent show bot").await.data();
+            assert_eq!(shown["renews_at"], told, "{zone}");
+            let at: jiff::Timestamp = told.parse().unwrap();
+            let left = at.as_second() - engine.now_s();
+            engine.clock.advance(u64::try_from(left - 1).unwrap() * 1_000);
+            let spent = async || {
+                let told = engine.post("/status", &agent.read(engine.now_s())).await.1;
+                told["agent"]["spent_today_micro"].as_u64().unwrap()
+            };
+            assert_eq!(spent().await, 1_000_000, "{zone}: before {told}");
+            engine.clock.advance(1_000);
+            assert_eq!(spent().await, 0, "{zone}: at {told}");
+            assert!(spend(&engine, &agent, 2).await);
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_agent_is_told_its_own_numbers() {
     let engine = TestEngine::start(Setup::default()).await;

@@ -78,6 +78,17 @@ impl WindowStart {
         }
     }
 
+    /// When the next allowance begins: the first local midnight not before the instant and after the date.
+    /// `None` while a renewal is held back, because then the operator decides.
+    pub fn renews_after(&self, moment: &Moment) -> Option<(Utc, LocalDay)> {
+        let running = match self.renewal(moment) {
+            Renewal::Keep => self.clone(),
+            Renewal::Renew(next) => next,
+            Renewal::HeldBack(_) => return None,
+        };
+        Some((running.utc.plus_ms(ALLOWANCE_LASTS_MS), running.day))
+    }
+
     fn is_of_boot(&self, moment: &Moment) -> bool {
         !self.boot_id.is_empty() && moment.boottime_ms > 0 && self.boot_id == moment.boot_id
     }

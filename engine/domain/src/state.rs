@@ -10,7 +10,7 @@ use bursar_core::money::Usd;
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::policy::Policy;
 use bursar_core::settings::Settings;
-use bursar_core::time::{Moment, Utc};
+use bursar_core::time::{LocalDay, Moment, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::agents::{Agent, AgentStatus, PolicyRecord};
@@ -109,6 +109,11 @@ impl State {
     /// What an agent has spent of the allowance in force.
     pub fn spent(&self, agent: &Agent, moment: &Moment) -> Usd {
         agent.commission.as_ref().map_or(Usd::ZERO, |c| c.payments.spent_at(moment))
+    }
+
+    /// When an agent's next allowance begins, as [`WindowStart::renews_after`] has it; `None` also without a commission.
+    pub fn renews_after(&self, agent: &Agent, moment: &Moment) -> Option<(Utc, LocalDay)> {
+        agent.commission.as_ref()?.payments.start.renews_after(moment)
     }
 
     pub fn status(&self, agent: &Agent, moment: &Moment) -> AgentStatus {

@@ -9,7 +9,7 @@ use bursar_core::limits::{
     CHAIN_AWAKE_MS, CHAIN_TIME_EVERY_MS, CHAIN_TIME_LASTS_MS, CLOCK_OFF_CHAIN_WARN_MS,
 };
 use bursar_core::networks::ChainId;
-use bursar_core::time::{Moment, Utc};
+use bursar_core::time::{LocalDay, Moment, Utc};
 
 /// The machine's clock with what the chains say beside it ([`Moment::chain_hint`]).
 #[derive(Debug, Clone)]
@@ -103,6 +103,10 @@ impl Clock for HintedClock {
 
     fn mono_ms(&self) -> u64 {
         self.machine.mono_ms()
+    }
+
+    fn midnight(&self, earliest: Utc, day: LocalDay) -> Utc {
+        self.machine.midnight(earliest, day)
     }
 
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, IDENTITY_DAYS, SNAPSHOT_EVERY};
+use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
 use bursar_core::networks::ChainId;
-use bursar_core::time::Moment;
+use bursar_core::time::{Moment, Utc};
 use bursar_domain::apply::Touched;
 use bursar_domain::settlement::Stage;
 use bursar_domain::{
@@ -30,7 +30,7 @@ use bursar_x402::signature::Signature65;
 
 pub use publish::View;
 
-use crate::edition::Edition;
+use crate::edition::{Edition, Retention};
 use crate::journal::{Committed, Head, Journal, JournalError, Slip, Snapshot, Store};
 use crate::ports::Faults;
 use crate::vault::gate::Gate;
@@ -73,6 +73,7 @@ pub struct Core {
     journal: Journal,
     gate: Arc<Gate>,
     faults: Arc<dyn Faults>,
+    retention: Retention,
     /// Why the journal and the wallet do not fit, if they do not: nothing is automatic then.
     untrusted: Option<String>,
     /// The journal was judged by an open wallet's key in this life of the engine, and is trusted.
@@ -107,6 +108,7 @@ impl Core {
             journal,
             gate,
             faults,
+            retention: edition.retention,
             untrusted: None,
             judged: false,
             failed: None,
@@ -349,12 +351,14 @@ impl Core {
     fn commit(&mut self, moment: &Moment) -> Result<Committed, JournalError> {
         // A snapshot is as long as what is open: with much of it, it is made less often.
         let open = u64::try_from(self.state.authorized.len()).unwrap_or(u64::MAX);
-        if self.state.seq.saturating_sub(self.last_snapshot) >= SNAPSHOT_EVERY.max(open) {
+        if self.state.seq.saturating_sub(self.last_snapshot)
+            >= self.retention.snapshot_every.max(open)
+        {
             if let Ok(bytes) = postcard::to_allocvec(&self.state) {
                 self.journal.keep_snapshot(bytes);
                 self.last_snapshot = self.state.seq;
             }
-            if let Some(day) = remembered_from(moment) {
+            if let Some(day) = remembered_from(moment, self.retention.signed_days) {
                 self.journal.forget_signed_before(day);
             }
         }
@@ -459,13 +463,18 @@ impl Draft {
 /// The first day whose signed asks are remembered. What is forgotten is gone for good, and could be signed a second time
 /// if the clock were set back. So the clock is believed only where the newest block of a chain agrees with it, and the
 /// earlier of the two counts. `None`: nothing is forgotten now.
-fn remembered_from(moment: &Moment) -> Option<u32> {
+fn remembered_from(moment: &Moment, days: i64) -> Option<u32> {
     let block = moment.chain_hint?;
     if moment.utc.since_ms(block).saturating_abs() > CLOCK_OFF_CHAIN_MS {
         return None;
     }
-    let today = moment.utc.min(block).seconds().div_euclid(86_400);
-    u32::try_from(today.saturating_sub(IDENTITY_DAYS)).ok()
+    Some(first_remembered(moment.utc.min(block), days))
+}
+
+/// The first day of which signed requests are remembered, `days` before the day of `at`.
+fn first_remembered(at: Utc, days: i64) -> u32 {
+    let today = at.seconds().div_euclid(86_400);
+    u32::try_from(today.saturating_sub(days)).unwrap_or(0)
 }
 
 /// What a caller is told of a refusal.

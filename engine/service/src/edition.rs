@@ -1,5 +1,6 @@
 //! What distinguishes the programs that share this engine: data, not `cfg`.
 
+use bursar_core::limits::{IDENTITY_DAYS, SNAPSHOT_EVERY};
 use bursar_core::networks::ChainId;
 use bursar_domain::State;
 
@@ -21,6 +22,21 @@ pub struct Edition {
     pub kdf_bounds: KdfBounds,
     /// When the journal carries rows over to its history.
     pub carry: Carry,
+    pub retention: Retention,
+}
+
+/// How often the journal writes a snapshot, and how long it remembers signed requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Entries between two snapshots of the state. At each of them old signed requests are forgotten.
+    pub snapshot_every: u64,
+    /// Days, by the signed timestamp, for which a signed request is remembered.
+    pub signed_days: i64,
+}
+
+impl Retention {
+    pub const PRODUCTION: Self =
+        Self { snapshot_every: SNAPSHOT_EVERY, signed_days: IDENTITY_DAYS };
 }
 
 impl Edition {
@@ -33,6 +49,7 @@ impl Edition {
             kdf: KdfParams::FULL,
             kdf_bounds: KdfBounds::PRODUCTION,
             carry: Carry::PRODUCTION,
+            retention: Retention::PRODUCTION,
         }
     }
 }

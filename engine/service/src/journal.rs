@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bursar_core::time::Utc;
+use bursar_domain::idempotency::Identity;
 use bursar_domain::settlement::Settlement;
 use bursar_domain::{Entry, Event, Request};
 use serde::{Deserialize, Serialize};
@@ -218,6 +219,33 @@ impl Journal {
     /// Lets whole days of signed asks be forgotten with the next commit.
     pub fn forget_signed_before(&mut self, day: u32) {
         self.waiting.forget_before = Some(day);
+    }
+
+    /// Remembers again, with the next commit, every signed ask from `day` on that any entry has. Changes nothing if
+    /// none of those days was forgotten.
+    ///
+    /// # Errors
+    /// The chain is damaged, or the store cannot be read.
+    pub fn remember_from(&mut self, day: u32) -> Result<bool, JournalError> {
+        if day >= self.forgotten()? {
+            return Ok(false);
+        }
+        let mut index = Vec::new();
+        let _proof = self.replay(Head::default(), |entry| {
+            let identity = match &entry.event {
+                Event::PaymentAuthorized { asked, .. }
+                | Event::PaymentHeld { asked, .. }
+                | Event::PaymentRefused { asked, .. } => &asked.identity,
+                Event::SettlementReported { identity, .. } => identity,
+                _other => return,
+            };
+            if matches!(identity, Identity::Hmac { day: signed, .. } if *signed >= day) {
+                index.push((identity.index_key(), entry.seq));
+            }
+        })?;
+        self.waiting.index.extend(index);
+        self.waiting.remember_from = Some(day);
+        Ok(true)
     }
 
     pub fn reader(&self) -> Arc<dyn Reader> {

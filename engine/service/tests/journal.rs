@@ -6,18 +6,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bursar_core::codes::Code;
 use bursar_core::ids::{Name, RequestId};
 use bursar_core::limits::SNAPSHOT_EVERY;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::time::{LocalDay, Moment, Utc};
+use bursar_domain::event::Asked;
 use bursar_domain::idempotency::Identity;
 use bursar_domain::payees::{Paid, Payee};
-use bursar_domain::{Action, PaymentAsk, Request, State, Status};
+use bursar_domain::{Action, Event, PaymentAsk, Request, State, Status};
 use bursar_engine::core::Core;
-use bursar_engine::edition::Edition;
+use bursar_engine::edition::{Edition, Retention};
 use bursar_engine::journal::{
-    Batch, Head, MemoryStore, RedbStore, Seal, Snapshot, Store, verify_chain,
+    Batch, Carry, Head, Journal, MemoryStore, RedbStore, Seal, Snapshot, Store, verify_chain,
 };
 use bursar_engine::ports::NoFaults;
 use bursar_engine::vault::Vault;
@@ -26,6 +28,7 @@ use bursar_engine::vault::gate::Gate;
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
 use bursar_x402::Echo;
 use secrecy::SecretString;
+use zeroize::Zeroizing;
 
 #[path = "journal/two_files.rs"]
 mod two_files;
@@ -307,6 +310,67 @@ fn signed_asks_are_forgotten_only_where_a_chain_agrees_with_the_clock() {
         core.step(&now, vec![Action::Freeze]);
         assert!(store.snapshot().unwrap().is_some(), "{now:?}");
         assert_eq!(store.forgotten().unwrap(), forgotten, "{now:?}");
+    }
+}
+
+fn refused(request: &Request) -> Event {
+    let Request { id, agent, label, from, identity, ask, .. } = request.clone();
+    let asked = Box::new(Asked { id, agent, label, from, identity, ask });
+    Event::PaymentRefused { asked, refusal: Code::LimitReached.into() }
+}
+
+/// Where a chain agreed with a clock that was ahead, the operator has what was forgotten remembered again.
+#[test]
+fn what_a_clock_that_was_ahead_has_forgotten_is_remembered_again_once_the_operator_accepts_the_journal()
+ {
+    const DAY: i64 = 86_400;
+    let edition =
+        Edition { retention: Retention { snapshot_every: 2, signed_days: 30 }, ..Edition::full() };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.redb");
+    let gate = open_gate(folder.path());
+    for carry in [Carry::PRODUCTION, Carry { after_bytes: 1, beside: false }] {
+        let _new = std::fs::remove_file(&path);
+        let _new = std::fs::remove_file(folder.path().join("journal-history.redb"));
+        let open = || {
+            let store = RedbStore::open(&path, Arc::new(NoFaults)).unwrap().carrying(carry);
+            Core::open(Box::new(store), &edition, Arc::clone(&gate), Arc::new(NoFaults)).unwrap()
+        };
+        let today = u32::try_from(moment(1_000 * DAY).utc.seconds() / DAY).unwrap();
+        let signed = |back: u32| Identity::Hmac { day: today - back, digest: [7; 32] };
+        // One that was signed today, and one that was signed too long ago.
+        let store = RedbStore::open(&path, Arc::new(NoFaults)).unwrap().carrying(carry);
+        let mut journal = Journal::open(Box::new(store)).unwrap();
+        for (seq, identity) in [(1, signed(0)), (2, signed(31))] {
+            let request: Request = postcard::from_bytes(&request(seq, 1)).unwrap();
+            let request = Request { identity, ..request };
+            journal.append(refused(&request), moment(0).utc).unwrap();
+            journal.note(&Arc::new(request), true).unwrap();
+        }
+        journal.commit().unwrap();
+        drop(journal);
+        let mut core = open();
+        let mut ahead = moment(1_040 * DAY);
+        ahead.chain_hint = Some(ahead.utc);
+        for _snapshot in 0..2 {
+            core.step(&ahead, vec![Action::Freeze, Action::Thaw, Action::Freeze, Action::Thaw]);
+        }
+        assert_eq!(core.view().forgotten, today + 10, "{carry:?}");
+        let right = moment(1_000 * DAY);
+        let first = core.view().refused_before(&right).expect("it is reported");
+        assert_eq!(first, moment((1_000 + 10) * DAY).utc);
+        assert_eq!(core.view().refused_before(&ahead), None);
+        assert!(!core.journal().knows(&signed(0), 0).unwrap());
+        core.accept(&right, Zeroizing::new([7; 32])).unwrap();
+        for again in 0..3 {
+            assert_eq!(core.view().forgotten, today - 30, "{carry:?}, {again}");
+            assert_eq!(core.view().refused_before(&right), None);
+            assert!(core.journal().knows(&signed(0), 0).unwrap(), "{carry:?}, {again}");
+            assert!(!core.journal().knows(&signed(31), 0).unwrap(), "{carry:?}, {again}");
+            drop(core);
+            core = open();
+            core.step(&right, vec![Action::Freeze, Action::Thaw]);
+        }
     }
 }
 

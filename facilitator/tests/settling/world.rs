@@ -92,6 +92,10 @@ impl Clock for WorldClock {
         u64::try_from(self.0.elapsed().as_millis()).unwrap()
     }
 
+    fn midnight(&self, earliest: Utc, _day: LocalDay) -> Utc {
+        earliest
+    }
+
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {
         // A year is for ever here.
         let until = self.0 + Duration::from_millis(mono_ms.min(31_536_000_000));

@@ -7,12 +7,12 @@ mod zone_source;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bursar_core::time::{Moment, Utc};
+use bursar_core::time::{LocalDay, Moment, Utc};
 use jiff::tz::TimeZone;
 
 use crate::clock::zone_source::ZoneSource;
 use crate::ports::{BoxFuture, Clock};
-use crate::zone::day_of;
+use crate::zone::{day_of, midnight};
 
 /// Why there is no clock.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +75,10 @@ impl Clock for SystemClock {
             offset_s,
             chain_hint: None,
         }
+    }
+
+    fn midnight(&self, earliest: Utc, day: LocalDay) -> Utc {
+        midnight(earliest, day, &self.zone())
     }
 
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {

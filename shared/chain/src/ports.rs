@@ -6,7 +6,7 @@ use std::pin::Pin;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use bursar_core::networks::ChainId;
-use bursar_core::time::{Moment, Utc};
+use bursar_core::time::{LocalDay, Moment, Utc};
 pub use bursar_outbound::EndpointLabel;
 use bursar_submit::Call;
 use bursar_submit::fees::FeeFacts;
@@ -32,6 +32,9 @@ pub trait Clock: Send + Sync + Debug {
     fn mono_ms(&self) -> u64 {
         self.now().mono_ms
     }
+
+    /// The first local midnight at or after `earliest` of a date after `day`.
+    fn midnight(&self, earliest: Utc, day: LocalDay) -> Utc;
 
     /// Ends once [`Moment::mono_ms`] has reached `mono_ms`, at once if it has already. Waits are measured
     /// by the monotonic part, so setting the wall clock neither cuts one short nor prolongs it.

@@ -25,6 +25,25 @@ pub fn day_of(utc: Utc, zone: &TimeZone) -> (LocalDay, Utc, i32) {
     (day_number(today), Utc(start.as_millisecond()), offset.seconds())
 }
 
+/// The first midnight in `zone` at or after `earliest` of a date after `day`.
+pub fn midnight(earliest: Utc, day: LocalDay, zone: &TimeZone) -> Utc {
+    let clamped = earliest.clamp(EARLIEST, LATEST);
+    let at = Timestamp::from_millisecond(clamped.0).unwrap_or(Timestamp::UNIX_EPOCH);
+    let mut date = zone.to_datetime(at).date();
+    // Two steps at most, unless `day` lies far ahead of `earliest`, which only a broken clock can cause.
+    for _step in 0..400 {
+        if day_number(date) > day
+            && let Some(start) = first_instant(date, zone)
+            && start >= at
+        {
+            return Utc(start.as_millisecond());
+        }
+        let Ok(next) = date.tomorrow() else { break };
+        date = next;
+    }
+    clamped
+}
+
 fn first_instant(day: Date, zone: &TimeZone) -> Option<Timestamp> {
     let midnight: DateTime = day.at(0, 0, 0, 0);
     match zone.to_ambiguous_timestamp(midnight).offset() {

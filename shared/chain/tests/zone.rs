@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use bursar_chain::zone::day_of;
+use bursar_chain::zone::{day_of, midnight};
 use bursar_core::time::{LocalDay, Utc};
 use jiff::Timestamp;
 use jiff::civil::{Date, date};
@@ -134,4 +134,32 @@ fn a_broken_clock_is_no_reason_to_stop() {
     assert_eq!(day_at(Utc(i64::MIN)), day(date(1, 1, 1)));
     assert_eq!(day_at(Utc(i64::MAX)), day(date(9999, 1, 1)));
     assert_eq!(day_at(Utc(-1)), LocalDay(-1));
+}
+
+#[test]
+fn the_next_midnight_is_not_before_an_instant_and_of_a_later_date() {
+    let zone = |name: &str| TimeZone::get(name).unwrap();
+    let utc = |text: &str| Utc(text.parse::<jiff::Timestamp>().unwrap().as_millisecond());
+    let day = |text: &str| {
+        let date: jiff::civil::Date = text.parse().unwrap();
+        let days = date.duration_since(jiff::civil::date(1970, 1, 1)).as_hours() / 24;
+        LocalDay(i32::try_from(days).unwrap())
+    };
+    for (earliest, after, place, expected) in [
+        ("2026-11-22T20:00:00Z", "2026-11-22", "UTC", "2026-11-23T00:00:00Z"),
+        ("2026-11-23T00:00:00Z", "2026-11-22", "UTC", "2026-11-23T00:00:00Z"),
+        ("2026-11-23T00:00:00.001Z", "2026-11-22", "UTC", "2026-11-24T00:00:00Z"),
+        // The date counts, too: after a flight to the west a midnight may be of the same date.
+        ("2026-11-22T00:00:00Z", "2026-11-22", "UTC", "2026-11-23T00:00:00Z"),
+        ("2026-11-22T20:00:00Z", "2026-11-22", "Asia/Tokyo", "2026-11-23T15:00:00Z"),
+        // A day of 25 hours, one that begins at 01:00, and one that does not exist.
+        ("2026-10-25T18:00:00Z", "2026-10-25", "Europe/Berlin", "2026-10-25T23:00:00Z"),
+        ("2018-11-03T23:00:00Z", "2018-11-03", "America/Sao_Paulo", "2018-11-04T03:00:00Z"),
+        ("2011-12-30T06:00:00Z", "2011-12-29", "Pacific/Apia", "2011-12-30T10:00:00Z"),
+    ] {
+        let found = midnight(utc(earliest), day(after), &zone(place));
+        assert_eq!(found, utc(expected), "{earliest}, {place}");
+    }
+    // Beyond the calendar there is none, and no panic either.
+    midnight(Utc(i64::MAX), LocalDay(i32::MAX), &TimeZone::UTC);
 }

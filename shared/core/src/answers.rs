@@ -250,6 +250,9 @@ pub struct AgentAnswer {
     pub daily_limit: Option<String>,
     /// A jump of the clock held the day's allowance back: `agent renew` grants it.
     pub renewal_held: bool,
+    /// When the next allowance begins, in UTC; `None` without a policy, and while a renewal is held back.
+    #[serde(default)]
+    pub renews_at: Option<String>,
     /// Why the agent cannot work although its status says so.
     pub problem: Option<String>,
 }
@@ -330,6 +333,10 @@ pub struct StatusAnswer {
     pub head: String,
     /// Why every payment asks, if the journal did not fit the wallet at unlock.
     pub untrusted: Option<String>,
+    /// The first day of which signed requests are accepted, where it lies in the future: a clock that a network
+    /// confirmed has shown a later date, and `audit accept` corrects that.
+    #[serde(default)]
+    pub refused_before: Option<String>,
     /// Why nothing is decided any more, if the journal could not be written.
     pub failed: Option<String>,
     pub data: String,

@@ -208,6 +208,28 @@ impl Auditor {
         open: &Open,
         p: Option<&Period>,
     ) -> Vec<Expect> {
+        let mut out = self.judge_known(v, ticket, open, p);
+        let proof = match &open.asked {
+            Asked::Sign(ask) => Some(&ask.proof),
+            Asked::Standing { proof, .. } => Some(proof),
+            Asked::Report(report) => Some(&report.proof),
+            Asked::Poll(_) | Asked::Order(_) => None,
+        };
+        if let Some(Proof::Hmac { timestamp_s, .. }) = proof
+            && v.time.may_be_forgotten(*timestamp_s)
+        {
+            out.push(identity::refuse(401, "AUTH_FAILED"));
+        }
+        out
+    }
+
+    fn judge_known(
+        &self,
+        v: View<'_>,
+        ticket: Ticket,
+        open: &Open,
+        p: Option<&Period>,
+    ) -> Vec<Expect> {
         let after_disk = self.disk_failed.is_some_and(|at| open.seq > at);
         match &open.asked {
             Asked::Sign(ask) => {

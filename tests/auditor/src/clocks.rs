@@ -10,6 +10,8 @@ pub(crate) const LASTED_MS: i64 = 72_000_000;
 const BOOT_SLACK_MS: i64 = 300_000;
 /// A request waits for the operator for less than this.
 pub(crate) const HOLD_MS: i64 = 900_000;
+/// A clock is right if a chain is this close to it.
+const OFF_MS: i64 = 600_000;
 /// For how long the wallet may go by a block that it has seen.
 const SEEN_LASTS_MS: u64 = 1_800_000;
 
@@ -49,6 +51,9 @@ pub(crate) struct Time {
     pub(crate) since: u64,
     /// The latest wall time that was ever shown: the wallet's records never go back behind what it saw.
     pub(crate) latest_ms: i64,
+    /// The latest wall time that a chain agreed with.
+    agreed_ms: Option<i64>,
+    signed_days: i64,
     looks: Vec<Look>,
 }
 
@@ -61,10 +66,10 @@ struct Look {
 }
 
 impl Time {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(signed_days: i64) -> Self {
         let now =
             Clocks { wall_ms: 0, zone: "UTC".to_owned(), boot: 0, boot_ms: 0, block_ms: None };
-        Self { now, since: 0, latest_ms: 0, looks: Vec::new() }
+        Self { now, since: 0, latest_ms: 0, agreed_ms: None, signed_days, looks: Vec::new() }
     }
 
     pub(crate) fn instant(&self) -> Instant {
@@ -84,6 +89,9 @@ impl Time {
         self.looks.retain(|look| {
             look.boot == boot && now_ms.saturating_sub(look.until_ms) <= SEEN_LASTS_MS
         });
+        if self.gaps().any(|gap| gap.saturating_abs() <= OFF_MS) {
+            self.agreed_ms = self.agreed_ms.max(Some(to.wall_ms));
+        }
     }
 
     fn look(&mut self, until_ms: u64) {
@@ -104,7 +112,14 @@ impl Time {
 
     /// The wall clock is so far off a chain that was seen lately that a payment may be held for it.
     pub(crate) fn may_be_off(&self) -> bool {
-        self.gaps().any(|gap| gap.saturating_abs() > 600_000)
+        self.gaps().any(|gap| gap.saturating_abs() > OFF_MS)
+    }
+
+    /// A request that was signed then may be refused, because the wallet may have forgotten those of its day.
+    pub(crate) fn may_be_forgotten(&self, signed_s: i64) -> bool {
+        let day = |seconds: i64| seconds.div_euclid(86_400);
+        let first = |ms: i64| day(ms.div_euclid(1000)).saturating_sub(self.signed_days);
+        self.agreed_ms.is_some_and(|ms| day(signed_s) < first(ms))
     }
 
     /// It is so far ahead of such a chain that a renewal may be held back for it.

@@ -14,7 +14,7 @@ fn clocks(zone: &serde_json::Value, now: &serde_json::Value, boot: u32) -> Clock
 }
 
 fn time(now: Clocks) -> Time {
-    let mut time = Time::new();
+    let mut time = Time::new(30);
     time.set(&now, 1);
     time
 }

@@ -44,6 +44,8 @@ pub struct NetworkFact {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
     pub networks: Vec<NetworkFact>,
+    /// Days for which a signed request is remembered.
+    pub signed_days: i64,
 }
 
 /// Something that the specification does not allow.
@@ -103,7 +105,7 @@ impl Auditor {
     pub fn new(facts: Facts) -> Self {
         let config = Config::new(&facts);
         Self {
-            time: Time::new(),
+            time: Time::new(facts.signed_days),
             seq: 0,
             worlds: vec![World { config, applied: BTreeMap::new() }],
             book: Book::default(),

@@ -8,7 +8,7 @@ const SHOP: &str = "0xb000000000000000000000000000000000000001";
 
 fn config() -> Config {
     let networks = vec![NetworkFact { chain: 1, on: true, stablecoin: COIN.into() }];
-    let mut config = Config::new(&Facts { networks });
+    let mut config = Config::new(&Facts { networks, signed_days: 30 });
     config.networks.insert(2, Network { on: false, stablecoin: COIN.into() });
     config
 }

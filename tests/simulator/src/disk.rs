@@ -13,9 +13,6 @@ use crate::faults::{Plant, WorldFaults};
 
 const SECTOR: usize = 512;
 
-/// Every few commits, by the commit itself: what happens has one order.
-const CARRY: Carry = Carry { after_bytes: 12_000, beside: false };
-
 /// What outlives a process.
 #[derive(Debug, Clone)]
 pub(crate) enum Disk {
@@ -24,9 +21,10 @@ pub(crate) enum Disk {
 }
 
 impl Disk {
-    pub(crate) fn new(sectors: bool) -> Self {
+    /// Rows of the real store are carried over to its history after so many bytes.
+    pub(crate) fn new(sectors: bool, carry_bytes: usize) -> Self {
         if sectors {
-            Self::Sectors(Sectors::default())
+            Self::Sectors(Sectors { carry_bytes, ..Sectors::default() })
         } else {
             Self::Memory(MemoryStore::default())
         }
@@ -45,6 +43,14 @@ impl Disk {
         match self {
             Self::Memory(store) => Self::Memory(store.copied()),
             Self::Sectors(sectors) => Self::Sectors(sectors.copied()),
+        }
+    }
+
+    #[must_use]
+    pub(crate) fn carrying(self, carry_bytes: usize) -> Self {
+        match self {
+            Self::Sectors(sectors) => Self::Sectors(Sectors { carry_bytes, ..sectors }),
+            memory => memory,
         }
     }
 
@@ -81,6 +87,7 @@ impl Disk {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sectors {
     inner: Arc<Mutex<Inner>>,
+    carry_bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,12 +151,13 @@ impl Sectors {
             Backend { inner, file: at, life, faults }
         };
         let store = RedbStore::over(file(0), file(1), Arc::new(NoFaults))?;
-        Ok(Box::new(store.carrying(CARRY)))
+        // By the commit itself: what happens has one order.
+        Ok(Box::new(store.carrying(Carry { after_bytes: self.carry_bytes, beside: false })))
     }
 
     fn copied(&self) -> Self {
         let inner = self.inner.lock().unwrap().clone();
-        let copy = Self { inner: Arc::new(Mutex::new(inner)) };
+        let copy = Self { inner: Arc::new(Mutex::new(inner)), ..*self };
         copy.each_file(File::flush);
         copy
     }

@@ -2,7 +2,9 @@
 
 use bursar_tests::dice::Dice;
 
-use crate::plan::{Oddity, POINTS, Pick, Plan, Shown, Size, Step, Swarm, Twist, Wish, ZONES};
+use crate::plan::{
+    Bounds, Oddity, POINTS, Pick, Plan, Shown, Size, Step, Swarm, Twist, Wish, ZONES,
+};
 use crate::wire::{POLICIES, URLS};
 
 const SECOND: u64 = 1000;
@@ -15,6 +17,8 @@ struct Draw<'a> {
     dice: &'a mut Dice,
     swarm: Swarm,
     agents: u64,
+    /// About how many asks were drawn.
+    asks: u64,
 }
 
 impl Plan {
@@ -25,9 +29,10 @@ impl Plan {
         // kinds of orders.
         swarm.sectors &= dice.chance(1, 5);
         swarm.edits |= swarm.sectors;
+        let bounds = Bounds::draw(&mut dice);
         let length = if dice.chance(1, 48) { 120 + dice.roll(280) } else { 20 + dice.roll(36) };
         let agents = 1 + dice.roll(3);
-        let mut draw = Draw { dice: &mut dice, swarm, agents };
+        let mut draw = Draw { dice: &mut dice, swarm, agents, asks: 0 };
         let mut steps = Vec::new();
         for agent in 0..agents {
             steps.push(draw.registration(agent));
@@ -36,6 +41,9 @@ impl Plan {
         while steps.len() < usize::try_from(length).unwrap_or(50) {
             let step = draw.step();
             steps.push(step);
+            if matches!(step, Step::SetClock { .. }) && draw.dice.chance(1, 2) {
+                draw.excursion(&mut steps);
+            }
             if step == Step::Together {
                 steps.push(draw.racing());
                 if draw.dice.chance(1, 3) {
@@ -45,7 +53,7 @@ impl Plan {
                 steps.push(draw.racing());
             }
         }
-        Self { seed, swarm, watchful: false, steps }
+        Self { seed, swarm, bounds, watchful: false, steps }
     }
 }
 
@@ -73,7 +81,30 @@ impl Draw<'_> {
             5 | 6 => self.dice.roll(20 * MINUTE),
             7 => self.dice.roll(8 * HOUR),
             8 => 19 * HOUR + self.dice.roll(7 * HOUR),
+            _ if self.swarm.long => self.dice.roll(40 * DAY),
             _ => self.dice.roll(3 * DAY),
+        }
+    }
+
+    /// The clock, which was just set wrong, is right again before anything else takes time: what was asked before may be
+    /// asked again.
+    fn excursion(&mut self, steps: &mut Vec<Step>) {
+        let before = self.asks;
+        for right in [false, true] {
+            for _busy in 0..self.dice.roll(4) {
+                let wish = self.crowd_wish();
+                let count = 2 + self.dice.roll(14) as u8;
+                let crowd = self.swarm.crowds && self.dice.chance(1, 2);
+                steps.push(if crowd { Step::Crowd { wish, count } } else { Step::Ask(wish) });
+                self.asks += if crowd { u64::from(count) } else { 1 };
+            }
+            if !right {
+                steps.push(Step::RightClock);
+            }
+        }
+        for _again in 0..1 + self.dice.roll(3) {
+            let pick = Pick(4 * before.saturating_sub(1 + self.dice.roll(3)));
+            steps.push(Step::Repeat { pick, twist: Twist::None });
         }
     }
 
@@ -145,7 +176,10 @@ impl Draw<'_> {
 
     fn step(&mut self) -> Step {
         match self.dice.roll(100) {
-            0..=29 => Step::Ask(self.wish()),
+            0..=29 => {
+                self.asks += 1;
+                Step::Ask(self.wish())
+            }
             30..=37 => Step::Repeat { pick: self.pick(), twist: self.twist() },
             38..=41 => Step::Poll { pick: self.pick() },
             42..=44 => Step::Standing { agent: self.agent() },
@@ -289,8 +323,10 @@ impl Draw<'_> {
             0 if swarm.clocks => Step::SetClock { ms: -(self.span() as i64) },
             1 if swarm.clocks => Step::SetClock { ms: self.span() as i64 },
             2 if swarm.clocks => {
-                Step::SetClock { ms: self.dice.between(-10 * DAY as i64, 10 * DAY as i64) }
+                let days = if swarm.long { 60 } else { 10 };
+                Step::SetClock { ms: self.dice.between(-days * DAY as i64, days * DAY as i64) }
             }
+            4 | 5 if swarm.clocks && self.dice.chance(1, 2) => Step::RightClock,
             3 if swarm.zones => Step::Zone { which: self.dice.index(ZONES.len()) },
             4 if swarm.sleeps => Step::Sleep { ms: self.span() },
             5 if swarm.restarts => Step::Reboot,

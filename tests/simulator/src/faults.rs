@@ -60,6 +60,7 @@ plants! {
     ValidityFromAsk "an approved payment is valid from its ask and not from its approval";
     NeverFlushed "a commit is answered before the disk was told to keep it";
     LateSettledForgotten "a payment that is settled once it was asked for again is signed anew";
+    ForgottenByTheClock "signed requests are forgotten by the wall clock alone, and remembered from an earlier day again";
     OldLimitApproved "an approval is judged by limits a thousand times as high";
 }
 
@@ -67,6 +68,8 @@ plants! {
 pub(crate) struct WorldFaults {
     tape: Tape,
     plant: Option<Plant>,
+    /// Days for which signed requests are remembered.
+    signed_days: i64,
     inner: Mutex<Inner>,
 }
 
@@ -80,11 +83,15 @@ struct Inner {
     applied: u64,
     /// The state before the batch that is being decided.
     before: Option<State>,
+    /// Seconds that the wall clock showed at the last decision.
+    wall_s: i64,
+    /// The day before which signed requests are forgotten: a planted mistake.
+    forgotten: u32,
 }
 
 impl WorldFaults {
-    pub(crate) fn new(tape: &Tape, plant: Option<Plant>) -> Arc<Self> {
-        Arc::new(Self { tape: tape.clone(), plant, inner: Mutex::default() })
+    pub(crate) fn new(tape: &Tape, plant: Option<Plant>, signed_days: i64) -> Arc<Self> {
+        Arc::new(Self { tape: tape.clone(), plant, signed_days, inner: Mutex::default() })
     }
 
     pub(crate) fn plant(&self) -> Option<Plant> {
@@ -126,6 +133,18 @@ impl WorldFaults {
         self.inner.lock().unwrap().died.is_some()
     }
 
+    /// Forgets by the wall clock, as the mistake has it: the first day that is remembered.
+    pub(crate) fn forget(&self) -> u32 {
+        let mut inner = self.inner.lock().unwrap();
+        let today = inner.wall_s.div_euclid(86_400);
+        inner.forgotten = u32::try_from(today - self.signed_days).unwrap_or(0);
+        inner.forgotten
+    }
+
+    pub(crate) fn forgotten(&self) -> u32 {
+        self.inner.lock().unwrap().forgotten
+    }
+
     /// A batch was committed: the next decision sees another state.
     pub(crate) fn committed(&self) {
         self.inner.lock().unwrap().before = None;
@@ -133,7 +152,7 @@ impl WorldFaults {
 
     /// The same mistakes in what a replay does, with nothing that dies.
     pub(crate) fn for_replay(&self) -> Arc<Self> {
-        Self::new(&Tape::default(), self.plant)
+        Self::new(&Tape::default(), self.plant, self.signed_days)
     }
 }
 
@@ -147,6 +166,7 @@ impl Faults for WorldFaults {
 
     fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal> {
         let Some(plant) = self.plant else { return bursar_domain::decide(state, command) };
+        self.inner.lock().unwrap().wall_s = command.moment.utc.seconds();
         let (mut state, mut command) = (state.clone(), command.clone());
         if plant == Plant::LimitReadOutside {
             let mut inner = self.inner.lock().unwrap();

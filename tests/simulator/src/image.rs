@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use bursar_auditor::seen::{Seen, Ticket};
 
 use crate::disk::Disk;
-use crate::plan::{Plan, Swarm};
+use crate::plan::{Bounds, Plan, Swarm};
 use crate::world::World;
 
 /// A wallet with a seed and two addresses, closed well.
@@ -26,7 +26,8 @@ impl Image {
         static IMAGES: [OnceLock<Image>; 2] = [const { OnceLock::new() }; 2];
         IMAGES[usize::from(sectors)].get_or_init(|| {
             let swarm = Swarm { sectors, ..Swarm::default() };
-            let plan = Plan { seed: 0, swarm, watchful: false, steps: Vec::new() };
+            let bounds = Bounds { snapshot_every: 1_000, signed_days: 30, carry_bytes: 12_000 };
+            let plan = Plan { seed: 0, swarm, bounds, watchful: false, steps: Vec::new() };
             World::bare(&plan, None).furnished().expect("a furnished wallet")
         })
     }
@@ -48,13 +49,13 @@ impl Image {
     }
 
     /// Puts the wallet into a data folder; answers its journal.
-    pub(crate) fn copy_to(&self, folder: &Path) -> Disk {
+    pub(crate) fn copy_to(&self, folder: &Path, carry_bytes: usize) -> Disk {
         std::fs::DirBuilder::new().mode(0o700).create(folder.join("wallets")).expect("a folder");
         for (name, bytes) in &self.files {
             let mut options = std::fs::OpenOptions::new();
             let file = options.write(true).create_new(true).mode(0o600).open(folder.join(name));
             std::io::Write::write_all(&mut file.expect("a file"), bytes).expect("written");
         }
-        self.disk.copied()
+        self.disk.copied().carrying(carry_bytes)
     }
 }

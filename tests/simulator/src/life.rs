@@ -13,12 +13,13 @@ use bursar_demo::operator::Operator;
 use bursar_engine::agent_api::router;
 use bursar_engine::core::Core;
 use bursar_engine::core::handle::Turns;
+use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Store;
 use bursar_engine::ports::{Chains, Ports};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_tests::doubles::TestDisk;
-use bursar_tests::engine::{take, test_edition};
+use bursar_tests::engine::take;
 use bursar_tui::link::Link;
 use tokio::runtime::Runtime;
 
@@ -36,6 +37,7 @@ pub(crate) struct Around<'a> {
     pub(crate) tape: &'a Tape,
     /// The core takes its turn after every message instead of after all.
     pub(crate) eager: bool,
+    pub(crate) edition: Edition,
 }
 
 pub(crate) struct Life {
@@ -80,7 +82,7 @@ impl Life {
         let folder = DataFolder::open(around.folder).expect("the folder can be used");
         let lock = take(&folder);
         let signer = Arc::new(WorldSigner::new(around.tape, around.faults.plant()));
-        let mut options = Options::new(folder, lock, test_edition(), Mode::Full);
+        let mut options = Options::new(folder, lock, around.edition.clone(), Mode::Full);
         options.store = Some(store);
         let disk = TestDisk::default();
         disk.free.store(u64::MAX, Ordering::SeqCst);

@@ -20,6 +20,7 @@ impl World {
             chains: &self.ports,
             tape: &self.tape,
             eager: self.swarm.eager,
+            edition: self.bounds.edition(),
         };
         self.life = Some(Life::begin(&around, Box::new(store)));
         self.outcome.lives += 1;

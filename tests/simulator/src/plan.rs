@@ -1,7 +1,9 @@
 //! From a seed to what will happen. A step names what it works on by its place in a list that grows while the
 //! world runs, so that steps can be left out and the others still mean something.
 
+use bursar_engine::edition::{Edition, Retention};
 use bursar_tests::dice::Dice;
+use bursar_tests::engine::test_edition;
 use serde::{Deserialize, Serialize};
 
 /// A place in a list of whatever length it will have: the newest are the likeliest.
@@ -205,6 +207,8 @@ pub enum Step {
     SetClock {
         ms: i64,
     },
+    /// The clock shows the right time again.
+    RightClock,
     Zone {
         which: usize,
     },
@@ -249,7 +253,8 @@ macro_rules! kinds {
 kinds! {
     Ask Repeat Copies Crowd Poll Standing Report Belated Redeem List Approve Deny Together Open Lock Freeze Thaw
     EditPolicy CreatePolicy DeletePolicy Register ReplaceToken Commission Suspend Resume Renew DeleteAgent
-    AddAddress RenameAddress DeleteAddress Network MaxValidity Pass ToExpiry ToMidnight SetClock Zone Sleep
+    AddAddress RenameAddress DeleteAddress Network MaxValidity Pass ToExpiry ToMidnight SetClock RightClock Zone
+    Sleep
     Reboot Block Restart Crash CrashAt DiskFails SlowSigner Release
 }
 
@@ -288,13 +293,41 @@ macro_rules! swarm {
     };
 }
 
-swarm! { crashes restarts disk clocks zones sleeps slow_signer locks freezes edits crowds together blocks eager sectors }
+swarm! { crashes restarts disk clocks zones sleeps slow_signer locks freezes edits crowds together blocks eager sectors long }
+
+/// Bounds of the journal. Production has constants, which a world of a few hundred entries would never reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// Entries between two snapshots.
+    pub snapshot_every: u64,
+    /// Days for which a signed request is remembered.
+    pub signed_days: i64,
+    /// Bytes after which rows are carried over to the history.
+    pub carry_bytes: usize,
+}
+
+impl Bounds {
+    pub(crate) fn draw(dice: &mut Dice) -> Self {
+        Self {
+            snapshot_every: 5 + dice.roll(46),
+            signed_days: dice.of(&[1, 2, 3, 7, 30]),
+            carry_bytes: dice.of(&[1, 3_000, 12_000, 40_000]),
+        }
+    }
+
+    /// As every process of this world has them.
+    pub(crate) fn edition(self) -> Edition {
+        let Self { snapshot_every, signed_days, .. } = self;
+        Edition { retention: Retention { snapshot_every, signed_days }, ..test_edition() }
+    }
+}
 
 /// A whole run. As JSON it is kept when it failed once, and read back.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     pub seed: u64,
     pub swarm: Swarm,
+    pub bounds: Bounds,
     /// The journal is replayed after every step, and not only now and then.
     pub watchful: bool,
     pub steps: Vec<Step>,
@@ -308,9 +341,10 @@ impl Plan {
             self.steps.iter().map(|step| json(serde_json::to_string(step))).collect();
         let (seed, watchful) = (self.seed, self.watchful);
         let swarm = json(serde_json::to_string(&self.swarm));
+        let bounds = json(serde_json::to_string(&self.bounds));
         let steps = steps.join(",\n");
         format!(
-            "{{\"seed\":{seed},\"watchful\":{watchful},\n\"swarm\":{swarm},\n\"steps\":[\n{steps}\n]}}\n"
+            "{{\"seed\":{seed},\"watchful\":{watchful},\n\"swarm\":{swarm},\n\"bounds\":{bounds},\n\"steps\":[\n{steps}\n]}}\n"
         )
     }
 

@@ -62,6 +62,7 @@ impl World {
             | Step::ToExpiry { .. }
             | Step::ToMidnight { .. }
             | Step::SetClock { .. }
+            | Step::RightClock
             | Step::Zone { .. }
             | Step::Sleep { .. }
             | Step::Block { .. }) => self.weather(weather),

@@ -93,6 +93,10 @@ impl WorldStore {
                 self.remembered.extend(lost);
                 self.disk.commit(Batch { index, ..batch })
             }
+            Some(Plant::ForgottenByTheClock) if batch.snapshot.is_some() => {
+                let forget_before = Some(self.faults.forget());
+                self.disk.commit(Batch { forget_before, ..batch })
+            }
             _other => self.disk.commit(batch),
         }
     }
@@ -108,6 +112,9 @@ impl Store for WorldStore {
     }
 
     fn forgotten(&self) -> Result<u32, StoreError> {
+        if self.faults.plant() == Some(Plant::ForgottenByTheClock) {
+            return Ok(self.faults.forgotten());
+        }
         self.disk.forgotten()
     }
 

@@ -79,6 +79,7 @@ impl World {
                 self.pass(u64::try_from(ms.max(0)).unwrap_or(0))
             }
             Step::SetClock { ms } => self.set_clock(ms),
+            Step::RightClock => self.set_clock(self.honest.since_ms(self.clock.now().utc)),
             Step::Zone { which } => {
                 self.zone = ZONES[which];
                 self.clock.set_zone(self.zone).expect("a zone");

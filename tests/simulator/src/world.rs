@@ -13,7 +13,7 @@ use bursar_core::time::Utc;
 use bursar_demo::agent::Agent;
 use bursar_engine::ports::Chains;
 use bursar_tests::dice::Dice;
-use bursar_tests::engine::{NEW_YEAR_S, test_edition};
+use bursar_tests::engine::NEW_YEAR_S;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -22,7 +22,7 @@ use crate::disk::Disk;
 use crate::faults::{Plant, WorldFaults};
 use crate::image::Image;
 use crate::life::Life;
-use crate::plan::{Plan, Swarm};
+use crate::plan::{Bounds, Plan, Swarm};
 use crate::random::WorldRandom;
 use crate::run::Outcome;
 use crate::store::Health;
@@ -43,6 +43,7 @@ pub(crate) type Trouble = (String, String);
 
 pub(crate) struct World {
     pub(crate) swarm: Swarm,
+    pub(crate) bounds: Bounds,
     pub(crate) dice: Dice,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) zone: &'static str,
@@ -87,7 +88,7 @@ impl World {
     pub(crate) fn new(plan: &Plan, plant: Option<Plant>) -> Self {
         let image = Image::get(plan.swarm.sectors);
         let mut world = Self::bare(plan, plant);
-        world.disk = image.copy_to(&world.folder);
+        world.disk = image.copy_to(&world.folder, plan.bounds.carry_bytes);
         (world.ticket, world.next_index) = (image.ticket, image.next_index);
         image.seen.iter().for_each(|seen| world.tape.write(seen.clone()));
         world
@@ -134,6 +135,7 @@ impl World {
         });
         Self {
             swarm: plan.swarm,
+            bounds: plan.bounds,
             dice: Dice::new(plan.seed ^ 0x5eed),
             clock,
             zone: "UTC",
@@ -142,11 +144,14 @@ impl World {
             block_off_ms: plan.swarm.blocks.then_some(0),
             chains,
             ports,
-            faults: WorldFaults::new(&tape, plant),
+            faults: WorldFaults::new(&tape, plant, plan.bounds.signed_days),
             random: Arc::new(WorldRandom::new(plan.seed ^ 0xfeed, plant)),
-            disk: Disk::new(plan.swarm.sectors),
+            disk: Disk::new(plan.swarm.sectors, plan.bounds.carry_bytes),
             health: Arc::default(),
-            auditor: Auditor::new(Facts { networks: networks.collect() }),
+            auditor: Auditor::new(Facts {
+                networks: networks.collect(),
+                signed_days: plan.bounds.signed_days,
+            }),
             tape,
             life: None,
             folder,
@@ -277,7 +282,8 @@ impl World {
         let faults = self.faults.for_replay();
         let again = self.disk.copied().open(&faults);
         let again = again.map_err(|error| ("opens".to_owned(), error.to_string()))?;
-        let again = bursar_engine::core::Core::open(again, &test_edition(), Arc::default(), faults);
+        let edition = self.bounds.edition();
+        let again = bursar_engine::core::Core::open(again, &edition, Arc::default(), faults);
         let again = again.map_err(|error| ("I-c".to_owned(), format!("no replay: {error}")))?;
         if again.state() != self.life().core().state() {
             let (now, then) = (self.life().core().state().clone(), again.state());

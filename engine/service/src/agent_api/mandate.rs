@@ -9,6 +9,7 @@ use bursar_core::fault::Fault;
 use bursar_core::hosts::HostEntry;
 use bursar_core::json::{Object, Value};
 use bursar_core::networks::{NETWORKS, Network};
+use bursar_core::text;
 use bursar_domain::wallets::PayingAddress;
 
 use super::Api;
@@ -37,11 +38,20 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("spent_today_micro", spent.0)
         .with("reserved_micro", agent.reserved.0)
         .with("remaining_today_micro", left.map_or(Value::Null, Value::from))
+        .with("renews_at", renews_at(api, &caller))
         .with("policy", policy(&caller))
         .with("networks", networks(&caller))
         .with("mandate", Value::Null)
         .with("mandate_note", "No Intent Mandate was issued for this agent.");
     Ok(Answer::new(200, body))
+}
+
+/// When the day's allowance begins again, in UTC; null while the operator decides about it.
+pub(super) fn renews_at(api: &Api, caller: &Caller) -> Value {
+    let next = caller.view.state.renews_after(caller.agent(), &caller.moment);
+    next.map_or(Value::Null, |(earliest, day)| {
+        Value::from(text::utc(api.ports.clock.midnight(earliest, day)))
+    })
 }
 
 /// The address that the agent pays from.

@@ -9,7 +9,7 @@ use bursar_domain::payees::{self, Tally};
 use bursar_domain::{Action, Entry, Event, State, tail};
 use zeroize::Zeroizing;
 
-use super::{Core, resumed};
+use super::{Core, first_remembered, resumed};
 use crate::journal::{Head, JournalError};
 
 /// How far back an ask may still be repeated: signatures are fresh for minutes, and clocks are wrong by
@@ -138,7 +138,8 @@ impl Core {
         wrong
     }
 
-    /// The operator accepts the journal as it is: it is sealed from now on.
+    /// The operator accepts the journal as it is: it is sealed from now on. Signed requests that were forgotten by a
+    /// clock that was ahead are remembered again.
     pub fn accept(&mut self, moment: &Moment, key: Zeroizing<[u8; 32]>) -> Result<(), Fault> {
         for outcome in self.step(moment, vec![Action::AcceptJournal]) {
             outcome?;
@@ -146,6 +147,8 @@ impl Core {
         self.untrusted = None;
         self.judged = true;
         self.journal.seal_with(key);
+        let first = first_remembered(moment.utc, self.retention.signed_days);
+        self.journal.remember_from(first).map_err(|damage| damaged(&damage))?;
         self.journal.commit().map_err(|damage| self.fail(&damage))?;
         self.count_payees().map_err(|damage| damaged(&damage))
     }
@@ -207,9 +210,14 @@ impl Reading {
             return;
         }
         let known = match &entry.event {
+            // A forgotten request is refused when it is repeated: nothing needs to lead to it.
             Event::PaymentAuthorized { asked, .. }
             | Event::PaymentHeld { asked, .. }
-            | Event::PaymentRefused { asked, .. } => core.journal.knows(&asked.identity, entry.seq),
+            | Event::PaymentRefused { asked, .. } => {
+                core.journal.is_forgotten(&asked.identity).and_then(|forgotten| {
+                    Ok(forgotten || core.journal.knows(&asked.identity, entry.seq)?)
+                })
+            }
             Event::SettlementReported { settlement, .. } if settlement.is_settled() => {
                 core.journal.knows_paid(settlement)
             }

@@ -1,5 +1,6 @@
 //! What everybody may read: published after each commit, never before.
 
+use bursar_core::time::{Moment, Utc};
 use bursar_domain::State;
 
 use crate::journal::Head;
@@ -19,4 +20,13 @@ pub struct View {
     pub failed: Option<String>,
     /// The day before which signed asks are forgotten and refused.
     pub forgotten: u32,
+}
+
+impl View {
+    /// The time before which signed requests are refused, if it lies in the future: a clock showed a later time, and a
+    /// network agreed with it.
+    pub fn refused_before(&self, moment: &Moment) -> Option<Utc> {
+        let first = Utc::from_seconds(i64::from(self.forgotten).saturating_mul(86_400));
+        (first > moment.utc).then_some(first)
+    }
 }

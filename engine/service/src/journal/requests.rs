@@ -159,6 +159,14 @@ impl Journal {
         Ok(None)
     }
 
+    /// Whether it is a signed request of a day that was forgotten: a repeat of it is refused.
+    pub fn is_forgotten(&self, identity: &Identity) -> Result<bool, JournalError> {
+        match identity {
+            Identity::Hmac { day, .. } => Ok(*day < self.forgotten()?),
+            Identity::Bearer { .. } => Ok(false),
+        }
+    }
+
     /// Whether the index leads from an ask to its request, or to a later one.
     pub fn knows(&self, identity: &Identity, seq: u64) -> Result<bool, JournalError> {
         Ok(self.find(&identity.index_key())?.is_some_and(|found| found.seq >= seq))

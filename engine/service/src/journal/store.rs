@@ -41,6 +41,8 @@ pub struct Batch {
     pub snapshot: Option<Snapshot>,
     /// Signed asks of days before this one are forgotten. An earlier day than before changes nothing.
     pub forget_before: Option<u32>,
+    /// The index of this batch has every signed ask from this day on, so they are remembered again.
+    pub remember_from: Option<u32>,
 }
 
 /// A seal as stored: which entry it covers, and the tag.

@@ -57,6 +57,9 @@ impl Tables {
         self.entries.extend(batch.entries);
         self.records.extend(batch.records);
         self.settlements.extend(batch.settlements);
+        if let Some(day) = batch.remember_from {
+            self.forgotten = day;
+        }
         self.index.extend(batch.index);
         if let Some(day) = batch.forget_before {
             // Never back: the rows of days before are gone.

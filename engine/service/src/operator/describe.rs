@@ -85,6 +85,9 @@ pub(super) fn agent(engine: &Shared, state: &State, agent: &Agent) -> AgentAnswe
         renewal_held: given.is_some_and(|given| {
             matches!(given.payments.start.renewal(&moment), Renewal::HeldBack(_))
         }),
+        renews_at: state.renews_after(agent, &moment).map(|(earliest, day)| {
+            text::utc(engine.ports.clock.midnight(earliest, day))
+        }),
         problem: lost.then(|| {
             "the wallet file lacks its secret: `agent instructions <agent> --regenerate` issues a new one"
                 .to_owned()

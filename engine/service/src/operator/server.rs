@@ -9,6 +9,7 @@ use bursar_core::grammar::{NetworkOrder, ServerOrder};
 use bursar_core::networks::{NETWORKS, Network, by_name};
 use bursar_core::settings::Setting;
 use bursar_core::settings::keys::Key;
+use bursar_core::text;
 use bursar_domain::Action;
 
 use super::{Done, act, config, describe, wallet};
@@ -122,6 +123,7 @@ pub(super) async fn status(engine: &Arc<Shared>) -> Result<Done, Fault> {
         journal: view.head.seq,
         head: hash_hex(&view.head.hash),
         untrusted: view.untrusted.clone(),
+        refused_before: view.refused_before(&engine.core.now()).map(text::utc),
         failed: view.failed.clone(),
         data: engine.folder.path().display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,12 +1,12 @@
 //! A test double: a [`Clock`] that only moves when it is told to. No production code makes one.
 
-use bursar_core::time::{Moment, Utc};
+use bursar_core::time::{LocalDay, Moment, Utc};
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 
 use crate::clock::ClockError;
 use crate::ports::{BoxFuture, Clock};
-use crate::zone::day_of;
+use crate::zone::{day_of, midnight};
 
 /// Time by hand. Starts at a given instant in UTC with all counters at zero, and is shared by reference
 /// or `Arc`: its methods take `&self`.
@@ -95,6 +95,10 @@ impl Clock for ManualClock {
             offset_s,
             chain_hint: None,
         }
+    }
+
+    fn midnight(&self, earliest: Utc, day: LocalDay) -> Utc {
+        midnight(earliest, day, &self.hands.borrow().zone)
     }
 
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {

@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use axum::routing::{get, post};
 use bursar_chain::ports::{BoxFuture, Clock};
-use bursar_core::time::Moment;
+use bursar_core::time::{LocalDay, Moment, Utc};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::Instant;
 
@@ -36,6 +36,10 @@ impl Clock for Jumping {
 
     fn mono_ms(&self) -> u64 {
         u64::try_from(self.0.elapsed().as_millis()).unwrap()
+    }
+
+    fn midnight(&self, earliest: Utc, _day: LocalDay) -> Utc {
+        earliest
     }
 
     fn sleep_until(&self, mono_ms: u64) -> BoxFuture<'_, ()> {

@@ -53,7 +53,7 @@ impl Play {
         let networks = vec![NetworkFact { chain: BASE, on: true, stablecoin: COIN.into() }];
         let clocks =
             Clocks { wall_ms: NOON, zone: "UTC".into(), boot: 1, boot_ms: 50_000, block_ms: None };
-        let auditor = Auditor::new(Facts { networks });
+        let auditor = Auditor::new(Facts { networks, signed_days: 30 });
         let mut play = Self { auditor, clocks: clocks.clone(), next: 0, signatures: 0 };
         play.ok(Seen::Clocks(clocks));
         play.order(Order::CreateWallet, End::Done);

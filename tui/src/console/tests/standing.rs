@@ -62,7 +62,8 @@ fn that_nothing_waits_is_said_only_where_nothing_is_amiss() {
         (|status| status.frozen = true, "Every agent is frozen"),
         (|status| status.server.running = false, "No agent is heard"),
         (|status| status.untrusted = Some("It does not fit.".into()), "It does not fit."),
-    ] as [(fn(&mut bursar_core::answers::StatusAnswer), &str); 4]
+        (|status| status.refused_before = Some("2026-01-15T00:00:00Z".into()), "2026-01-15"),
+    ] as [(fn(&mut bursar_core::answers::StatusAnswer), &str); 5]
     {
         let mut status = well.clone();
         change(&mut status);

@@ -125,8 +125,13 @@ pub(super) fn balances(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
-    let columns =
-        [left("AGENT", 8).open(), left("CODE", 6).rank(1), left("STATUS", 10), right("TODAY", 10)];
+    let columns = [
+        left("AGENT", 8).open(),
+        left("CODE", 6).rank(1),
+        left("STATUS", 10),
+        right("TODAY", 10),
+        left("RENEWS", 11).rank(2),
+    ];
     list(model, paint, area, Pane::Agents, (&columns, "No agent is registered."), |place| {
         let agents = model.server.agents.as_ref();
         let Some(agent) = agents.and_then(|agents| agents.get(place)) else { return Vec::new() };
@@ -149,6 +154,7 @@ pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             (agent.agent_id.clone(), Role::Quiet),
             (status, role),
             (today, Role::Plain),
+            (agent.renews_at.as_deref().map_or(String::new(), day_and_minute), Role::Quiet),
         ]
     });
 }

@@ -64,6 +64,12 @@ fn standing(model: &Model) -> Vec<(String, Role)> {
     if let Some(why) = &status.untrusted {
         lines.push((format!("{why} `:audit verify` looks into it."), Role::Alarm));
     }
+    if let Some(first) = &status.refused_before {
+        let text = format!(
+            "Requests signed before {first} are refused: a clock once showed a later date. `:doctor` says what to do."
+        );
+        lines.push((text, Role::Alarm));
+    }
     if status.frozen {
         lines
             .push(("Every agent is frozen. `:thaw` lets them work again.".to_owned(), Role::Alarm));

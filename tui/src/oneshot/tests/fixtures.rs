@@ -131,6 +131,7 @@ pub(crate) fn agent() -> AgentAnswer {
         reserved: "0.25".into(),
         daily_limit: Some("5.00".into()),
         renewal_held: false,
+        renews_at: Some("2025-11-21T23:00:00Z".into()),
         problem: None,
     }
 }
@@ -147,6 +148,7 @@ pub(crate) fn new_agent() -> AgentAnswer {
         spent_today: "0.00".into(),
         reserved: "0.00".into(),
         daily_limit: None,
+        renews_at: None,
         ..agent()
     }
 }
@@ -286,6 +288,7 @@ pub(crate) fn status() -> StatusAnswer {
         journal: 1042,
         head: HEAD.into(),
         untrusted: None,
+        refused_before: None,
         failed: None,
         data: "/home/op/.local/share/bursar".into(),
         version: "0.1.0".into(),

@@ -84,7 +84,8 @@ async fn policies() {
 async fn agents() {
     shown("agent", "agent show ABC123", Answer::Agent(agent())).await;
     shown("agent_new", "agent show b", Answer::Agent(new_agent())).await;
-    let mut held = AgentAnswer { status: "suspended".into(), renewal_held: true, ..agent() };
+    let mut held =
+        AgentAnswer { status: "suspended".into(), renewal_held: true, renews_at: None, ..agent() };
     held.problem =
         Some("its secret is missing: agent instructions 'report bot' --regenerate".into());
     shown("agent_troubled", "agent show ABC123", Answer::Agent(held.clone())).await;
@@ -195,6 +196,9 @@ async fn status_and_its_exit_code() {
     shown_alone("status_alone", "status", Answer::Status(stopped.clone())).await;
     let empty = StatusAnswer { wallet: no_wallet(), journal: 0, agents: 0, ..stopped };
     shown_alone("status_empty", "status", Answer::Status(empty)).await;
+    let refused_before = Some("2026-01-15T00:00:00Z".to_owned());
+    let refusing = StatusAnswer { refused_before, ..status() };
+    shown("status_refusing", "status", Answer::Status(refusing)).await;
     let untrusted = Some("the wallet notes 1050 records, the journal has 1042".to_owned());
     shown("status_untrusted", "status", Answer::Status(StatusAnswer { untrusted, ..status() }))
         .await;

@@ -24,6 +24,7 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
                 agent.spent_today, agent.reserved
             ),
         ),
+        ("renews", renews(agent)),
     ]);
     troubles(to, std::slice::from_ref(agent));
     match agent.status.as_str() {
@@ -38,6 +39,13 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
             );
         }
         _working => {}
+    }
+}
+
+fn renews(agent: &AgentAnswer) -> String {
+    match &agent.renews_at {
+        Some(at) => format!("{at}, midnight of this machine's time zone"),
+        None => "-".to_owned(),
     }
 }
 

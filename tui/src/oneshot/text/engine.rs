@@ -92,6 +92,9 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     if let Some(why) = &status.untrusted {
         untrusted(to, why);
     }
+    if let Some(first) = &status.refused_before {
+        refused_before(to, first);
+    }
     if let Some(why) = &status.failed {
         to.blank();
         to.line(&format!("NOTHING IS DECIDED: the journal could not be written: {why}"));
@@ -120,6 +123,14 @@ fn next(status: &StatusAnswer, context: Context<'_>) -> Option<(&'static str, &'
     } else {
         None
     }
+}
+
+fn refused_before(to: &mut Sheet, first: &str) {
+    to.blank();
+    to.line(&format!(
+        "Requests that agents signed before {first} are refused: a clock once showed a later date."
+    ));
+    to.line("Set the clock if it is wrong. If it is right, correct this with: bursar audit accept");
 }
 
 fn untrusted(to: &mut Sheet, why: &str) {

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bursar_core::answers::CheckAnswer;
+use bursar_core::text;
+use bursar_core::time::Moment;
 
 use crate::core::View;
 use crate::engine::Shared;
@@ -15,10 +17,14 @@ pub(super) fn look(engine: &Shared) -> Vec<CheckAnswer> {
     let view = engine.core.view();
     let files = files(engine.folder.path(), engine.edition.kdf_bounds);
     let wallet = match &view.state.wallet {
-        Some(known) => wallet(Some(known.name.as_str()), files.look(&known.name).map_err(text)),
+        Some(known) => {
+            wallet(Some(known.name.as_str()), files.look(&known.name).map_err(error_text))
+        }
         None => wallet(None, Ok(())),
     };
-    vec![wallet, journal(&view)]
+    let mut checks = vec![wallet, journal(&view)];
+    checks.extend(refused_before(&view, &engine.core.now()));
+    checks
 }
 
 /// Without opening the journal for writing.
@@ -27,15 +33,15 @@ pub(super) fn look_alone(path: &Path) -> Vec<CheckAnswer> {
     let wallet = match files(path, KdfBounds::PRODUCTION).names() {
         Ok(names) => match names.first() {
             Some(name) => {
-                let look = files(path, KdfBounds::PRODUCTION).look(name).map_err(text);
+                let look = files(path, KdfBounds::PRODUCTION).look(name).map_err(error_text);
                 wallet(Some(name.as_str()), look)
             }
             None => wallet(None, Ok(())),
         },
-        Err(error) => wallet(Some("of this folder"), Err(text(error))),
+        Err(error) => wallet(Some("of this folder"), Err(error_text(error))),
     };
     let missing = !file.exists();
-    let chain = if missing { Ok(()) } else { crate::journal::look(&file).map_err(text) };
+    let chain = if missing { Ok(()) } else { crate::journal::look(&file).map_err(error_text) };
     let has_wallet = wallet.advice.is_none();
     vec![wallet, journal_file(missing, has_wallet, chain)]
 }
@@ -44,7 +50,7 @@ fn files(path: &Path, bounds: KdfBounds) -> WalletFiles {
     WalletFiles::new(path, bounds, Arc::new(NoFaults))
 }
 
-fn text(error: impl std::fmt::Display) -> String {
+fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
@@ -76,6 +82,15 @@ fn journal(view: &View) -> CheckAnswer {
         ),
         None => CheckAnswer::ok("journal", format!("{} records, opened", view.head.seq)),
     }
+}
+
+/// Signed requests that are refused because a clock was ahead.
+fn refused_before(view: &View, moment: &Moment) -> Option<CheckAnswer> {
+    let first = text::utc(view.refused_before(moment)?);
+    let finding =
+        format!("requests signed before {first} are refused: a clock once showed a later date");
+    let advice = "set the clock if it is wrong; else: bursar audit accept";
+    Some(CheckAnswer::fail("signed requests", finding, advice))
 }
 
 fn journal_file(missing: bool, has_wallet: bool, chain: Result<(), String>) -> CheckAnswer {
