@@ -60,6 +60,7 @@ fn forged_cheque(state: &State) -> (RequestId, Event) {
             valid_seconds: 3600,
             request_url: None,
             resource_url: None,
+            other_urls: Vec::new(),
             domain_contradicted: false,
             unpriced: false,
             echo: Echo::none(),

@@ -58,6 +58,7 @@ pub fn card(state: &State, request: &Request, moment: &Moment) -> Option<Card> {
         valid_seconds: request.ask.valid_seconds.max(MIN_VALIDITY_SECONDS),
         request_url: request.ask.request_url.clone(),
         resource_url: request.ask.resource_url.clone(),
+        other_urls: request.ask.other_urls.clone(),
     };
     let digest = card::digest(&terms, *reason, policy.version);
     // A tenth of the largest payment the policy allows: beyond it a slip of the finger is dear.

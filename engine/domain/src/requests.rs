@@ -35,6 +35,8 @@ pub struct PaymentAsk {
     pub valid_seconds: u64,
     pub request_url: Option<String>,
     pub resource_url: Option<String>,
+    /// Further URLs that the challenge names, in its order.
+    pub other_urls: Vec<String>,
     /// The offer names another EIP-712 domain than our table, and the chain did not confirm ours.
     pub domain_contradicted: bool,
     /// What of the offer goes back with the payment.
@@ -132,6 +134,11 @@ impl Deadline {
 }
 
 impl PaymentAsk {
+    /// Every URL that the challenge names.
+    pub fn challenge_urls(&self) -> impl Iterator<Item = &str> {
+        self.resource_url.iter().chain(&self.other_urls).map(String::as_str)
+    }
+
     /// The network's row; `None` only if the table lost a network that the journal knows.
     pub fn network(&self) -> Option<&'static Network> {
         networks::by_chain(self.chain)

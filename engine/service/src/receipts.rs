@@ -86,13 +86,18 @@ fn payment(request: &Request) -> Object {
         .with("micro", micro)
         .with("atomic", ask.amount.to_string())
         .with("formatted", request.ask.amount_text());
-    Object::new()
+    let payment = Object::new()
         .with("amount", amount)
         .with("asset", ask.asset.to_checksum(None))
         .with("recipient", ask.payee.to_checksum(None))
         .with("network", format!("eip155:{}", ask.chain))
         .with("resource", url(&ask.resource_url))
-        .with("requestUrl", url(&ask.request_url))
+        .with("requestUrl", url(&ask.request_url));
+    if ask.other_urls.is_empty() {
+        return payment;
+    }
+    let others = ask.other_urls.iter().map(|url| Value::from(url.as_str()));
+    payment.with("otherResources", Value::from(others.collect::<Vec<_>>()))
 }
 
 fn settled(known: &Settlement) -> Object {

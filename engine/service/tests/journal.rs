@@ -69,6 +69,7 @@ fn request(seq: u64, usd: u64) -> Vec<u8> {
             valid_seconds: 60,
             request_url: None,
             resource_url: None,
+            other_urls: Vec::new(),
             domain_contradicted: false,
             unpriced: false,
             echo: Echo::none(),

@@ -117,6 +117,9 @@ pub struct Terms {
     pub valid_seconds: u64,
     pub request_url: Option<String>,
     pub resource_url: Option<String>,
+    /// Further URLs that the challenge names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_urls: Vec<String>,
 }
 
 /// A figure before and after an approval.
@@ -200,7 +203,7 @@ pub struct Card {
 /// SHA-256 of the canonical JSON of terms, hold reason and policy version, in hex.
 pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
     let optional = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
-    let object = Object::new()
+    let mut object = Object::new()
         .with("address", terms.address.as_str())
         .with("agent", terms.agent.as_str())
         .with("amount", terms.amount.as_str())
@@ -214,6 +217,10 @@ pub fn digest(terms: &Terms, hold: HoldReason, policy_version: u64) -> String {
         .with("request_url", optional(&terms.request_url))
         .with("resource_url", optional(&terms.resource_url))
         .with("valid_seconds", terms.valid_seconds);
+    if !terms.other_urls.is_empty() {
+        let urls = terms.other_urls.iter().map(|url| Value::from(url.as_str()));
+        object = object.with("other_urls", Value::from(urls.collect::<Vec<_>>()));
+    }
     hex::encode(Sha256::digest(canonical::to_python(&Value::Object(object)).as_bytes()))
 }
 
@@ -224,8 +231,10 @@ impl Card {
     /// As it stands in a list: long URLs are cut, so that no stranger fills the frame that carries all cards.
     /// The digest is that of the whole terms, which the request's receipt has.
     pub fn listed(mut self) -> Self {
-        for url in [&mut self.terms.request_url, &mut self.terms.resource_url] {
-            *url = url.as_deref().map(|url| text::short_url(url, LISTED_URL));
+        let terms = &mut self.terms;
+        let named = [&mut terms.request_url, &mut terms.resource_url].into_iter().flatten();
+        for url in named.chain(&mut terms.other_urls) {
+            *url = text::short_url(url, LISTED_URL);
         }
         self
     }
@@ -297,7 +306,7 @@ impl Card {
     /// The card as lines of text, for every place that shows it. Foreign text is quoted.
     pub fn lines(&self) -> Vec<String> {
         let id = self.id.short();
-        let url = |text: &Option<String>, whose: &str| match text {
+        let url = |text: Option<&String>, whose: &str| match text {
             Some(url) => {
                 let shown = text::short_url(url, URL_WIDTH);
                 let cut = shown != *url || url.ends_with('…');
@@ -320,8 +329,13 @@ impl Card {
             row("to", self.terms.payee.clone()),
             row("payee", self.payee_text()),
             row("token", self.terms.asset.clone()),
-            row("request", url(&self.terms.request_url, "agent")),
-            row("resource", url(&self.terms.resource_url, "merchant")),
+            row("request", url(self.terms.request_url.as_ref(), "agent")),
+            row("resource", url(self.terms.resource_url.as_ref(), "merchant")),
+        ];
+        lines.extend(
+            self.terms.other_urls.iter().map(|other| row("and", url(Some(other), "merchant"))),
+        );
+        lines.extend([
             row("held", self.hold.told(self.usd, self.auto_below)),
             row(
                 "today",
@@ -345,7 +359,7 @@ impl Card {
             row("valid", format!("{} s after signing", self.terms.valid_seconds)),
             row("expires", format!("in {}", text::countdown(self.expires_in_seconds))),
             row("card", self.digest.clone()),
-        ];
+        ]);
         if let Some(obstacle) = &self.obstacle {
             lines.push(row("refused", format!("cannot be approved as things stand: {obstacle}")));
         }
@@ -369,6 +383,7 @@ mod tests {
             valid_seconds: 60,
             request_url: Some("https://api.example.com/report".into()),
             resource_url: None,
+            other_urls: Vec::new(),
         }
     }
 
@@ -395,6 +410,7 @@ mod tests {
             |t| t.valid_seconds = 61,
             |t| t.request_url = None,
             |t| t.resource_url = Some(String::new()),
+            |t| t.other_urls = vec![String::new()],
         ];
         for (index, change) in changes.iter().enumerate() {
             let mut changed = terms();

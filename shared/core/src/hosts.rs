@@ -83,12 +83,27 @@ impl HostLists {
     /// does `resource.url` when there is no `request_url`; only when `request_url` is inside and
     /// `resource.url` is not is the payment held.
     pub fn judge_pair(&self, request_url: Option<&str>, resource_url: Option<&str>) -> PairVerdict {
+        self.judge_urls(request_url, resource_url)
+    }
+
+    /// The same where a challenge names several URLs: the worst of them counts.
+    pub fn judge_urls<'a>(
+        &self,
+        request_url: Option<&'a str>,
+        challenge_urls: impl IntoIterator<Item = &'a str>,
+    ) -> PairVerdict {
         if self.is_empty() {
             return PairVerdict::Pass;
         }
-        let verdict =
-            |url: Option<&str>| url.filter(|text| !text.is_empty()).map(|text| self.judge(text));
-        match (verdict(request_url), verdict(resource_url)) {
+        let verdict = |url: &'a str| (!url.is_empty()).then(|| self.judge(url));
+        let resource =
+            challenge_urls.into_iter().filter_map(verdict).max_by_key(|verdict| match verdict {
+                HostVerdict::Allowed => 0,
+                HostVerdict::Invalid => 1,
+                HostVerdict::NotAllowed => 2,
+                HostVerdict::Blocked => 3,
+            });
+        match (request_url.and_then(verdict), resource) {
             (None, None) => PairVerdict::Refuse(HostRefusal::UrlRequired),
             (Some(HostVerdict::Blocked), _) | (_, Some(HostVerdict::Blocked)) => {
                 PairVerdict::Refuse(HostRefusal::Blocked)

@@ -68,7 +68,30 @@ impl PaymentRequired {
             Version::V2 => top.or(own),
         }
     }
+
+    /// Every other URL that the challenge names as a resource, at the top or in any offer, each once.
+    ///
+    /// # Errors
+    /// There are more than [`OTHER_URLS`].
+    pub fn other_urls(&self, offer: &Offer) -> Result<Vec<String>, X402Error> {
+        let mut urls: Vec<&str> = self.resource_url(offer).into_iter().collect();
+        let first = urls.len();
+        let named = self.offers.iter().filter_map(|offer| offer.resource.as_deref());
+        for url in self.resource_url.as_deref().into_iter().chain(named) {
+            if !urls.contains(&url) {
+                urls.push(url);
+            }
+        }
+        let others = urls.get(first..).unwrap_or_default();
+        if others.len() > OTHER_URLS {
+            return Err(X402Error::format("it names more than 8 resource URLs"));
+        }
+        Ok(others.iter().map(|url| (*url).to_owned()).collect())
+    }
 }
+
+/// Further URLs of a challenge are few: all of them are judged and shown.
+pub const OTHER_URLS: usize = 7;
 
 fn accepts<'a>(fields: &Fields<'a>) -> Result<&'a [Value], X402Error> {
     let listed = fields.required("accepts", fields.value("accepts"))?;

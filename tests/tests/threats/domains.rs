@@ -45,6 +45,77 @@ async fn ask(
     (status, answer["code"].as_str().unwrap_or_default().to_owned())
 }
 
+/// A challenge may name a URL at its top and another in each offer: one that is blocked is enough.
+#[tokio::test]
+async fn t_03_every_url_of_a_challenge_is_judged_and_shown() {
+    const FINE: &str = "https://api.example.com/a";
+    const OUTSIDE: &str = "https://elsewhere.test/b";
+    const BLOCKED: &str = "https://evil.example.com/c";
+    let (engine, agent) = engine_with(quick(), POLICY, "hmac").await;
+    let lists = json!({"allowed": ["example.com"], "blocked": ["evil.example.com"]});
+    set_lists(&engine, &lists).await;
+    let mut n = 0;
+    for (request, top, own, second, wanted) in [
+        (Some(FINE), FINE, FINE, FINE, (200, "")),
+        (Some(FINE), FINE, OUTSIDE, FINE, (202, "APPROVAL_REQUIRED")),
+        (Some(FINE), FINE, FINE, OUTSIDE, (202, "APPROVAL_REQUIRED")),
+        (Some(FINE), OUTSIDE, FINE, FINE, (202, "APPROVAL_REQUIRED")),
+        (Some(FINE), FINE, "no url", FINE, (202, "APPROVAL_REQUIRED")),
+        (None, FINE, FINE, FINE, (200, "")),
+        (None, FINE, OUTSIDE, FINE, (403, "DOMAIN_NOT_ALLOWED")),
+        (None, FINE, FINE, OUTSIDE, (403, "DOMAIN_NOT_ALLOWED")),
+        (None, FINE, FINE, "no url", (403, "DOMAIN_NOT_ALLOWED")),
+        (Some(FINE), BLOCKED, FINE, FINE, (403, "DOMAIN_NOT_ALLOWED")),
+        (Some(FINE), FINE, BLOCKED, FINE, (403, "DOMAIN_NOT_ALLOWED")),
+        (Some(FINE), FINE, FINE, BLOCKED, (403, "DOMAIN_NOT_ALLOWED")),
+        (Some(FINE), FINE, OUTSIDE, BLOCKED, (403, "DOMAIN_NOT_ALLOWED")),
+    ] {
+        for version in [1, 2] {
+            n += 1;
+            let header = offer_with(1_000, n, |offer| {
+                offer["error"] = json!(format!("payment {n}"));
+                offer["resource"] = json!({"url": top});
+                let first = &mut offer["accepts"][0];
+                first["resource"] = json!(own);
+                if version == 1 {
+                    first["maxAmountRequired"] = first["amount"].take();
+                    first["network"] = json!("base");
+                }
+                let mut other = first.clone();
+                other["resource"] = json!(second);
+                offer["accepts"].as_array_mut().unwrap().push(other);
+                offer["x402Version"] = json!(version);
+            });
+            let body = agent.ask(engine.now_s(), &header, request);
+            let (status, answer) = engine.post("/sign", &body).await;
+            let told = (status, answer["code"].as_str().unwrap_or_default());
+            assert_eq!(told, wanted, "{version}: {request:?} {top} {own} {second}: {answer}");
+            if status == 202 {
+                let id = answer["request_id"].as_str().unwrap();
+                let shown = engine.operator().must(&format!("receipt {id}")).await.data();
+                let listed = engine.operator().must("requests").await.data();
+                for url in [top, own, second] {
+                    assert!(listed.to_string().contains(url), "{url}: {listed}");
+                    assert!(shown.to_string().contains(url), "{url}: {shown}");
+                }
+                engine.operator().must(&format!("deny {id}")).await;
+            }
+        }
+    }
+    let header = offer_with(1_000, 99, |offer| {
+        let first = offer["accepts"][0].clone();
+        let each = (0..9).map(|n| {
+            let mut one = first.clone();
+            one["resource"] = json!(format!("https://api.example.com/{n}"));
+            one
+        });
+        offer["accepts"] = each.collect::<Vec<_>>().into();
+    });
+    let (status, answer) =
+        engine.post("/sign", &agent.ask(engine.now_s(), &header, Some(FINE))).await;
+    assert_eq!((status, answer["code"].as_str()), (400, Some("INVALID_X402_FORMAT")), "{answer}");
+}
+
 #[tokio::test]
 async fn t_03_either_url_of_a_pair_is_judged() {
     let file = vectors("domain-matching.json");

@@ -71,8 +71,7 @@ fn refused(question: &Question<'_>) -> Result<bool, Refusal> {
     if !question.policy.networks.allows(ask.chain) {
         return Err(Refusal::new(Code::NetworkNotAllowed));
     }
-    let (request, resource) = (ask.request_url.as_deref(), ask.resource_url.as_deref());
-    let resource_outside = judge_hosts(&payments.hosts, request, resource)?;
+    let resource_outside = judge_hosts(&payments.hosts, ask.request_url.as_deref(), ask)?;
     if ask.usd > payments.per_request {
         return Err(Refusal::over(Code::ExceedsPerRequestMax, ask.usd, payments.per_request));
     }
@@ -109,13 +108,13 @@ fn payable(question: &Question<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The domain rule on both URLs; answers whether only the resource lies outside.
+/// The domain rule on the agent's URL and on those of the challenge; answers whether only the latter lie outside.
 pub(crate) fn judge_hosts(
     hosts: &HostLists,
     request_url: Option<&str>,
-    resource_url: Option<&str>,
+    challenge: &PaymentAsk,
 ) -> Result<bool, Refusal> {
-    match hosts.judge_pair(request_url, resource_url) {
+    match hosts.judge_urls(request_url, challenge.challenge_urls()) {
         PairVerdict::Pass => Ok(false),
         PairVerdict::Hold => Ok(true),
         PairVerdict::Refuse(refusal) => Err(match refusal {

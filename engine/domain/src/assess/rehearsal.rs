@@ -42,6 +42,7 @@ pub fn rehearse(
         valid_seconds: MIN_VALIDITY_SECONDS,
         request_url: url,
         resource_url: None,
+        other_urls: Vec::new(),
         domain_contradicted: false,
         echo: Echo::none(),
     };

@@ -212,6 +212,7 @@ fn briefly(ask: PaymentAsk) -> PaymentAsk {
         echo: Echo::none(),
         request_url: ask.request_url.as_deref().and_then(origin),
         resource_url: ask.resource_url.as_deref().and_then(origin),
+        other_urls: ask.other_urls.iter().filter_map(|url| origin(url)).collect(),
         ..ask
     }
 }
@@ -352,8 +353,7 @@ fn judge_another_url(hosts: &HostLists, ask: &Ask, first: &Request) -> Result<()
     if refused || ask.payment.request_url == first.ask.request_url {
         return Ok(());
     }
-    let (request, resource) = (&ask.payment.request_url, &first.ask.resource_url);
-    judge_hosts(hosts, request.as_deref(), resource.as_deref()).map(|_passes_or_was_held| ())
+    judge_hosts(hosts, ask.payment.request_url.as_deref(), &first.ask).map(|_passes_or_was_held| ())
 }
 
 fn held(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {

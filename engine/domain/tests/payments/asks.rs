@@ -222,6 +222,7 @@ mod refusals {
         let mut ask = PaymentAsk {
             request_url: None,
             resource_url: None,
+            other_urls: Vec::new(),
             amount: Atoms(U256::ZERO),
             ..payment(6_000_000)
         };

@@ -87,6 +87,7 @@ pub(crate) fn payment(micros: u64) -> PaymentAsk {
         valid_seconds: 60,
         request_url: Some("https://api.example/report".to_owned()),
         resource_url: Some("https://api.example/report".to_owned()),
+        other_urls: Vec::new(),
         domain_contradicted: false,
         unpriced: false,
         echo: ECHO.clone(),

@@ -297,6 +297,7 @@ mod tests {
                     valid_seconds: 60,
                     request_url: None,
                     resource_url: None,
+                    other_urls: Vec::new(),
                     domain_contradicted: false,
                     echo: Echo::none(),
                 },

@@ -39,6 +39,7 @@ pub(super) fn authorized(seq: u64, identity: Identity, at: Utc) -> Request {
             valid_seconds: 60,
             request_url: None,
             resource_url: None,
+            other_urls: Vec::new(),
             domain_contradicted: false,
             echo: Echo::none(),
         },

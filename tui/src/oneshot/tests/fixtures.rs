@@ -185,6 +185,7 @@ pub(crate) fn card(request_url: &str) -> Card {
         valid_seconds: 60,
         request_url: Some(request_url.into()),
         resource_url: None,
+        other_urls: Vec::new(),
     };
     let usd = |micros| Usd(micros);
     Card {

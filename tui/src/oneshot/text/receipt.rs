@@ -9,7 +9,7 @@ use crate::oneshot::sheet::{Sheet, word};
 
 /// Where the receipt's form has a value, and what people call it. What has no name here stands below under
 /// the name of the form: nothing is left out.
-const NAMES: [(&str, &str); 21] = [
+const NAMES: [(&str, &str); 22] = [
     ("transactionId", "request"),
     ("timestamp", "asked"),
     ("status", "status"),
@@ -24,6 +24,7 @@ const NAMES: [(&str, &str); 21] = [
     ("payment.asset", "token"),
     ("payment.requestUrl", "called"),
     ("payment.resource", "resource"),
+    ("payment.otherResources", "and"),
     ("authorization.wallet.id", "from"),
     ("authorization.wallet.address", "address"),
     ("authorization.method", "allowed by"),

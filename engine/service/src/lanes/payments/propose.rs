@@ -61,7 +61,8 @@ fn read(
         ));
     }
     let resource_url = required.resource_url(offer).map(str::to_owned);
-    for url in [&request_url, &resource_url].into_iter().flatten() {
+    let other_urls = required.other_urls(offer).map_err(fault)?;
+    for url in [&request_url, &resource_url].into_iter().flatten().chain(&other_urls) {
         if url.len() > URL_BYTES {
             return Err(Fault::because(Code::InvalidRequest, "A URL may have 4 KiB."));
         }
@@ -86,6 +87,7 @@ fn read(
         valid_seconds: offer.max_timeout_seconds.max(MIN_VALIDITY_SECONDS),
         request_url,
         resource_url,
+        other_urls,
         unpriced: !reference,
         domain_contradicted: false,
         echo: Echo::new(&required, offer).map_err(fault)?,
