@@ -38,7 +38,6 @@ use axum::routing::{MethodRouter, get, post};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::AgentId;
-use bursar_core::settings::LanBearer;
 use bursar_core::time::Utc;
 use bursar_serve::http::{self, Edge};
 use tokio::net::TcpListener;
@@ -46,6 +45,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::chain_time::HintedClock;
+use crate::config::Live;
 use crate::core::handle::Handle;
 use crate::funds::Funds;
 use crate::lanes::payments::Execution;
@@ -70,8 +70,7 @@ pub struct Api {
     /// How agents name themselves: `agent_id`, or `agent_code` in the payments-only edition.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
-    /// Whether settled payments are looked up on the chain.
-    pub(crate) look: bool,
+    settings: Arc<Live>,
     exposure: Exposure,
     pub lan: LanBearers,
     pub failed_auth: FailedAuth,
@@ -125,13 +124,9 @@ impl Counters {
 pub struct ServerConfig {
     pub agent_field: &'static str,
     pub folder: PathBuf,
-    /// Names that agents may call the server by, besides those that its exposure brings along.
-    pub hosts: Vec<String>,
     pub exposure: Exposure,
-    pub lan_bearer: LanBearer,
-    pub rate_per_minute: u32,
-    /// The setting `payments.verify_settlements`.
-    pub verify_settlements: bool,
+    /// Read anew for each call, like the settings that the journal has.
+    pub(crate) settings: Arc<Live>,
 }
 
 impl Api {
@@ -149,10 +144,10 @@ impl Api {
         let machine = system.nodename().to_string_lossy();
         Self {
             exposure: config.exposure,
-            lan: LanBearers::new(config.lan_bearer, Arc::clone(&ports.clock)),
+            lan: LanBearers::new(Arc::clone(&ports.clock)),
             failed_auth: FailedAuth::new(Arc::clone(&ports.clock)),
-            host_rule: HostRule::new(config.exposure, &config.hosts, &machine),
-            rate: Rate::new(config.rate_per_minute, Arc::clone(&ports.clock)),
+            host_rule: HostRule::new(config.exposure, &machine),
+            rate: Rate::new(&ports.clock),
             core,
             vault,
             ports,
@@ -161,11 +156,22 @@ impl Api {
             funds,
             agent_field: config.agent_field,
             folder: config.folder,
-            look: config.verify_settlements,
+            settings: config.settings,
             counters: Counters::default(),
             started: now.utc,
             started_offset_s: now.offset_s,
         }
+    }
+
+    /// Calls a minute that one caller may make; `None` where there is no limit.
+    fn rate_limit(&self) -> Option<u32> {
+        let off = self.core.view().settings().rate_limit_off;
+        (!off).then(|| self.settings.get().rate_per_minute)
+    }
+
+    /// Whether settled payments are looked up on the chain.
+    fn verifies_settlements(&self) -> bool {
+        self.settings.get().verify_settlements
     }
 
     /// Agents whose bearer tokens came from other machines since the server started.

@@ -11,7 +11,6 @@ use bursar_chain::ports::Clock;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::DRAIN_MS;
-use bursar_core::settings::Settings;
 use bursar_domain::Action;
 use bursar_domain::allowance::Renewal;
 use secrecy::SecretString;
@@ -77,7 +76,7 @@ impl Options {
 pub(crate) struct Shared {
     pub(crate) folder: DataFolder,
     pub(crate) edition: Edition,
-    pub(crate) settings: Live,
+    pub(crate) settings: Arc<Live>,
     pub(crate) mode: Mode,
     pub(crate) ports: Ports,
     pub(crate) core: Handle,
@@ -114,7 +113,7 @@ impl Engine {
     /// The same with a core that has no thread: it works when it is told to. For simulations.
     pub async fn open_by_hand(options: Options) -> Result<(Self, Turns), Fault> {
         let Options { folder, lock, edition, mode, listen, ports, store } = options;
-        let settings = Live::open(folder.file("settings.toml"), listen)?;
+        let settings = Arc::new(Live::open(folder.file("settings.toml"), listen)?);
         let ports = match ports {
             Some(ports) => ports,
             None => system_ports(&settings.get())?,
@@ -273,31 +272,18 @@ impl Shared {
         )
     }
 
-    /// What the settings of file and journal say of the agent server. A running one keeps what it was
-    /// started with.
     fn server_config(&self) -> ServerConfig {
-        let (config, settings) = (self.settings.get(), self.settings_in_force());
         ServerConfig {
             agent_field: self.edition.agent_field,
             folder: self.folder.path().to_owned(),
-            hosts: settings.hosts.clone(),
             exposure: self.exposure(),
-            lan_bearer: settings.lan_bearer,
-            rate_per_minute: if settings.rate_limit_off { 0 } else { config.rate_per_minute },
-            verify_settlements: config.verify_settlements,
+            settings: Arc::clone(&self.settings),
         }
-    }
-
-    /// What the journal says of settings, once the journal was judged: whoever can write the folder can
-    /// write an entry, and the wallet's key alone tells.
-    fn settings_in_force(&self) -> Arc<Settings> {
-        let view = self.core.view();
-        if view.judged { Arc::clone(&view.state.settings) } else { Arc::default() }
     }
 
     /// To whom the operator has opened the agent server.
     fn exposure(&self) -> Exposure {
-        if self.settings_in_force().allow_lan { Exposure::Lan } else { Exposure::Loopback }
+        if self.core.view().settings().allow_lan { Exposure::Lan } else { Exposure::Loopback }
     }
 
     /// Starts a running server anew where it is open to others than the settings in force say.

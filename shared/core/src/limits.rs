@@ -135,9 +135,14 @@ pub const PART_WAIT_MS: u64 = 60_000;
 /// Consoles and commands attached at once.
 pub const CONTROL_SESSIONS: usize = 64;
 
-/// Requests a minute from one address (setting `server.rate_per_minute`).
+/// Calls a minute of one agent, and of one address that proves none (setting `server.rate_per_minute`).
 pub const RATE_PER_MINUTE: u32 = 300;
-/// Addresses that the rate limit keeps count of.
+/// The minute of all rate limits, which slides.
+pub const RATE_WINDOW_MS: u64 = 60_000;
+/// Addresses whose calls are counted one by one; newcomers beyond them share one count. With a default limit each they
+/// take ten mebibytes.
+pub const RATE_ADDRESSES: usize = 4_096;
+/// Pairs of an address and a name whose failed proofs are counted one by one.
 pub const RATE_KEYS: usize = 65_536;
 /// Failed proofs a minute for one agent from one address: a program that lost its secret asks less often,
 /// whoever guesses asks more often.

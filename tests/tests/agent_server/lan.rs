@@ -92,9 +92,6 @@ async fn t_24_the_network_gets_in_only_while_the_operator_says_so() {
     assert_eq!(warnings, ["OPEN_TO_NETWORK", "LAN_BEARER"]);
 
     operator.must("config set server.lan_bearer refuse").await;
-    operator.must("server stop").await;
-    let (open, _warnings) = server(&mut operator, "server start --allow-lan").await;
-    let url = format!("http://{address}:{}", port_of(&open));
     let wrong = Agent { token: format!("AT_{}", "0".repeat(64)), ..bearer.clone() };
     let (right, wrong) = (ask(&url, &bearer, 3).await, ask(&url, &wrong, 3).await);
     assert_eq!(right.1["code"], Code::LanBearerRefused.text(), "{right:?}");

@@ -1,5 +1,7 @@
 //! How often one caller may call, and who counts as one caller.
 
+use bursar_tests::agent::Agent;
+use bursar_tests::operator::Expect;
 use bursar_tests::raw::Caller;
 use std::net::{IpAddr, SocketAddr};
 
@@ -41,19 +43,90 @@ async fn the_301st_request_of_a_minute_is_told_to_wait() {
     for _call in 0..RATE_PER_MINUTE {
         assert_eq!(caller.ask(health).await.status, 200);
     }
-    let reply = caller.ask(health).await;
+    stage.engine.clock.advance(17_500);
+    let ask = async || Caller::to(stage.address).await.ask(health).await;
+    let reply = ask().await;
+    assert_eq!((reply.status, reply.code().as_str()), (429, "RATE_LIMIT_EXCEEDED"));
+    assert_eq!(reply.header("retry-after"), Some("43"), "the time to the next free place");
+    assert_eq!(reply.json()["retry_after"], 43);
+    assert_eq!(reply.json().get("status"), None, "{reply:?}");
+    assert_eq!(stage.head().await, before);
+    stage.engine.clock.advance(42_499);
+    assert_eq!(ask().await.status, 429);
+    stage.engine.clock.advance(1);
+    assert_eq!(ask().await.status, 200);
+}
+
+/// Whatever else calls from this machine, and how often, an agent has its own minute.
+#[tokio::test]
+async fn t_40_calls_that_prove_nothing_take_nothing_from_an_agent() {
+    let stage = Stage::new(RATE_PER_MINUTE).await;
+    let second = stage.engine.hire("second", "hmac").await;
+    let forged = stage.payable(0).replace("SIG:", "SIG:0");
+    let mut caller = Caller::to(stage.address).await;
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes();
+    let strangers = [
+        get("/health"),
+        get("/sign/status/0"),
+        get("/status"),
+        get("/nowhere"),
+        crate::stage::post("/sign", "", "{"),
+        crate::stage::post("/sign", "", &forged),
+        crate::stage::post("/mandate", "", &forged),
+    ];
+    let mut refused = 0;
+    for call in strangers.iter().cycle().take(10 * RATE_PER_MINUTE as usize) {
+        refused += usize::from(caller.ask(call).await.status == 429);
+    }
+    assert!(refused > 2_000, "{refused}");
+    // Two of three calls may be strangers' whatever they ask: the other one is the agent's.
+    let proven = async |agent: &Agent| {
+        let body = agent.read(stage.engine.now_s()).to_string();
+        Caller::to(stage.address).await.ask(&crate::stage::post("/mandate", "", &body)).await
+    };
+    for call_number in 0..RATE_PER_MINUTE {
+        assert_eq!(proven(&stage.agent).await.status, 200, "{call_number}");
+    }
+    // Exactly so many, and then the same answer as any caller gets.
+    let reply = proven(&stage.agent).await;
     assert_eq!((reply.status, reply.code().as_str()), (429, "RATE_LIMIT_EXCEEDED"));
     assert_eq!(reply.header("retry-after"), Some("60"));
-    assert_eq!(reply.json()["retry_after"], 60);
-    assert_eq!(reply.json().get("status"), None, "{reply:?}");
-    // A payment is not read, let alone made.
+    let before = stage.head().await;
     let pay = crate::stage::post("/sign", "", &stage.payable(1));
-    let mut other = Caller::to(stage.address).await;
-    assert_eq!(other.ask(&pay).await.status, 429);
-    assert_eq!(stage.head().await, before);
+    assert_eq!(caller.ask(&pay).await.status, 429);
+    assert_eq!(stage.head().await, before, "nothing was done");
+    assert_eq!(proven(&second).await.status, 200, "each agent has its own minute");
     stage.engine.clock.advance(60_000);
-    let reply = Caller::to(stage.address).await.ask(&pay).await;
-    assert_ne!(reply.status, 429);
+    assert_eq!(Caller::to(stage.address).await.ask(&pay).await.status, 200);
+}
+
+#[tokio::test]
+async fn settings_of_the_server_take_effect_at_once() {
+    let stage = Stage::new(5).await;
+    let mut operator = stage.engine.operator();
+    let peer = || "192.168.1.9".to_owned();
+    assert_eq!(served(&stage, 9, |_n| peer()).await, 5);
+    for (setting, more) in [("7", 2), ("3", 0), ("0", 9), ("10", 3)] {
+        let command = format!("config set server.rate_per_minute {setting}");
+        let outcome = operator.outcome(&command).await;
+        assert_eq!(outcome.reply.warnings, [], "{command}");
+        assert_eq!(served(&stage, 9, |_n| peer()).await, more, "{command}");
+    }
+    let named = [("host", "wallet.lan")];
+    let status = async |headers: &[(&str, &str)]| {
+        let mut request = Request::builder().uri("/agent");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut request = request.body(Body::empty()).expect("a request");
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([10, 0, 0, 1], 5))));
+        stage.engine.http.clone().oneshot(request).await.expect("an answer").status().as_u16()
+    };
+    assert_eq!(status(&named).await, 403);
+    operator.must("config set server.hosts wallet.lan").await;
+    assert_eq!(status(&named).await, 200);
+    operator.must("config set server.hosts default").await;
+    assert_eq!(status(&named).await, 403);
 }
 
 #[tokio::test]
@@ -65,7 +138,7 @@ async fn t_40_each_check_comes_after_the_one_before_it() {
     let code = async |raw: Vec<u8>| Caller::to(stage.address).await.ask(&raw).await.code();
     let (foreign, ours) = ("Host: evil.test\r\n", "Host: localhost\r\n");
     let page = "Origin: null\r\n";
-    assert_eq!(code(request("GET /health", ours)).await, "");
+    assert_eq!(code(request("GET /agent", ours)).await, "");
     // Wrong in every way, and then in one way less each time.
     let steps = [
         (request("GET /nowhere", &format!("{foreign}{page}{too_large}X: \0\r\n")), "BAD_REQUEST"),

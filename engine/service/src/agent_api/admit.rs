@@ -1,7 +1,7 @@
 //! The way into every authenticated endpoint: body, proof, and whether the agent may work at all.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -17,6 +17,7 @@ use super::Api;
 use super::auth::{Proof, Proven, ProvenBy, authenticate, identity};
 use super::body;
 use super::message::Endpoint;
+use super::rate::WaitMs;
 use crate::core::View;
 
 /// A request whose body was read and nothing else.
@@ -24,13 +25,15 @@ use crate::core::View;
 pub(super) struct Incoming {
     pub(super) body: Object,
     pub(super) peer: Option<SocketAddr>,
+    mark: Mark,
 }
 
 impl Incoming {
     pub(super) async fn read(request: HttpRequest<Body>) -> Result<Self, Fault> {
         let (parts, body) = request.into_parts();
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
-        Ok(Self { body: body::object(&parts.headers, body).await?, peer })
+        let mark = parts.extensions.get::<Mark>().cloned().unwrap_or_default();
+        Ok(Self { body: body::object(&parts.headers, body).await?, peer, mark })
     }
 
     /// Whether the body names an agent at all.
@@ -47,6 +50,30 @@ impl Incoming {
     pub(super) fn required(&self, name: &str, missing: Code) -> Result<&str, Fault> {
         let text = body::text(&self.body, name)?.filter(|text| !text.is_empty());
         text.ok_or_else(|| Fault::new(missing))
+    }
+}
+
+/// How a call is counted: [`prove`] sets it, the guard reads it. Empty for a call that proved nothing.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Mark(Arc<OnceLock<Counted>>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// For the agent that made it.
+    ForAgent,
+    /// The agent has to wait so long.
+    AgentWaits(WaitMs),
+    /// It failed to prove the agent that it named, once too often.
+    GuesserWaits(WaitMs),
+}
+
+impl Mark {
+    pub(super) fn get(&self) -> Option<Counted> {
+        self.0.get().copied()
+    }
+
+    fn set(&self, counted: Counted) {
+        let _first = self.0.set(counted);
     }
 }
 
@@ -87,7 +114,7 @@ impl Caller {
 /// Proves the caller and turns away who may not work: the same at every endpoint.
 ///
 /// # Errors
-/// `MISSING_AGENT_ID`; `AUTH_FAILED`; `WALLET_LOCKED` to a bearer agent; then by the agent's status.
+/// `MISSING_AGENT_ID`; `AUTH_FAILED`; `WALLET_LOCKED` to a bearer agent; `RATE_LIMIT_EXCEEDED`; then by the agent's status.
 pub(super) fn admit(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Result<Caller, Fault> {
     incoming.names_agent(api)?;
     let caller = prove(api, endpoint, incoming)?;
@@ -108,7 +135,7 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
     let signature = incoming.body.get("signature").and_then(Value::as_str);
     let by_bearer = matches!(signature.and_then(Proof::parse), Some(Proof::Bearer { .. }));
     if let Some(peer) = incoming.peer {
-        api.lan.judge(peer.ip(), by_bearer)?;
+        api.lan.judge(view.settings().lan_bearer, peer.ip(), by_bearer)?;
     }
     let proven = authenticate(
         &view,
@@ -124,13 +151,23 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
             if let Some(peer) = peer {
                 api.lan.note(peer.ip(), by_bearer, &proven.agent.id);
             }
+            if let Err(wait) = api.rate.proven(&proven.agent.id, api.rate_limit()) {
+                incoming.mark.set(Counted::AgentWaits(wait));
+                return Err(Fault::new(Code::RateLimitExceeded));
+            }
+            incoming.mark.set(Counted::ForAgent);
             Ok(Caller { view, moment, proven })
         }
         // Only a failure is counted, so that nobody can shut an agent out by failing in its name.
         (Err(fault), Some(peer)) if fault.code == Code::AuthFailed => {
             let named = incoming.body.get(api.agent_field).and_then(Value::as_str).unwrap_or("");
-            let told = api.failed_auth.allows(named, peer.ip());
-            Err(if told { fault } else { Fault::new(Code::RateLimitExceeded) })
+            Err(match api.failed_auth.count(named, peer.ip()) {
+                Ok(()) => fault,
+                Err(wait) => {
+                    incoming.mark.set(Counted::GuesserWaits(wait));
+                    Fault::new(Code::RateLimitExceeded)
+                }
+            })
         }
         (Err(fault), _) => Err(fault),
     }

@@ -39,7 +39,7 @@ async fn try_callback(api: &Api, request: HttpRequest) -> Result<Answer, Fault> 
         identity: caller.identity(Endpoint::Callback, id.as_bytes()),
         id,
         news,
-        look: api.look,
+        look: api.verifies_settlements(),
         known: Known::default(),
     };
     let reported = api.core.act(Action::Report(Box::new(report))).await;

@@ -1,18 +1,13 @@
 //! How often one caller may fail to prove that it is one agent: guessing is slow long before it is lucky.
 
 use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use bursar_chain::ports::Clock;
 use bursar_core::limits::{FAILED_AUTH_PER_MINUTE, RATE_KEYS};
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::keyed::HashMapStateStore;
-use governor::{Quota, RateLimiter};
 
 use super::auth::identity;
-use super::rate::{Ticks, fold};
+use super::rate::{Minute, WaitMs, fold};
 
 /// A hash, so that what is kept for a key does not depend on what a caller sends.
 type Key = [u8; 32];
@@ -20,31 +15,22 @@ type Key = [u8; 32];
 /// Failed proofs a minute for each agent's text and caller.
 #[derive(Debug)]
 pub struct FailedAuth {
-    limiter: Option<RateLimiter<Key, HashMapStateStore<Key>, Ticks, NoOpMiddleware<Nanos>>>,
+    minute: Minute<Key>,
 }
 
 impl FailedAuth {
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let quota = NonZeroU32::new(FAILED_AUTH_PER_MINUTE).map(Quota::per_minute);
-        let limiter =
-            quota.map(|quota| RateLimiter::new(quota, HashMapStateStore::default(), Ticks(clock)));
-        Self { limiter }
+        Self { minute: Minute::new(clock, RATE_KEYS) }
     }
 
-    /// Counts one failure; whether the caller may be told of it as such. `agent` is the text as it came,
-    /// of an agent or not: nothing here tells which.
-    pub fn allows(&self, agent: &str, peer: IpAddr) -> bool {
-        let Some(limiter) = &self.limiter else { return true };
+    /// Counts one failure. `agent` is the text as it came, of an agent or not: nothing here tells which.
+    ///
+    /// # Errors
+    /// There were too many: how long the caller has to wait, in milliseconds.
+    pub fn count(&self, agent: &str, peer: IpAddr) -> Result<(), WaitMs> {
         let prefix = fold(peer).to_string();
-        let mut key = identity(&[prefix.as_bytes(), agent.as_bytes()]);
-        if limiter.len() >= RATE_KEYS {
-            limiter.retain_recent();
-            if limiter.len() >= RATE_KEYS {
-                // Full of callers who are all failing: newcomers share one bucket.
-                key = Key::default();
-            }
-        }
-        limiter.check_key(&key).is_ok()
+        let key = identity(&[prefix.as_bytes(), agent.as_bytes()]);
+        self.minute.take(key, FAILED_AUTH_PER_MINUTE)
     }
 }
 
@@ -61,7 +47,7 @@ mod tests {
 
     fn failures(failed: &FailedAuth, agent: &str, peer: &str) -> usize {
         let peer: IpAddr = peer.parse().unwrap();
-        (0..100).filter(|_attempt| failed.allows(agent, peer)).count()
+        (0..100).filter(|_attempt| failed.count(agent, peer).is_ok()).count()
     }
 
     #[test]
@@ -84,10 +70,10 @@ mod tests {
         let (failed, clock) = fresh();
         let peer: IpAddr = "127.0.0.1".parse().unwrap();
         for number in 0..RATE_KEYS {
-            assert!(failed.allows(&number.to_string(), peer));
+            assert!(failed.count(&number.to_string(), peer).is_ok());
         }
         let shared =
-            (0..100).filter(|number| failed.allows(&format!("new {number}"), peer)).count();
+            (0..100).filter(|number| failed.count(&format!("new {number}"), peer).is_ok()).count();
         assert_eq!(shared, 30);
         clock.advance(60_000);
         assert_eq!(failures(&failed, "later", "127.0.0.1"), 30);

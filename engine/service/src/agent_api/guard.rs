@@ -11,33 +11,89 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 
 use super::Api;
+use super::admit::{Counted, Mark};
 use super::calls;
+use super::rate::WaitMs;
 use super::reply::Answer;
 
-/// Checks in the order Host, web page, rate. Nothing of the request's body has been read yet.
+/// Checks in the order Host, web page, rate. Nothing of the request's body has been read yet, so what proves an agent is
+/// counted afterwards: else callers without a proof would use up what agents may do.
 pub(super) async fn guard(
     State(api): State<Arc<Api>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let began = api.ports.clock.mono_ms();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let refused = api
+    let route = route.as_ref().map(MatchedPath::as_str);
+    let limit = api.rate_limit();
+    let proves = Counts::of(route) == Counts::ByProof;
+    let count = || match Counts::of(route) {
+        Counts::AsPoll => api.rate.poll(peer.ip(), limit),
+        Counts::AsUnproven => api.rate.unproven(peer.ip(), limit),
+        Counts::ByProof => Ok(()),
+    };
+    let let_in = api
         .host_rule
-        .judge(&request)
+        .judge(&request, &api.core.view().settings().hosts)
         .and_then(|()| check_page(request.headers()))
         .map_err(Answer::from)
-        .and_then(|()| if api.rate.allows(peer.ip()) { Ok(()) } else { Err(Answer::too_many()) });
-    let response = match refused {
+        .and_then(|()| count().map_err(Answer::too_many));
+    let response = match let_in {
+        Ok(()) if proves => {
+            let mark = Mark::default();
+            request.extensions_mut().insert(mark.clone());
+            let response = next.run(request).await;
+            match wait_of(&mark, || api.rate.unproven(peer.ip(), limit)) {
+                Ok(()) => response,
+                Err(wait) => Answer::too_many(wait).into_http(),
+            }
+        }
         Ok(()) => next.run(request).await,
         Err(answer) => answer.into_http(),
     };
     let took_ms = api.ports.clock.mono_ms().saturating_sub(began);
-    let route = route.as_ref().map(MatchedPath::as_str);
     calls::log(method.as_str(), route, &response, took_ms, peer.ip());
     response
+}
+
+/// Which count a call belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    /// Polls and looks at the server's health, which monitors and agents repeat.
+    AsPoll,
+    AsUnproven,
+    /// That of the agent that it proves, else the unproven one: known once its body was read.
+    ByProof,
+}
+
+impl Counts {
+    fn of(route: Option<&str>) -> Self {
+        match route {
+            Some(
+                "/health" | "/sign/status/{id}" | "/trade/status/{id}" | "/position/status/{id}",
+            ) => Self::AsPoll,
+            Some(
+                "/sign" | "/callback" | "/mandate" | "/balances" | "/trade" | "/venues"
+                | "/position" | "/status",
+            ) => Self::ByProof,
+            _other => Self::AsUnproven,
+        }
+    }
+}
+
+/// Counts a call that was to prove an agent, once it is known whether it did. It had no effect if it did not.
+fn wait_of(mark: &Mark, unproven: impl FnOnce() -> Result<(), WaitMs>) -> Result<(), WaitMs> {
+    match mark.get() {
+        Some(Counted::ForAgent) => Ok(()),
+        Some(Counted::AgentWaits(wait)) => Err(wait),
+        Some(Counted::GuesserWaits(wait)) => {
+            Err(unproven().map_or_else(|longer| longer.max(wait), |()| wait))
+        }
+        None => unproven(),
+    }
 }
 
 /// A browser marks what a page sends. Node's `fetch` sends `sec-fetch-mode` alone: no reason to refuse.

@@ -15,15 +15,14 @@ use super::Exposure;
 #[derive(Debug)]
 pub(super) struct HostRule {
     exposure: Exposure,
-    /// Besides the loopback names; in lower case.
+    /// This machine's own, besides the loopback names; in lower case.
     names: Vec<String>,
 }
 
 impl HostRule {
-    /// `configured` is the setting `server.hosts`, `machine` this machine's own name.
-    pub(super) fn new(exposure: Exposure, configured: &[String], machine: &str) -> Self {
-        let mut names: Vec<String> =
-            configured.iter().map(|name| name.to_ascii_lowercase()).collect();
+    /// `machine` is this machine's own name.
+    pub(super) fn new(exposure: Exposure, machine: &str) -> Self {
+        let mut names = Vec::new();
         let machine = machine.to_ascii_lowercase();
         if exposure == Exposure::Lan && !machine.is_empty() {
             // Multicast DNS knows a machine by the first label of its name.
@@ -34,14 +33,15 @@ impl HostRule {
         Self { exposure, names }
     }
 
-    pub(super) fn judge(&self, request: &Request<Body>) -> Result<(), Fault> {
+    /// `hosts` is the setting `server.hosts`, in lower case.
+    pub(super) fn judge(&self, request: &Request<Body>, hosts: &[String]) -> Result<(), Fault> {
         let foreign = || Fault::new(Code::ForeignHostRejected);
         // A proxy's absolute form names a host of its own.
         if request.uri().authority().is_some() {
             return Err(foreign());
         }
-        let mut hosts = request.headers().get_all(header::HOST).iter();
-        let host = match (hosts.next(), hosts.next()) {
+        let mut named = request.headers().get_all(header::HOST).iter();
+        let host = match (named.next(), named.next()) {
             (None, _) if request.version() == Version::HTTP_10 => return Ok(()),
             (Some(host), None) => host.to_str().map_err(|_not_ascii| foreign())?,
             (None, _) | (Some(_), Some(_)) => {
@@ -50,7 +50,8 @@ impl HostRule {
         };
         let name = without_port(host).ok_or_else(foreign)?.to_ascii_lowercase();
         let loopback = matches!(name.as_str(), "localhost" | "127.0.0.1" | "[::1]");
-        if loopback || self.names.contains(&name) || self.is_own_address(&name, request) {
+        let known = self.names.contains(&name) || hosts.contains(&name);
+        if loopback || known || self.is_own_address(&name, request) {
             Ok(())
         } else {
             Err(foreign())
@@ -100,8 +101,13 @@ mod tests {
         request
     }
 
+    /// The setting `server.hosts`.
+    fn listed() -> Vec<String> {
+        vec!["wallet.lan".to_owned()]
+    }
+
     fn code(rule: &HostRule, headers: &[(&str, &str)]) -> Option<Code> {
-        rule.judge(&request(headers, "192.168.1.7:9402")).err().map(|fault| fault.code)
+        rule.judge(&request(headers, "192.168.1.7:9402"), &listed()).err().map(|fault| fault.code)
     }
 
     const FOREIGN: [&str; 11] = [
@@ -120,7 +126,7 @@ mod tests {
 
     #[test]
     fn t_23_only_loopback_names_and_listed_hosts_are_served() {
-        let rule = HostRule::new(Exposure::Loopback, &["Wallet.lan".to_owned()], "box");
+        let rule = HostRule::new(Exposure::Loopback, "box");
         for good in
             ["localhost", "LOCALHOST:9402", "127.0.0.1:1", "[::1]:9402", "[::1]", "Wallet.LAN:9402"]
         {
@@ -134,12 +140,12 @@ mod tests {
         assert_eq!(code(&rule, &two), Some(Code::BadRequest));
         let mut old = request(&[], "127.0.0.1:9402");
         *old.version_mut() = Version::HTTP_10;
-        assert!(rule.judge(&old).is_ok());
+        assert!(rule.judge(&old, &[]).is_ok());
     }
 
     #[test]
     fn t_24_a_local_network_may_name_the_machine_and_the_address_it_reached() {
-        let rule = HostRule::new(Exposure::Lan, &["wallet.lan".to_owned()], "Box.example.com");
+        let rule = HostRule::new(Exposure::Lan, "Box.example.com");
         for good in [
             "192.168.1.7:9402",
             "192.168.1.7",
@@ -155,7 +161,7 @@ mod tests {
         {
             assert_eq!(code(&rule, &[("host", bad)]), Some(Code::ForeignHostRejected), "{bad}");
         }
-        let by_v6 = |host| rule.judge(&request(&[("host", host)], "[fd00::7]:9402"));
+        let by_v6 = |host| rule.judge(&request(&[("host", host)], "[fd00::7]:9402"), &[]);
         assert!(by_v6("[fd00::7]:9402").is_ok());
         assert!(by_v6("[FD00:0::7]").is_ok());
         assert!(by_v6("fd00::7").is_err());
@@ -163,6 +169,6 @@ mod tests {
         // Without a connection nothing is an own address.
         let mut nowhere = request(&[("host", "192.168.1.7")], "192.168.1.7:9402");
         nowhere.extensions_mut().clear();
-        assert!(rule.judge(&nowhere).is_err());
+        assert!(rule.judge(&nowhere, &[]).is_err());
     }
 }

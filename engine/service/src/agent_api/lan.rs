@@ -25,7 +25,6 @@ pub enum Exposure {
 /// Judges bearer proofs by where they come from, and remembers whose came from elsewhere.
 #[derive(Debug)]
 pub struct LanBearers {
-    rule: LanBearer,
     clock: Arc<dyn Clock>,
     /// When each was warned of last. A map and not a message: it is written once a minute, and read by an
     /// operator who looks.
@@ -33,16 +32,16 @@ pub struct LanBearers {
 }
 
 impl LanBearers {
-    pub fn new(rule: LanBearer, clock: Arc<dyn Clock>) -> Self {
-        Self { rule, clock, warned: Mutex::default() }
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, warned: Mutex::default() }
     }
 
     /// To be asked before anything is judged of the token, so that right and wrong ones get one answer.
     ///
     /// # Errors
     /// `LAN_BEARER_REFUSED` where the operator does not want them.
-    pub fn judge(&self, peer: IpAddr, by_bearer: bool) -> Result<(), Fault> {
-        match self.rule {
+    pub fn judge(&self, rule: LanBearer, peer: IpAddr, by_bearer: bool) -> Result<(), Fault> {
+        match rule {
             LanBearer::Refuse if is_lan_bearer(peer, by_bearer) => {
                 Err(Fault::new(Code::LanBearerRefused))
             }
@@ -96,9 +95,9 @@ mod tests {
     const REMOTE: [&str; 3] = ["192.168.1.9", "fd00::9", "::ffff:192.168.1.9"];
     const LOCAL: [&str; 3] = ["127.0.0.1", "::1", "::ffff:127.0.0.1"];
 
-    fn rule(rule: LanBearer) -> (LanBearers, Arc<ManualClock>) {
+    fn fresh() -> (LanBearers, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::new(Utc::from_seconds(0)));
-        (LanBearers::new(rule, Arc::clone(&clock) as _), clock)
+        (LanBearers::new(Arc::clone(&clock) as _), clock)
     }
 
     fn agent(number: usize) -> AgentId {
@@ -109,22 +108,29 @@ mod tests {
 
     #[test]
     fn t_24_refuse_means_bearer_tokens_of_other_machines_alone() {
-        let (bearers, _clock) = rule(LanBearer::Refuse);
+        let (bearers, _clock) = fresh();
         for peer in REMOTE {
-            let refused = bearers.judge(peer.parse().unwrap(), true).unwrap_err();
+            let refused =
+                bearers.judge(LanBearer::Refuse, peer.parse().unwrap(), true).unwrap_err();
             assert_eq!(refused.code, Code::LanBearerRefused, "{peer}");
-            assert!(bearers.judge(peer.parse().unwrap(), false).is_ok(), "{peer}");
+            assert!(
+                bearers.judge(LanBearer::Refuse, peer.parse().unwrap(), false).is_ok(),
+                "{peer}"
+            );
         }
         for peer in LOCAL {
-            assert!(bearers.judge(peer.parse().unwrap(), true).is_ok(), "{peer}");
+            assert!(
+                bearers.judge(LanBearer::Refuse, peer.parse().unwrap(), true).is_ok(),
+                "{peer}"
+            );
         }
     }
 
     #[test]
     fn t_24_warn_lets_them_in_and_remembers_them() {
-        let (bearers, clock) = rule(LanBearer::Warn);
+        let (bearers, clock) = fresh();
         let remote: IpAddr = REMOTE[0].parse().unwrap();
-        assert!(bearers.judge(remote, true).is_ok());
+        assert!(bearers.judge(LanBearer::Warn, remote, true).is_ok());
         bearers.note(remote, false, &agent(1));
         for peer in LOCAL {
             bearers.note(peer.parse().unwrap(), true, &agent(2));
@@ -143,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_list_is_bounded_and_forgets_whom_it_heard_of_longest_ago() {
-        let (bearers, clock) = rule(LanBearer::Warn);
+        let (bearers, clock) = fresh();
         for number in 0..=LAN_BEARER_AGENTS {
             bearers.note(REMOTE[1].parse().unwrap(), true, &agent(number));
             clock.advance(1);

@@ -5,6 +5,9 @@ use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::Object;
+use bursar_core::limits::RATE_WINDOW_MS;
+
+use super::rate::WaitMs;
 
 /// An answer before it is HTTP.
 #[derive(Debug, Clone)]
@@ -30,7 +33,8 @@ impl Answer {
     /// A refusal in the original's form.
     pub fn refusal(fault: &Fault) -> Self {
         if fault.code == Code::RateLimitExceeded {
-            return Self::too_many();
+            // The guard knows how long it is.
+            return Self::too_many(RATE_WINDOW_MS);
         }
         let body = Object::new()
             .with("status", "error")
@@ -44,10 +48,10 @@ impl Answer {
     }
 
     /// The rate limit's own form: without `status`, as the original sends it.
-    pub fn too_many() -> Self {
+    pub(super) fn too_many(wait: WaitMs) -> Self {
         let code = Code::RateLimitExceeded;
         let body = Object::new().with("error", code.sentence()).with("code", code.text());
-        Self::new(code.http(), body).retry_after(60)
+        Self::new(code.http(), body).retry_after(wait.div_ceil(1_000))
     }
 
     /// A known path asked with another method, in the original's form.

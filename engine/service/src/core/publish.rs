@@ -1,5 +1,8 @@
 //! What everybody may read: published after each commit, never before.
 
+use std::sync::Arc;
+
+use bursar_core::settings::Settings;
 use bursar_core::time::{Moment, Utc};
 use bursar_domain::State;
 
@@ -23,6 +26,12 @@ pub struct View {
 }
 
 impl View {
+    /// The settings in force, once the journal was judged: any program that can write the folder can write an entry, and
+    /// the wallet's key alone shows that it was not ours.
+    pub fn settings(&self) -> Arc<Settings> {
+        if self.judged { Arc::clone(&self.state.settings) } else { Arc::default() }
+    }
+
     /// The time before which signed requests are refused, if it lies in the future: a clock showed a later time, and a
     /// network agreed with it.
     pub fn refused_before(&self, moment: &Moment) -> Option<Utc> {

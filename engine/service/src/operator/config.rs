@@ -112,8 +112,12 @@ async fn warnings(engine: &Arc<Shared>, key: Key) -> Vec<Warning> {
         Source::Default | Source::File => {}
     }
     let kept_by_server = match key {
-        Key::Listen | Key::Rate | Key::Hosts | Key::LanBearer | Key::VerifySettlements => true,
-        Key::Autostart
+        Key::Listen => true,
+        Key::Rate
+        | Key::Hosts
+        | Key::LanBearer
+        | Key::VerifySettlements
+        | Key::Autostart
         | Key::NetworkEnabled(_)
         | Key::NetworkRpc(_)
         | Key::NetworkExplorer(_)

@@ -102,7 +102,8 @@ settings! {
     Listen "server.listen" File Listen "127.0.0.1:9402"
         "Where the agent server listens; port 0 takes a free one. Takes effect when the server starts.";
     Rate "server.rate_per_minute" File Count "300"
-        "Requests a minute that one caller may make. 0 switches the limit off; that is kept in the journal.";
+        "Calls a minute of one agent, and of one address that proves no agent. 0 switches the limit off; that is kept in the \
+         journal.";
     Hosts "server.hosts" Journal Hosts "none"
         "Names besides its own by which the agent server may be called.";
     LanBearer "server.lan_bearer" Journal WarnOrRefuse "warn"
