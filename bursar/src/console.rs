@@ -231,6 +231,6 @@ struct Inside<'a>(&'a Engine);
 
 impl Connector for Inside<'_> {
     async fn connect(&mut self) -> Result<Link, Fault> {
-        Ok(Link::over(self.0.attach()))
+        Ok(Link::over(self.0.connect()?))
     }
 }

@@ -1,5 +1,6 @@
 //! `bursar`: one command, or the engine in the foreground. Composes engine and client; decides nothing.
 
+mod alone;
 mod cli;
 mod companion;
 mod console;

@@ -7,14 +7,13 @@ use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
-use bursar_engine::edition::Edition;
-use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::operator::doctor;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{Instance, InstanceLock, claim};
 use bursar_tui::link::Link;
 use bursar_tui::oneshot::{self, Options, Streams};
 
+use crate::alone::{self, Answers};
 use crate::cli::Global;
 
 pub(crate) async fn one_shot(global: &Global, order: Order) -> u8 {
@@ -62,26 +61,23 @@ async fn attach_or_become(global: &Global, order: Order) -> Result<u8, Fault> {
             Ok(session(link, order, &options).await)
         }
         Instance::Free(_lock) if order.needs_running_engine() => Err(Fault::new(Code::EngineDown)),
-        Instance::Free(lock) => alone(folder, lock, order, &options).await,
+        Instance::Free(lock) => become_engine(folder, lock, order, &options).await,
     }
 }
 
-/// The whole life of an engine for one command.
-async fn alone(
+/// The command is its own engine.
+async fn become_engine(
     folder: DataFolder,
     lock: InstanceLock,
     order: Order,
     options: &Options,
 ) -> Result<u8, Fault> {
-    let settings = engine::Options::new(folder, lock, Edition::full(), Mode::Maintenance);
-    let engine = Engine::open(settings).await?;
-    let exit = session(Link::over(engine.attach()), order, options).await;
-    let again = oneshot::ctrl_c();
-    // A second Ctrl-C does not wait: what is committed survives a kill as well.
-    tokio::select! {
-        _stopped = engine.stop() => {}
-        () = again => {}
-    }
+    let (near, far) = tokio::net::UnixStream::pair()
+        .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+    let serving = tokio::spawn(alone::serve(far, folder, lock, Answers::of(options)));
+    let exit = session(Link::over(near), order, options).await;
+    // It ends with the session's side of the stream, once the engine has stopped.
+    let _panicked = serving.await;
     Ok(exit)
 }
 

@@ -132,6 +132,18 @@ impl TestEngine {
         Self { engine, clock: setup.clock, disk, random, folder: path, http, home: None }
     }
 
+    /// Lets time pass for as long as `work` waits for it.
+    pub async fn while_time_passes<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::task::yield_now() => self.clock.advance(100),
+            }
+        }
+    }
+
     /// Stops the engine and opens its folder again.
     pub async fn restart(self, setup: Setup) -> Self {
         let (path, home) = (self.folder.clone(), self.home);

@@ -5,11 +5,14 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use bursar_chain::ports::Clock;
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::grammar::Order;
+use bursar_core::limits::CONTROL_SESSIONS;
 use bursar_core::wire::{Asking, ControlFile, Frame, PROTOCOL, Side, ToClient, ToEngine, proof};
-use bursar_tests::operator::Expect;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::operator::{Expect, PASSWORD};
 use bursar_tests::process::{EngineProcess, Start};
 use bursar_tui::link::Link;
 
@@ -104,6 +107,85 @@ async fn a_malformed_stream_ends_its_own_connection_alone() {
     engine.operator().await.must("status").await;
 }
 
+/// Silent connections have few places of their own, and never keep the operator from a freeze.
+#[tokio::test]
+async fn silent_connections_do_not_lock_the_operator_out() {
+    let (_home, data) = home();
+    let engine = EngineProcess::start(&data, &Start::default());
+    let control = engine.control();
+    let mut silent: Vec<Stranger> = (0..300).map(|_| Stranger::at(&control)).collect();
+    // Half a hello is as good as none.
+    for stranger in &mut silent {
+        let _gone = stranger.0.write_all(&[0, 0]);
+    }
+    engine.operator().await.must("freeze").await;
+    // The oldest were hung up on, the newest were not.
+    assert_eq!(silent[0].hear(), None);
+    silent[299].0.set_nonblocking(true).unwrap();
+    let open = silent[299].0.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(open.kind(), std::io::ErrorKind::WouldBlock);
+}
+
+/// With every place taken by programs that have proven the token, one more is told so.
+#[tokio::test]
+async fn one_program_more_than_there_are_places_is_told_why_it_is_not_let_in() {
+    let (_home, data) = home();
+    let engine = EngineProcess::start(&data, &Start::default());
+    let control = engine.control();
+    let attached: Vec<Stranger> = (0..CONTROL_SESSIONS)
+        .map(|_| {
+            let mut program = Stranger::at(&control);
+            assert_eq!(program.introduce(&control.token, PROTOCOL), Some(ToClient::Welcome));
+            program
+        })
+        .collect();
+    let refused = Link::connect(&control, Program::Command).await.unwrap_err();
+    assert_eq!(refused.code, Code::Busy, "{refused}");
+    drop(attached);
+    // Their places are free as soon as the engine has noticed.
+    loop {
+        match Link::connect(&control, Program::Command).await {
+            Ok(_link) => break,
+            Err(refused) => assert_eq!(refused.code, Code::Busy, "{refused}"),
+        }
+    }
+}
+
+/// After wrong passwords the next one waits, on whatever connection it comes, and after a restart as well.
+#[tokio::test]
+async fn wrong_passwords_are_answered_slower_and_slower() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.operator().must("wallet create main").await;
+    engine.operator().must("wallet lock").await;
+    let waited = async |engine: &TestEngine, password: &str, expected: Option<Code>| {
+        let mut operator = engine.operator();
+        operator.passwords.push_back(password.to_owned());
+        let before = engine.clock.now().mono_ms;
+        let ended = engine.while_time_passes(operator.outcome("wallet open")).await;
+        assert_eq!(ended.reply.result.err().map(|fault| fault.code), expected);
+        (engine.clock.now().mono_ms - before) / 1_000
+    };
+    let wrong = Some(Code::WrongPassword);
+    let mut waits = Vec::new();
+    for _attempt in 0..5 {
+        waits.push(waited(&engine, "not the password", wrong).await);
+    }
+    let engine = engine.restart(Setup::default()).await;
+    for _attempt in 0..3 {
+        waits.push(waited(&engine, "not the password", wrong).await);
+    }
+    for (waited, least) in waits.iter().zip([0, 1, 2, 4, 8, 16, 30, 30]) {
+        assert!(*waited >= least, "{waits:?}");
+    }
+    assert!(waited(&engine, PASSWORD, None).await >= 30, "a right one waits as long");
+    // And ends the wait: here no time passes at all.
+    engine.operator().must("wallet open").await;
+    engine.operator().must("wallet lock").await;
+    let mut operator = engine.operator();
+    operator.passwords.push_back("not the password".to_owned());
+    assert_eq!(operator.refused("wallet open").await.code, Code::WrongPassword);
+}
+
 #[tokio::test]
 async fn a_program_in_the_engines_place_is_not_believed() {
     let (_home, data) = home();
@@ -181,4 +263,70 @@ fn a_watching_program_is_told_that_the_engine_stops() {
     let Some(ToClient::Done { id: 1, reply }) = watcher.hear() else { panic!("not a word") };
     assert_eq!(reply.result.unwrap_err().code, Code::EngineDown);
     assert_eq!(watcher.hear(), None);
+}
+
+/// Which of the needles are in the memory of another process of ours; `None` if it may not be looked at.
+#[cfg(target_os = "linux")]
+fn found_in(pid: u32, needles: &[(&'static str, Vec<u8>)]) -> Option<Vec<&'static str>> {
+    use std::os::unix::fs::FileExt;
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).ok()?;
+    let mut found = Vec::new();
+    let mut chunk = vec![0; 1 << 20];
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let (from, to) = line.split(' ').next()?.split_once('-')?;
+        let [mut at, to] = [from, to].map(|text| u64::from_str_radix(text, 16).unwrap());
+        while at < to {
+            let size = chunk.len().min(usize::try_from(to - at).unwrap());
+            if let Ok(read @ 1..) = memory.read_at(&mut chunk[..size], at) {
+                for (what, needle) in needles {
+                    if chunk[..read].windows(needle.len()).any(|part| part == &needle[..]) {
+                        found.push(*what);
+                    }
+                }
+            }
+            // The next piece overlaps, so that a secret on the edge is seen.
+            at = if at + size as u64 == to { to } else { at + size as u64 - 256 };
+        }
+    }
+    Some(found)
+}
+
+/// Passwords and secrets of agents come and go through the socket, and stay in no buffer of the engine.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn t_28_nothing_secret_is_left_in_the_engines_memory_after_a_lock() {
+    let (_home, data) = home();
+    let engine = EngineProcess::start(&data, &Start::default());
+    let mut operator = engine.operator().await;
+    operator.must("wallet create main").await;
+    operator.must("wallet lock").await;
+    operator.must("wallet open").await;
+    let phrase = operator.outcome("seed create").await.secret.expect("words");
+    operator.must("address create pay 0 x").await;
+    operator.must("policy create p --auto 5").await;
+    let mut needles =
+        vec![("password", PASSWORD.as_bytes().to_vec()), ("phrase", phrase.as_bytes().to_vec())];
+    for (auth, name) in [("hmac", "a"), ("bearer", "b")] {
+        let made = operator.outcome(&format!("agent register {name} --auth {auth}")).await;
+        let token = made.secret.expect("a token");
+        needles.push((auth, token.as_bytes().to_vec()));
+        if auth == "hmac" {
+            let hex: String = token.chars().filter(char::is_ascii_hexdigit).collect();
+            let raw =
+                hex::decode(&token[token.len() - 64..]).or_else(|_| hex::decode(&hex)).unwrap();
+            needles.push(("hmac key", raw));
+        }
+        operator.must(&format!("agent commission {name} p pay")).await;
+    }
+    let again = operator.outcome("seed words S001").await.secret.expect("words");
+    assert_eq!(again, phrase);
+    // While it is open, the engine has what it works with: so the search finds what is there.
+    let Some(open) = found_in(engine.pid(), &needles) else {
+        eprintln!("skipped: this machine does not let a test read another process's memory");
+        return;
+    };
+    assert!(open.contains(&"hmac key"), "{open:?}");
+    operator.must("wallet lock").await;
+    assert_eq!(found_in(engine.pid(), &needles).unwrap(), Vec::<&str>::new());
 }

@@ -418,7 +418,7 @@ async fn a_wrong_password_opens_nothing_and_a_new_one_everything() {
     operator.must("wallet lock").await;
     assert_eq!(operator.refused("wallet open").await.code, Code::WrongPassword);
     operator.passwords.push_back("another horse battery".to_owned());
-    let opened = operator.outcome("wallet open").await.reply;
+    let opened = engine.while_time_passes(operator.outcome("wallet open")).await.reply;
     assert!(opened.result.is_ok() && opened.warnings.is_empty(), "{opened:?}");
     let body = agent.ask(engine.now_s(), &offer(12_000, 1), None);
     assert_eq!(engine.post("/sign", &body).await.0, 200);

@@ -10,11 +10,12 @@ use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::FRAME_BYTES;
-use bursar_core::wire::{ControlFile, Frame, ToClient, ToEngine};
-use futures::StreamExt;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
-use zeroize::{Zeroize, Zeroizing};
+use bursar_core::wire::{ControlFile, Frame, FrameReader, ToClient, ToEngine};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use zeroize::Zeroizing;
+
+/// How often a connection that ends within the handshake is made again.
+const HANDSHAKE_TRIES: u8 = 5;
 
 /// Any stream that goes both ways: a socket, a pipe inside the process.
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -22,8 +23,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// A way to one engine.
 pub struct Link {
-    reader: FramedRead<ReadHalf<Box<dyn Duplex>>, LengthDelimitedCodec>,
-    writer: WriteHalf<Box<dyn Duplex>>,
+    stream: Box<dyn Duplex>,
+    reader: FrameReader,
 }
 
 /// One frame from the engine.
@@ -56,18 +57,28 @@ impl fmt::Debug for Link {
 impl Link {
     /// Over a stream whose other end is trusted already: an engine inside this process.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        let stream: Box<dyn Duplex> = Box::new(stream);
-        let (reader, writer) = tokio::io::split(stream);
-        let codec = LengthDelimitedCodec::builder().max_frame_length(FRAME_BYTES).new_codec();
-        Self { reader: FramedRead::new(reader, codec), writer }
+        Self { stream: Box::new(stream), reader: FrameReader::new(FRAME_BYTES) }
     }
 
     /// To the engine that the control file of a data folder names; both sides prove the file's token. The
     /// engine tells others that `program` decided what this one does.
     pub async fn connect(file: &ControlFile, program: Program) -> Result<Self, Fault> {
-        let mut link = Self::over(socket::connect(&file.socket).await?);
-        handshake::prove(&mut link, &file.token, program).await?;
-        Ok(link)
+        let mut tries = HANDSHAKE_TRIES;
+        loop {
+            tries = tries.saturating_sub(1);
+            let mut link = Self::over(socket::connect(&file.socket).await?);
+            match handshake::prove(&mut link, &file.token, program).await {
+                Ok(()) => return Ok(link),
+                // Programs that prove nothing crowd the socket: the engine evicts the oldest of those that have not yet.
+                Err(fault) if fault.code == Code::EngineDown && tries > 0 => {}
+                Err(fault) if fault.code == Code::EngineDown => {
+                    let message = "The engine closed the connection while it was being made: other programs crowd its \
+                                   control socket. Try again.";
+                    return Err(Fault::because(Code::Busy, message));
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
     }
 
     pub async fn send(&mut self, message: &ToEngine) -> Result<(), Fault> {
@@ -82,34 +93,30 @@ impl Link {
         self.write(&Frame::Secret { id, bytes: secret.0 }).await
     }
 
-    /// Writes by hand what the codec reads: its buffer would keep a password after sending it.
     async fn write(&mut self, frame: &Frame) -> Result<(), Fault> {
-        let body = frame.encode();
-        if body.len() > FRAME_BYTES {
+        let bytes = frame.packed();
+        if bytes.len() > FRAME_BYTES {
             return Err(Fault::because(Code::BadInput, "The command is longer than 1 MiB."));
         }
-        let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
-        let mut bytes = Zeroizing::new(Vec::with_capacity(body.len().saturating_add(4)));
-        bytes.extend_from_slice(&length.to_be_bytes());
-        bytes.extend_from_slice(&body);
-        self.writer.write_all(&bytes).await.map_err(lost)?;
-        self.writer.flush().await.map_err(lost)
+        self.stream.write_all(&bytes).await.map_err(lost)?;
+        self.stream.flush().await.map_err(lost)
     }
 
-    /// The next frame. Cancel-safe: what arrived in part stays in the codec's buffer.
+    /// The next frame. Cancel-safe: what arrived in part stays in the reader.
     pub async fn receive(&mut self) -> Result<Received, Fault> {
-        let mut bytes = match self.reader.next().await {
-            Some(Ok(bytes)) => bytes,
-            Some(Err(error)) => return Err(lost(error)),
-            None => return Err(lost("end of stream")),
-        };
-        let frame = Frame::decode(&bytes);
-        // The codec hands out its own buffer: what was a secret there is wiped in place.
-        bytes.as_mut().zeroize();
-        match frame.map_err(|_malformed| strange())? {
-            Frame::Secret { id, bytes } => Ok(Received::Secret { id, secret: Secret(bytes) }),
-            json @ Frame::Json(_) => {
-                json.message().map(Received::Message).map_err(|_unknown| strange())
+        loop {
+            let count = self.stream.read(self.reader.space()).await.map_err(lost)?;
+            if count == 0 {
+                return Err(lost("end of stream"));
+            }
+            match self.reader.advance(count).map_err(|_malformed| strange())? {
+                None => {}
+                Some(Frame::Secret { id, bytes }) => {
+                    return Ok(Received::Secret { id, secret: Secret(bytes) });
+                }
+                Some(json @ Frame::Json(_)) => {
+                    return json.message().map(Received::Message).map_err(|_unknown| strange());
+                }
             }
         }
     }
@@ -158,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn an_oversized_malformed_or_missing_frame_is_a_fault() {
         for (bytes, code) in [
-            (&b"\xff\xff\xff\xff"[..], Code::EngineDown),
+            (&b"\xff\xff\xff\xff"[..], Code::VersionMismatch),
             (b"\0\0\0\x02", Code::EngineDown),
             (b"", Code::EngineDown),
             (b"\0\0\0\x01\x09", Code::VersionMismatch),

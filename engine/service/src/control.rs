@@ -2,6 +2,7 @@
 //! Programs of the operator send orders through it; no web page and no other account can reach it.
 
 mod dialogue;
+mod entrance;
 mod handshake;
 mod listen;
 mod session;

@@ -89,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,
     /// Changes of the wallet file and of what the journal says of it, one at a time.
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
+    /// Passwords are tried one at a time. The number of wrong ones before the last right one, as the journal counts them.
+    pub(crate) password_tries: tokio::sync::Mutex<u32>,
     pub(crate) stopping: CancellationToken,
     /// Each attached console holds one.
     pub(crate) consoles: Arc<()>,
@@ -164,6 +166,7 @@ impl Engine {
             tasks,
             server: tokio::sync::Mutex::new(None),
             wallet_changes: tokio::sync::Mutex::new(()),
+            password_tries: tokio::sync::Mutex::default(),
             stopping: CancellationToken::new(),
             consoles: Arc::new(()),
         });
@@ -205,9 +208,21 @@ impl Engine {
     }
 
     /// An operator's session inside this process.
+    /// A way in for a program in this process. What passes is in the kernel's memory and in buffers that are wiped.
+    ///
+    /// # Errors
+    /// There are no more file descriptors.
+    pub fn connect(&self) -> Result<tokio::net::UnixStream, Fault> {
+        let (ours, theirs) = tokio::net::UnixStream::pair()
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        self.shared.tasks.spawn(serve_attached(Arc::clone(&self.shared), Box::new(ours)));
+        Ok(theirs)
+    }
+
+    /// The same in memory, for a runtime without sockets. Tests and simulations only: its buffers are not wiped.
     pub fn attach(&self) -> tokio::io::DuplexStream {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
-        self.shared.tasks.spawn(serve_attached(Arc::clone(&self.shared), ours));
+        self.shared.tasks.spawn(serve_attached(Arc::clone(&self.shared), Box::new(ours)));
         theirs
     }
 

@@ -320,14 +320,28 @@ pub fn verify_chain(
     wanted: Option<Hash>,
     mut visit: impl FnMut(&Entry),
 ) -> Result<Head, JournalError> {
-    let mut at = Head::default();
     let mut met = wanted.is_none();
+    let head = walk_chain(reader, |entry, hash| {
+        met = met || wanted == Some(hash);
+        visit(entry);
+    })?;
+    if met { Ok(head) } else { Err(JournalError::HeadUnmet) }
+}
+
+/// Reads the whole chain through a reader and answers its head. Each entry comes with its hash.
+///
+/// # Errors
+/// The first damaged entry.
+pub(crate) fn walk_chain(
+    reader: &dyn Reader,
+    mut visit: impl FnMut(&Entry, Hash),
+) -> Result<Head, JournalError> {
+    let mut at = Head::default();
     let mut failure = None;
     reader.read_after(0, &mut |bytes| match codec::decode(bytes, at) {
         Ok(entry) => {
             at = Head { seq: entry.seq, hash: codec::hash(bytes) };
-            met = met || wanted == Some(at.hash);
-            visit(&entry);
+            visit(&entry, at.hash);
             true
         }
         Err(reason) => {
@@ -337,7 +351,6 @@ pub fn verify_chain(
     })?;
     match failure {
         Some(failure) => Err(failure),
-        None if !met => Err(JournalError::HeadUnmet),
         None => Ok(at),
     }
 }

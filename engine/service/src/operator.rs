@@ -126,7 +126,12 @@ async fn password(dialogue: &mut Dialogue, what: SecretPrompt) -> Result<SecretS
 
 /// Unicode NFC.
 pub(crate) fn normalized(password: &SecretString) -> SecretString {
-    SecretString::from(password.expose_secret().nfc().collect::<String>())
+    // A string that grew would leave parts of the password in memory that was given back.
+    let text = password.expose_secret();
+    let length = text.nfc().map(char::len_utf8).sum();
+    let mut normal = String::with_capacity(length);
+    normal.extend(text.nfc());
+    SecretString::from(normal)
 }
 
 /// What changes the wallet file waits until the journal is trusted: an older journal does not name what it
@@ -178,7 +183,8 @@ async fn prove_operator(engine: &Arc<Shared>, dialogue: &mut Dialogue) -> Result
         return Err(Fault::new(Code::WalletLocked));
     }
     let password = password(dialogue, SecretPrompt::Password).await?;
+    let turn = wallet::turn(engine).await?;
     let vault = Arc::clone(&engine.vault);
     let verified = blocking(move || vault.verify_password(&password)).await?;
-    wallet::note_refused(engine, verified).await
+    turn.over(verified).await
 }

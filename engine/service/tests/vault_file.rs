@@ -357,7 +357,7 @@ fn two_gigabytes_of_key_derivation_are_refused_before_any_is_taken() {
                     parameter: "memory_kib",
                     found: 2_097_152,
                     lowest: bounds.min_memory_kib,
-                    highest: 1_048_576,
+                    highest: 524_288,
                 };
                 assert_eq!(source, found);
             }

@@ -134,6 +134,10 @@ pub const PART_BYTES: usize = 64 << 10;
 pub const PART_WAIT_MS: u64 = 60_000;
 /// Consoles and commands attached at once.
 pub const CONTROL_SESSIONS: usize = 64;
+/// Programs at the control socket that have not proven its token yet; the oldest makes room for another.
+pub const CONTROL_UNPROVEN: usize = 32;
+/// One frame of a program that has not proven the token yet.
+pub const HANDSHAKE_BYTES: usize = 4 << 10;
 
 /// Calls a minute of one agent, and of one address that proves none (setting `server.rate_per_minute`).
 pub const RATE_PER_MINUTE: u32 = 300;

@@ -18,6 +18,9 @@ use crate::limits::FRAME_DEPTH;
 /// Raised with every change of a frame that an older program would misread.
 pub const PROTOCOL: u32 = 1;
 
+/// The length before each frame, big-endian.
+const LENGTH_BYTES: usize = 4;
+
 const KIND_JSON: u8 = 0;
 const KIND_SECRET: u8 = 1;
 
@@ -185,6 +188,16 @@ impl Frame {
         out
     }
 
+    /// Length and body, as they travel. The buffer is wiped: a secret leaves no copy behind.
+    pub fn packed(&self) -> Zeroizing<Vec<u8>> {
+        let body = self.encode();
+        let mut out = Zeroizing::new(Vec::with_capacity(body.len().saturating_add(LENGTH_BYTES)));
+        // A body that is too long for its length is refused by whoever reads it.
+        out.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
+        out.extend_from_slice(&body);
+        out
+    }
+
     pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
         let (kind, body) = bytes.split_first().ok_or(FrameError)?;
         match *kind {
@@ -203,6 +216,75 @@ impl Frame {
         let Frame::Json(bytes) = self else { return Err(FrameError) };
         json::parse(bytes, FRAME_DEPTH).map_err(|_not_strict| FrameError)?;
         serde_json::from_slice(bytes).map_err(|_unknown| FrameError)
+    }
+}
+
+/// Collects the bytes of one frame after the other in memory that is wiped: each body is read into a buffer of its own
+/// that never grows, so a secret is in no buffer that was left behind.
+#[derive(Default)]
+pub struct FrameReader {
+    length: [u8; LENGTH_BYTES],
+    /// Bytes of the length, then of the body, that have arrived.
+    have: usize,
+    body: Option<Zeroizing<Vec<u8>>>,
+    most: usize,
+}
+
+impl std::fmt::Debug for FrameReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FrameReader").field("have", &self.have).finish_non_exhaustive()
+    }
+}
+
+impl FrameReader {
+    /// For frames of at most `most` bytes.
+    pub fn new(most: usize) -> Self {
+        Self { most, ..Self::default() }
+    }
+
+    /// From the next frame on they may have so many bytes.
+    pub fn allow(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Where the next bytes go; never empty.
+    pub fn space(&mut self) -> &mut [u8] {
+        let have = self.have;
+        let whole = match &mut self.body {
+            Some(body) => body.as_mut_slice(),
+            None => &mut self.length,
+        };
+        whole.get_mut(have..).unwrap_or_default()
+    }
+
+    /// Takes in that `count` bytes were written to [`FrameReader::space`]. Answers the frame that is whole now.
+    ///
+    /// # Errors
+    /// The frame is longer than allowed, empty, or malformed.
+    pub fn advance(&mut self, count: usize) -> Result<Option<Frame>, FrameError> {
+        self.have = self.have.saturating_add(count);
+        let Some(body) = &self.body else {
+            if self.have < LENGTH_BYTES {
+                return Ok(None);
+            }
+            let length = usize::try_from(u32::from_be_bytes(self.length)).unwrap_or(usize::MAX);
+            if length == 0 || length > self.most {
+                return Err(FrameError);
+            }
+            (self.body, self.have) = (Some(Zeroizing::new(vec![0; length])), 0);
+            return Ok(None);
+        };
+        if self.have < body.len() {
+            return Ok(None);
+        }
+        let frame = Frame::decode(body);
+        (self.body, self.have) = (None, 0);
+        frame.map(Some)
+    }
+
+    /// No part of a frame has arrived: the stream may end here.
+    pub fn is_between(&self) -> bool {
+        self.have == 0 && self.body.is_none()
     }
 }
 
@@ -266,6 +348,35 @@ mod tests {
         assert_eq!(twice.message::<ToEngine>(), Err(FrameError));
         let once = Frame::Json(br#"{"frame":"cancel","id":1}"#.to_vec());
         assert_eq!(once.message::<ToEngine>(), Ok(ToEngine::Cancel { id: 1 }));
+    }
+
+    #[test]
+    fn frames_are_read_in_pieces_of_any_size() {
+        let secret = |text: &[u8]| Frame::Secret { id: 7, bytes: Zeroizing::new(text.to_vec()) };
+        let sent = [secret(b"hunter2!"), Frame::Json(b"{}".to_vec()), secret(b"")];
+        let stream: Vec<u8> = sent.iter().flat_map(|frame| frame.packed().to_vec()).collect();
+        for piece in 1..40 {
+            let mut reader = FrameReader::new(17);
+            let (mut got, mut left) = (Vec::new(), stream.as_slice());
+            while !left.is_empty() {
+                let space = reader.space();
+                let count = piece.min(space.len()).min(left.len());
+                space[..count].copy_from_slice(&left[..count]);
+                left = &left[count..];
+                got.extend(reader.advance(count).unwrap());
+                assert_eq!(
+                    reader.is_between(),
+                    sent.iter().take(got.len()).map(|f| f.packed().len()).sum::<usize>()
+                        == stream.len() - left.len()
+                );
+            }
+            assert_eq!(got, sent);
+        }
+        for (most, length) in [(16, 17), (17, 0), (17, u32::MAX)] {
+            let mut reader = FrameReader::new(most);
+            reader.space().copy_from_slice(&u32::to_be_bytes(length));
+            assert_eq!(reader.advance(4), Err(FrameError), "{most}, {length}");
+        }
     }
 
     proptest! {

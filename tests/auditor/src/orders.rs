@@ -115,6 +115,8 @@ pub(crate) fn apply(
         Order::OpenWallet { right } => {
             c.refuse(!config.wallet, "NO_WALLET");
             c.refuse(config.wallet && !right, "WRONG_PASSWORD");
+            // After wrong passwords the next one waits, and the engine may stop meanwhile.
+            c.may_refuse(true, "ENGINE_DOWN");
             to.open = true;
         }
         Order::LockWallet => {
@@ -125,6 +127,7 @@ pub(crate) fn apply(
         Order::Thaw { right } => {
             c.closed();
             c.refuse(!right, "WRONG_PASSWORD");
+            c.may_refuse(true, "ENGINE_DOWN");
             to.frozen = false;
         }
         Order::SwitchNetwork { chain, on } => {

@@ -304,10 +304,14 @@ impl World {
         signer.set_slow(false);
         signer.release_all();
         self.settle()?;
+        // Passwords that wait for their turn after wrong ones have it.
+        self.pass(300_000)?;
         if !self.life().is_open() {
             self.order_open(true)?;
         }
+        self.pass(30_000)?;
         self.order_thaw(true)?;
+        self.pass(30_000)?;
         self.tape.write(Seen::Calm);
         for _turn in 0..6 {
             self.pass(180_000)?;

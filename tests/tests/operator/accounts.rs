@@ -241,6 +241,7 @@ async fn words_are_shown_again_to_whoever_has_the_password() {
     // Alone, the command opens the wallet for itself.
     drop(operator);
     let alone = engine.restart(Setup { mode: Mode::Maintenance, ..Setup::default() }).await;
-    let again = alone.operator().outcome("seed words S001").await;
+    let mut operator = alone.operator();
+    let again = alone.while_time_passes(operator.outcome("seed words S001")).await;
     assert_eq!(again.secret.as_deref(), Some(made.as_str()));
 }

@@ -194,9 +194,10 @@ async fn opening_locking_and_wrong_passwords_leave_a_trace() {
     operator.must("wallet lock").await;
     for _attempt in 0..3 {
         operator.passwords.push_back("not the password".to_owned());
-        assert_eq!(operator.refused("wallet open").await.code, Code::WrongPassword);
+        let refused = engine.while_time_passes(operator.refused("wallet open")).await;
+        assert_eq!(refused.code, Code::WrongPassword);
     }
-    let opened = operator.outcome("wallet open").await;
+    let opened = engine.while_time_passes(operator.outcome("wallet open")).await;
     assert!(opened.reply.result.is_ok() && opened.reply.warnings.is_empty(), "{:?}", opened.reply);
     operator.must("freeze").await;
     operator.passwords.push_back("not the password".to_owned());

@@ -4,8 +4,12 @@
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::limits::CONTROL_SESSIONS;
 use bursar_core::wire::{Frame, PROTOCOL, Side, ToClient, ToEngine, proof, proof_matches};
 
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::entrance::Entrance;
 use super::session::{Channel, SessionError};
 
 /// The engine's side. Whoever cannot prove the token is told no more than that; who can is the kind of
@@ -14,7 +18,8 @@ pub(super) async fn accept(
     channel: &mut Channel,
     token: &str,
     nonce: &str,
-) -> Result<Program, SessionError> {
+    entrance: &Entrance,
+) -> Result<(Program, OwnedSemaphorePermit), SessionError> {
     let hello = next(channel).await?;
     let ToEngine::Hello { protocol, version: theirs, nonce: client, program } = hello else {
         return Err(SessionError::Malformed);
@@ -44,8 +49,15 @@ pub(super) async fn accept(
         channel.send(&ToClient::Refused { fault }).await?;
         return Err(SessionError::Refused);
     }
+    let Some(place) = entrance.pass() else {
+        let message = format!(
+            "{CONTROL_SESSIONS} programs are attached to the engine, and there is no place for more: end one."
+        );
+        channel.send(&ToClient::Refused { fault: Fault::because(Code::Busy, message) }).await?;
+        return Err(SessionError::Refused);
+    };
     channel.send(&ToClient::Welcome).await?;
-    Ok(program)
+    Ok((program, place))
 }
 
 async fn next(channel: &mut Channel) -> Result<ToEngine, SessionError> {

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::CONTROL_SESSIONS;
 use bursar_core::wire::ControlFile;
 use interprocess::local_socket::tokio::prelude::*;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions};
 use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::entrance::Places;
 use super::session::serve_connected;
 use crate::engine::Shared;
 use crate::service::data_dir::DataFolder;
@@ -92,7 +91,7 @@ async fn accept(
     listener: interprocess::local_socket::tokio::Listener,
     token: String,
 ) {
-    let places = Arc::new(Semaphore::new(CONTROL_SESSIONS));
+    let places = Places::new();
     let token: Arc<str> = token.into();
     loop {
         let stream = match listener.accept().await {
@@ -103,24 +102,20 @@ async fn accept(
                 continue;
             }
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            tracing::warn!("too many programs are attached: one was turned away");
-            continue;
-        };
         let Ok(nonce) = engine.random_hex() else { continue };
         let peer = Peer::of(&stream);
         if !peer.is_ours() {
             tracing::warn!("another account reached for the control socket");
             continue;
         }
+        let entrance = places.enter();
         let (engine, token) = (Arc::clone(&engine), Arc::clone(&token));
         let tasks = engine.tasks.clone();
         // Ends by itself when the engine stops, which waits for what it still has to say.
         tasks.spawn(async move {
-            let _place = place;
-            if let Err(error) =
-                serve_connected(engine, Box::new(stream), peer.pid, &token, &nonce).await
-            {
+            let served =
+                serve_connected(engine, Box::new(stream), peer.pid, &token, &nonce, entrance).await;
+            if let Err(error) = served {
                 tracing::debug!(%error, "control session ended");
             }
         });

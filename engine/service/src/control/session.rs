@@ -6,16 +6,14 @@ use std::sync::Arc;
 use bursar_core::answers::Reply;
 use bursar_core::client::{Client, Program};
 use bursar_core::grammar::Order;
-use bursar_core::limits::{FAREWELL_MS, FRAME_BYTES, HANDSHAKE_MS};
-use bursar_core::wire::{Frame, ToClient, ToEngine};
-use bytes::Bytes;
-use futures::{SinkExt, StreamExt};
-use tokio::io::{AsyncRead, AsyncWrite};
+use bursar_core::limits::{FAREWELL_MS, FRAME_BYTES, HANDSHAKE_BYTES, HANDSHAKE_MS};
+use bursar_core::wire::{Frame, FrameReader, ToClient, ToEngine};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
-use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use tokio_util::sync::CancellationToken;
 
 use super::dialogue::{Dialogue, PromptAnswer};
+use super::entrance::Entrance;
 use super::handshake;
 use crate::engine::Shared;
 use crate::operator;
@@ -34,34 +32,41 @@ pub(super) enum SessionError {
     Refused,
     #[error("the other side took too long")]
     TooSlow,
+    #[error("another program came that had not proven itself either, and this one was the oldest")]
+    Evicted,
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
 /// Both halves of a stream that a session may run over.
-pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// Frames over a stream.
 pub(super) struct Channel {
-    frames: Framed<Box<dyn Duplex>, LengthDelimitedCodec>,
+    stream: Box<dyn Duplex>,
+    reader: FrameReader,
 }
 
 impl Channel {
-    fn new(stream: Box<dyn Duplex>) -> Self {
-        let codec = LengthDelimitedCodec::builder()
-            .big_endian()
-            .length_field_length(4)
-            .max_frame_length(FRAME_BYTES)
-            .new_codec();
-        Self { frames: Framed::new(stream, codec) }
+    fn new(stream: Box<dyn Duplex>, most: usize) -> Self {
+        Self { stream, reader: FrameReader::new(most) }
     }
 
+    /// The next frame; `None` at the end. Cancel-safe: what arrived in part stays in the reader.
     pub(super) async fn next(&mut self) -> Result<Option<Frame>, SessionError> {
-        match self.frames.next().await {
-            None => Ok(None),
-            Some(bytes) => {
-                Frame::decode(&bytes?).map(Some).map_err(|_error| SessionError::Malformed)
+        loop {
+            let count = self.stream.read(self.reader.space()).await?;
+            if count == 0 && self.reader.is_between() {
+                return Ok(None);
+            }
+            if count == 0 {
+                return Err(SessionError::Malformed);
+            }
+            if let Some(frame) =
+                self.reader.advance(count).map_err(|_error| SessionError::Malformed)?
+            {
+                return Ok(Some(frame));
             }
         }
     }
@@ -72,33 +77,40 @@ impl Channel {
     }
 
     async fn send_frame(&mut self, frame: &Frame) -> Result<(), SessionError> {
-        let body = frame.encode();
-        Ok(self.frames.send(Bytes::copy_from_slice(&body)).await?)
+        // A buffer that is wiped, and none of a codec: some frames are secrets.
+        self.stream.write_all(&frame.packed()).await?;
+        Ok(self.stream.flush().await?)
     }
 }
 
-/// A program that came through the socket: it proves the token first.
+/// A program that came through the socket: it proves the token first, and has a place only from then on.
 pub(super) async fn serve_connected(
     engine: Arc<Shared>,
     stream: Box<dyn Duplex>,
     pid: Option<u32>,
     token: &str,
     nonce: &str,
+    entrance: Entrance,
 ) -> Result<(), SessionError> {
-    let mut channel = Channel::new(stream);
+    let mut channel = Channel::new(stream, HANDSHAKE_BYTES);
     let patience = std::time::Duration::from_millis(HANDSHAKE_MS);
-    let meeting = tokio::time::timeout(patience, handshake::accept(&mut channel, token, nonce));
-    let program = tokio::select! {
+    let meeting =
+        tokio::time::timeout(patience, handshake::accept(&mut channel, token, nonce, &entrance));
+    let (program, _place) = tokio::select! {
         met = meeting => met.map_err(|_elapsed| SessionError::TooSlow)??,
+        () = entrance.evicted() => return Err(SessionError::Evicted),
         () = engine.stopping.cancelled() => return Ok(()),
     };
+    drop(entrance);
+    channel.reader.allow(FRAME_BYTES);
     let _counted = (program == Program::Console).then(|| Arc::clone(&engine.consoles));
     serve(engine, channel, Client::Attached { program, pid }).await
 }
 
 /// A program in our own process: there is nothing to prove.
-pub(crate) async fn serve_attached(engine: Arc<Shared>, stream: tokio::io::DuplexStream) {
-    if let Err(error) = serve(engine, Channel::new(Box::new(stream)), Client::Inside).await {
+pub(crate) async fn serve_attached(engine: Arc<Shared>, stream: Box<dyn Duplex>) {
+    let channel = Channel::new(stream, FRAME_BYTES);
+    if let Err(error) = serve(engine, channel, Client::Inside).await {
         tracing::debug!(%error, "attached session ended");
     }
 }

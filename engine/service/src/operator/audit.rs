@@ -12,7 +12,7 @@ use bursar_domain::payees::Count;
 use super::{Done, prove_operator, wallet};
 use crate::control::Dialogue;
 use crate::engine::{Shared, blocking};
-use crate::journal::{Hash, JournalError, Reader, hash_hex, rest, rows_say, verify_chain};
+use crate::journal::{Hash, JournalError, Reader, hash_hex, rest, rows_say, walk_chain};
 
 /// Rows of payees are compared so often while payments go on.
 const LOOKS: usize = 100;
@@ -42,29 +42,30 @@ pub(super) async fn run(
 
 async fn verify(engine: &Arc<Shared>, head: Option<&str>) -> Result<Done, Fault> {
     let wanted = head.map(read_hash).transpose()?;
-    let (reader, shared) = (engine.core.reader(), Arc::clone(engine));
+    // Before the chain is read: it must lead through the head that was published by then, and may go on.
+    let view = engine.core.view();
+    let (reader, shared, published) = (engine.core.reader(), Arc::clone(engine), view.head);
     let read = move || {
         let mut count = Count::from(State::new(shared.edition.networks_on.iter().copied()));
-        let head = verify_chain(&*reader, wanted, |entry| count.next(entry))?;
+        let (mut met, mut passed) = (wanted.is_none(), published.seq == 0);
+        let head = walk_chain(&*reader, |entry, hash| {
+            met = met || wanted == Some(hash);
+            passed = passed || (entry.seq == published.seq && hash == published.hash);
+            count.next(entry);
+        })?;
+        if !passed {
+            let reason = "it is not what was written".to_owned();
+            return Err(JournalError::Damaged { seq: published.seq.min(head.seq), reason });
+        }
+        if !met {
+            return Err(JournalError::HeadUnmet);
+        }
         let known = rows_are_right(count, &*reader, head.seq)?;
         Ok::<_, JournalError>((head, known))
     };
     let (head, payees_known) = blocking(read)
         .await?
         .map_err(|error| Fault::because(Code::JournalDamaged, format!("{error}.")))?;
-    let view = engine.core.view();
-    if head.seq == view.head.seq && head.hash != view.head.hash {
-        return Err(Fault::because(
-            Code::JournalDamaged,
-            format!("the journal is damaged at entry {}: it is not what was written.", head.seq),
-        ));
-    }
-    if head.seq < view.head.seq {
-        return Err(Fault::because(
-            Code::JournalDamaged,
-            "The journal lost entries while it was open.",
-        ));
-    }
     let answer = Answer::Audit(AuditAnswer {
         entries: head.seq,
         head: hash_hex(&head.hash),

@@ -72,7 +72,7 @@ pub(super) async fn approve(
     let agreed = order.yes || dialogue.asking() == Asking::Agreed;
     // Only who is asked is shown the card, and only that is worth a look.
     let beside = if dialogue.asking() == Asking::Interactive && !agreed {
-        let request = find(engine, &engine.core.view().state, &order.id)?;
+        let request = find(engine, &engine.core.view().state, &order.id, SHORTEST)?;
         Some(Beside::of(engine, &[request]).await)
     } else {
         None
@@ -80,7 +80,9 @@ pub(super) async fn approve(
     // After the look: by now it may be decided, or another card. One view for both: the card is that of the
     // state in which the request waits.
     let view = engine.core.view();
-    let request = find(engine, &view.state, &order.id)?;
+    // Unseen, a few characters may be those of another request than the one that was meant.
+    let shortest = if agreed && order.card.is_none() { SHOWN } else { SHORTEST };
+    let request = find(engine, &view.state, &order.id, shortest)?;
     if request.is_over(&engine.core.now()) {
         // Noted before it is told: a clock that is set back must not bring it to life again.
         act(engine, Action::Tick).await?;
@@ -163,7 +165,7 @@ pub(super) async fn deny(
     dialogue: &Dialogue,
 ) -> Result<Done, Fault> {
     let view = engine.core.view();
-    let request = find(engine, &view.state, &order.id)?;
+    let request = find(engine, &view.state, &order.id, SHORTEST)?;
     let reason = order.reason.join(" ");
     if reason.chars().count() > 200 || reason.chars().any(char::is_control) {
         return Err(Fault::because(
@@ -242,13 +244,30 @@ fn ending(status: &Status) -> Option<String> {
     })
 }
 
+/// Characters of an id that name a request that is shown before it is decided, and those that lists show.
+const SHORTEST: usize = 4;
+const SHOWN: usize = 8;
+
 /// The waiting request whose id begins so; a decided one is told apart from none at all.
-fn find(engine: &Shared, state: &State, prefix: &str) -> Result<Arc<Request>, Fault> {
+fn find(
+    engine: &Shared,
+    state: &State,
+    prefix: &str,
+    shortest: usize,
+) -> Result<Arc<Request>, Fault> {
+    if prefix.chars().filter(|c| *c != '-').count() < shortest {
+        let message = match shortest {
+            SHOWN => {
+                "Without a look at the card, give the eight characters of the id that `requests` shows, or --card."
+            }
+            _few => "Give at least four characters of the id.",
+        };
+        return Err(Fault::because(Code::BadInput, message));
+    }
     let fits: Vec<&Arc<Request>> =
         state.held.values().filter(|request| request.id.has_prefix(prefix)).collect();
-    let prefix = if prefix.chars().any(|c| c != '-') { prefix } else { "" };
     match fits.as_slice() {
-        [only] if !prefix.is_empty() => Ok(Arc::clone(only)),
+        [only] => Ok(Arc::clone(only)),
         [] => {
             let unknown = Fault::because(
                 Code::RequestNotFound,
@@ -257,7 +276,7 @@ fn find(engine: &Shared, state: &State, prefix: &str) -> Result<Arc<Request>, Fa
             let recent = engine.core.reader().latest(RECENT).unwrap_or_default();
             let named = prefix.parse::<RequestId>().ok();
             let recent = recent.iter().find(|request| request.id.has_prefix(prefix));
-            let id = named.or(recent.map(|request| request.id)).filter(|_id| !prefix.is_empty());
+            let id = named.or(recent.map(|request| request.id));
             Err(id.map_or(unknown.clone(), |id| over(engine, id, unknown)))
         }
         several => {

@@ -78,17 +78,19 @@ pub(crate) async fn open_with(
     engine: &Arc<Shared>,
     given: SecretString,
 ) -> Result<Vec<Warning>, Fault> {
+    // A wait for it must not keep a lock waiting.
+    let turn = turn(engine).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
     if engine.vault.is_unlocked() {
         let vault = Arc::clone(&engine.vault);
         let given = normalized(&given);
         let verified = blocking(move || vault.verify_password(&given)).await?;
-        return note_refused(engine, verified).await.map(|()| Vec::new());
+        return turn.over(verified).await.map(|()| Vec::new());
     }
     let known = engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))?;
     let (vault, given) = (Arc::clone(&engine.vault), normalized(&given));
     let prepared = blocking(move || vault.prepare(&known, &given)).await?;
-    let prepared = note_refused(engine, prepared).await?;
+    let prepared = turn.over(prepared).await?;
     let mut warnings = Vec::new();
     if let Some(why) = &prepared.fallback {
         warnings.push(Warning {
@@ -140,8 +142,50 @@ async fn admit(engine: &Arc<Shared>, sealed: Option<Head>) -> Result<Vec<Warning
     Ok(warnings)
 }
 
-/// Leaves a trace of a wrong password: whoever tries some is not to go unseen.
-pub(super) async fn note_refused<T>(engine: &Shared, tried: Result<T, Fault>) -> Result<T, Fault> {
+/// How long a password waits after so many wrong ones, in seconds.
+const WAITS_S: [u64; 7] = [0, 1, 2, 4, 8, 16, 30];
+
+/// The right to try a password, one at a time in the whole engine.
+pub(super) struct Turn<'a> {
+    engine: &'a Shared,
+    /// Wrong passwords before the last right one.
+    forgiven: tokio::sync::MutexGuard<'a, u32>,
+}
+
+/// Waits for the turn; after wrong passwords longer, also on another connection and after a restart.
+///
+/// # Errors
+/// The engine stops meanwhile.
+pub(super) async fn turn(engine: &Shared) -> Result<Turn<'_>, Fault> {
+    let forgiven = engine.password_tries.lock().await;
+    let refused = engine.core.view().state.passwords_refused;
+    let wrong = usize::try_from(refused.saturating_sub(*forgiven)).unwrap_or(usize::MAX);
+    let wait_s = WAITS_S.get(wrong).or(WAITS_S.last()).copied().unwrap_or(0);
+    if wait_s > 0 {
+        let clock = &engine.ports.clock;
+        let over = clock.sleep_until(clock.mono_ms().saturating_add(wait_s.saturating_mul(1_000)));
+        // cancel-safe: nothing was tried yet.
+        tokio::select! {
+            () = over => {}
+            () = engine.stopping.cancelled() => return Err(Fault::new(Code::EngineDown)),
+        }
+    }
+    Ok(Turn { engine, forgiven })
+}
+
+impl Turn<'_> {
+    /// What came of it. A wrong password leaves a trace in the journal: attempts must not go unseen.
+    pub(super) async fn over<T>(mut self, tried: Result<T, Fault>) -> Result<T, Fault> {
+        *self.forgiven = match &tried {
+            Ok(_right) => self.engine.core.view().state.passwords_refused,
+            // An opening since has set the count back.
+            Err(_wrong) => (*self.forgiven).min(self.engine.core.view().state.passwords_refused),
+        };
+        note_refused(self.engine, tried).await
+    }
+}
+
+async fn note_refused<T>(engine: &Shared, tried: Result<T, Fault>) -> Result<T, Fault> {
     if let Err(fault) = &tried
         && fault.code == Code::WrongPassword
         && let Err(untold) = act(engine, Action::NoteRefused).await

@@ -16,8 +16,9 @@ use super::data_dir::DataFolder;
 const LOCK: &str = "engine.lock";
 const CONTROL: &str = "control.json";
 
-/// How often, and how long, a starting engine is given time to tell where it listens.
-const TRIES: u32 = 40;
+/// How often, and how long, we wait for a folder whose holder cannot be reached: another command, or an engine that is
+/// starting or stopping. A minute, for several commands one after the other.
+const TRIES: u32 = 1_200;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether somebody holds the folder.
@@ -57,13 +58,13 @@ pub fn claim(folder: &DataFolder) -> Result<Instance, Fault> {
         if let Some(control) = running(folder)? {
             return Ok(Instance::Running(control));
         }
-        // It is starting or stopping, or is a short command that has no door.
+        // It is starting or stopping, or is a command that is its own engine.
         std::thread::sleep(PAUSE);
     }
     Err(Fault::because(
         Code::EngineRunning,
         format!(
-            "Another program holds the data folder {} and does not answer: wait for it, or end it.",
+            "Another program holds the data folder {} and has not answered for a minute: wait for it, or end it.",
             folder.path().display()
         ),
     ))

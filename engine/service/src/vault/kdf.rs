@@ -44,10 +44,13 @@ impl KdfBounds {
     /// large part of a second.
     pub const PRODUCTION: Self = Self {
         min_memory_kib: 65_536,
-        max_memory_kib: 1_048_576,
-        max_iterations: 16,
-        max_parallelism: 16,
+        max_memory_kib: 524_288,
+        max_iterations: 6,
+        max_parallelism: 8,
     };
+
+    /// Memory times iterations: twice what our own wallets cost.
+    const MOST_WORK: u64 = 2 * 262_144 * 3;
 
     /// Refuses what is outside, naming the first parameter that is.
     pub fn check(&self, params: &KdfParams) -> Result<(), KdfError> {
@@ -63,6 +66,10 @@ impl KdfBounds {
                 return Err(KdfError::OutOfBounds { parameter, found, lowest, highest });
             }
         }
+        let work = u64::from(params.memory_kib).saturating_mul(u64::from(params.iterations));
+        if work > Self::MOST_WORK {
+            return Err(KdfError::TooMuchWork);
+        }
         Ok(())
     }
 }
@@ -72,6 +79,9 @@ impl KdfBounds {
 pub enum KdfError {
     #[error("{parameter} is {found}, only {lowest} to {highest} is accepted")]
     OutOfBounds { parameter: &'static str, found: u32, lowest: u32, highest: u32 },
+
+    #[error("memory_kib times iterations is more than twice that of a wallet of ours")]
+    TooMuchWork,
 
     #[error("this needs {memory_kib} KiB of free memory; close other programs and try again")]
     OutOfMemory { memory_kib: u32 },
@@ -154,26 +164,29 @@ mod tests {
     }
 
     #[test]
-    fn production_takes_nothing_weaker_than_64_mib_and_nothing_larger_than_1_gib() {
+    fn production_takes_nothing_weaker_than_64_mib_and_nothing_much_dearer_than_our_own() {
         let good = KdfParams::PAYMENTS_EDITION;
         for taken in [
             KdfParams::FULL,
             good,
-            KdfParams { memory_kib: 1_048_576, iterations: 16, parallelism: 16 },
+            KdfParams { memory_kib: 524_288, iterations: 3, parallelism: 8 },
+            KdfParams { memory_kib: 262_144, iterations: 6, parallelism: 8 },
             KdfParams { iterations: 1, parallelism: 1, ..good },
         ] {
             assert_eq!(KdfBounds::PRODUCTION.check(&taken), Ok(()), "{taken:?}");
         }
         for refused in [
             KdfParams { memory_kib: 65_535, ..good },
-            KdfParams { memory_kib: 1_048_577, ..good },
+            KdfParams { memory_kib: 524_289, ..good },
+            KdfParams { memory_kib: 524_288, iterations: 4, ..good },
+            KdfParams { memory_kib: 262_145, iterations: 6, ..good },
             KdfParams { memory_kib: 2 * 1024 * 1024, ..good },
             KdfParams { memory_kib: u32::MAX, ..good },
             KdfParams { memory_kib: 0, ..good },
             KdfParams { iterations: 0, ..good },
-            KdfParams { iterations: 17, ..good },
+            KdfParams { iterations: 7, ..good },
             KdfParams { parallelism: 0, ..good },
-            KdfParams { parallelism: 17, ..good },
+            KdfParams { parallelism: 9, ..good },
             KdfParams { parallelism: u32::MAX, ..good },
         ] {
             assert!(KdfBounds::PRODUCTION.check(&refused).is_err(), "{refused:?}");
@@ -184,6 +197,6 @@ mod tests {
     fn lanes_that_do_not_fit_the_memory_are_refused_by_name() {
         let params = KdfParams { memory_kib: 31, iterations: 1, parallelism: 4 };
         let refusal = SMALL.check(&params).unwrap_err();
-        assert_eq!(refusal.to_string(), "memory_kib is 31, only 32 to 1048576 is accepted");
+        assert_eq!(refusal.to_string(), "memory_kib is 31, only 32 to 524288 is accepted");
     }
 }

@@ -69,7 +69,9 @@ impl WalletFileError {
     pub(super) fn of_kdf(file: &Path, source: KdfError) -> Self {
         let file = file.to_owned();
         match source {
-            KdfError::OutOfBounds { .. } => Self::KdfOutOfBounds { file, source },
+            KdfError::OutOfBounds { .. } | KdfError::TooMuchWork => {
+                Self::KdfOutOfBounds { file, source }
+            }
             KdfError::OutOfMemory { .. } => Self::OutOfMemory { file, source },
         }
     }

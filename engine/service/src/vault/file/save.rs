@@ -218,10 +218,44 @@ pub(super) fn is_file_name(name: &Name) -> bool {
         && text.bytes().all(inner)
         && end(text.bytes().next())
         && end(text.bytes().next_back())
+        && !is_device(text)
+}
+
+/// Whether Windows takes it for a device, whatever follows the first dot: a wallet made here must open there.
+fn is_device(text: &str) -> bool {
+    let stem = text.split('.').next().unwrap_or_default().trim_end().to_ascii_lowercase();
+    let numbered = ["com", "lpt"].iter().any(|port| {
+        stem.strip_prefix(port)
+            .is_some_and(|rest| rest.len() == 1 && rest.bytes().all(|b| b.is_ascii_digit()))
+    });
+    numbered || matches!(stem.as_str(), "con" | "prn" | "aux" | "nul" | "conin$" | "conout$")
 }
 
 /// The wallet to which a file of the folder belongs, current or previous.
 pub(super) fn wallet_of(file: &str) -> Option<Name> {
     let stem = file.strip_suffix(PREVIOUS).or_else(|| file.strip_suffix(CURRENT))?;
     stem.parse().ok().filter(is_file_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wallets_name_is_a_file_name_on_every_platform() {
+        let fits = |text: &str| is_file_name(&text.parse().unwrap());
+        for good in
+            ["main", "a", "console", "com", "com10", "nullable", "lpt", "x.con", "auxiliary"]
+        {
+            assert!(fits(good), "{good}");
+        }
+        for device in
+            ["con", "CON", "nul", "Nul.txt", "aux.a.b", "prn", "com1", "COM9.x", "lpt0", "con .x"]
+        {
+            assert!(!fits(device), "{device}");
+        }
+        for bad in ["a/b", "..", ".a", "a.", "-a", "a:b", "a\\b", "a*"] {
+            assert!(!fits(bad), "{bad}");
+        }
+    }
 }

@@ -1,0 +1,231 @@
+//! A command that is its own engine. While it waits for a person to answer, no engine runs and the data folder is free
+//! for others: the command then starts over with the answers that it has, up to the next question.
+//!
+//! Between the session, which is the one of every command, and the engine, frames pass through here. What the session
+//! asks and answers stays the same.
+
+use bursar_core::answers::Reply;
+use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
+use bursar_core::limits::FRAME_BYTES;
+use bursar_core::wire::{Asking, Frame, FrameReader, Prompt, SecretPrompt, ToClient, ToEngine};
+use bursar_engine::edition::Edition;
+use bursar_engine::engine::{self, Engine, Mode};
+use bursar_engine::service::data_dir::DataFolder;
+use bursar_engine::service::instance::{Instance, InstanceLock, claim};
+use bursar_tui::oneshot::{self, Options};
+use bursar_tui::secret_source::SecretSource;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+/// Frames over one end of a socket pair.
+struct End {
+    stream: UnixStream,
+    reader: FrameReader,
+}
+
+impl End {
+    fn of(stream: UnixStream) -> Self {
+        Self { stream, reader: FrameReader::new(FRAME_BYTES) }
+    }
+
+    /// The next frame; `None` at the end of the stream, and after anything that is no frame. Cancel-safe.
+    async fn next(&mut self) -> Option<Frame> {
+        loop {
+            let count =
+                self.stream.read(self.reader.space()).await.ok().filter(|count| *count > 0)?;
+            if let Some(frame) = self.reader.advance(count).ok()? {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// A side that is gone is noticed by [`End::next`].
+    async fn send(&mut self, frame: &Frame) {
+        let _gone = self.stream.write_all(&frame.packed()).await;
+    }
+}
+
+/// A question of the command, and its answer.
+struct Answered {
+    prompt: Vec<u8>,
+    answer: Frame,
+}
+
+/// What one run of the engine came to.
+enum Ran {
+    /// The command is over, and the session knows.
+    Over,
+    /// A person is asked: this question, in this frame.
+    Asks(Vec<u8>),
+}
+
+/// Who answers this command's questions.
+#[derive(Debug, Clone)]
+pub(crate) struct Answers {
+    asking: Asking,
+    password: SecretSource,
+    seed: SecretSource,
+}
+
+impl Answers {
+    pub(crate) fn of(options: &Options) -> Self {
+        Self {
+            asking: options.asking,
+            password: options.password.clone(),
+            seed: options.seed.clone(),
+        }
+    }
+
+    /// A person thinks about it, for as long as it takes.
+    fn takes_time(&self, prompt: &Prompt) -> bool {
+        let typed = |source: &SecretSource| *source == SecretSource::Terminal;
+        match prompt {
+            Prompt::Secret { what: SecretPrompt::Password | SecretPrompt::NewPassword } => {
+                typed(&self.password)
+            }
+            Prompt::Secret { what: SecretPrompt::SeedPhrase } => typed(&self.seed),
+            Prompt::Confirm { .. } | Prompt::TypeAmount { .. } | Prompt::TypeName { .. } => {
+                self.asking == Asking::Interactive
+            }
+        }
+    }
+}
+
+/// Serves one command on `session` until it is over, or its program is gone.
+pub(crate) async fn serve(
+    session: UnixStream,
+    folder: DataFolder,
+    lock: InstanceLock,
+    answers: Answers,
+) {
+    let mut session = End::of(session);
+    let Some(order) = session.next().await else { return };
+    let id = match order.message() {
+        Ok(ToEngine::Run { id, .. }) => id,
+        Ok(_) | Err(_) => return,
+    };
+    let (mut lock, mut known) = (Some(lock), Vec::new());
+    loop {
+        let taken = match lock.take() {
+            Some(lock) => Ok(lock),
+            None => take(&folder).await,
+        };
+        let ran = match taken {
+            Ok(lock) => run(&mut session, &folder, lock, &order, &mut known, &answers).await,
+            Err(fault) => Err(fault),
+        };
+        match ran {
+            Ok(Ran::Over) => return,
+            Ok(Ran::Asks(prompt)) => {
+                let Some(answer) = session.next().await else { return };
+                if matches!(answer.message(), Ok(ToEngine::Cancel { .. })) {
+                    return;
+                }
+                known.push(Answered { prompt, answer });
+            }
+            Err(fault) => {
+                let reply = Reply { result: Err(fault), warnings: Vec::new(), secret: None };
+                if let Ok(frame) = Frame::json(&ToClient::Done { id, reply: Box::new(reply) }) {
+                    session.send(&frame).await;
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// The folder again, after others had it.
+async fn take(folder: &DataFolder) -> Result<InstanceLock, Fault> {
+    let folder = folder.clone();
+    let claimed = tokio::task::spawn_blocking(move || claim(&folder)).await;
+    match claimed.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?? {
+        Instance::Free(lock) => Ok(lock),
+        Instance::Running(_file) => Err(Fault::because(
+            Code::EngineRunning,
+            "An engine was started while this command waited for your answer: run the command again, and it runs there.",
+        )),
+    }
+}
+
+/// Runs the command from its beginning with the answers that are known.
+async fn run(
+    session: &mut End,
+    folder: &DataFolder,
+    lock: InstanceLock,
+    order: &Frame,
+    known: &mut Vec<Answered>,
+    answers: &Answers,
+) -> Result<Ran, Fault> {
+    let settings = engine::Options::new(folder.clone(), lock, Edition::full(), Mode::Maintenance);
+    let engine = Engine::open(settings).await?;
+    let ran = converse(session, &engine, order, known, answers).await;
+    let again = oneshot::ctrl_c();
+    // A second Ctrl-C does not wait: what is committed survives a kill as well.
+    tokio::select! {
+        _stopped = engine.stop() => {}
+        () = again => {}
+    }
+    ran
+}
+
+async fn converse(
+    session: &mut End,
+    engine: &Engine,
+    order: &Frame,
+    known: &mut Vec<Answered>,
+    answers: &Answers,
+) -> Result<Ran, Fault> {
+    let mut above = End::of(engine.connect()?);
+    above.send(order).await;
+    let mut given = 0;
+    loop {
+        // cancel-safe: both keep what has arrived in part.
+        let frame = tokio::select! {
+            frame = above.next() => match frame {
+                Some(frame) => frame,
+                None => return Err(Fault::new(Code::InternalError)),
+            },
+            frame = session.next() => match frame {
+                // An answer to a question that was passed on, or that the person lets go.
+                Some(frame) => {
+                    above.send(&frame).await;
+                    continue;
+                }
+                None => return Ok(Ran::Over),
+            },
+        };
+        let asked = match frame.message() {
+            Ok(ToClient::Prompt { prompt, .. }) => prompt,
+            // It was shown when the command came here for the first time.
+            Ok(ToClient::Progress { .. }) if given < known.len() => continue,
+            Ok(ToClient::Done { .. }) => {
+                session.send(&frame).await;
+                return Ok(Ran::Over);
+            }
+            Ok(_) | Err(_) => {
+                session.send(&frame).await;
+                continue;
+            }
+        };
+        let Frame::Json(prompt) = &frame else { continue };
+        match known.get(given) {
+            Some(before) if before.prompt == *prompt => {
+                above.send(&before.answer).await;
+                given = given.saturating_add(1);
+            }
+            // Something has changed meanwhile: what is asked now was not answered yet.
+            _new => {
+                known.truncate(given);
+                session.send(&frame).await;
+                if answers.takes_time(&asked) {
+                    return Ok(Ran::Asks(prompt.clone()));
+                }
+                let Some(answer) = session.next().await else { return Ok(Ran::Over) };
+                above.send(&answer).await;
+                known.push(Answered { prompt: prompt.clone(), answer });
+                given = given.saturating_add(1);
+            }
+        }
+    }
+}
