@@ -56,6 +56,11 @@ fn on_the_smallest_screen_a_card_is_scrolled_before_it_is_approved() {
 }
 
 #[test]
+fn commands_without_an_engine_wait_for_each_other_and_for_no_question() {
+    journey("commands_wait.sh");
+}
+
+#[test]
 fn a_refusal_says_why() {
     journey("refused.sh");
 }

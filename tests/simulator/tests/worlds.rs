@@ -12,7 +12,7 @@ const FOUND_BY: &[(Plant, u64)] = &[
     (Plant::DoubleReturn, 0),
     (Plant::ThresholdIncluded, 0),
     (Plant::ExpiryLate, 15),
-    (Plant::LazyAllowance, 124),
+    (Plant::LazyAllowance, 106),
     (Plant::IdentitiesInMemory, 14),
     (Plant::FreezeIgnored, 229),
     (Plant::NonceReused, 10),
