@@ -62,6 +62,7 @@ fn forged_cheque(state: &State) -> (RequestId, Event) {
             resource_url: None,
             other_urls: Vec::new(),
             domain_contradicted: false,
+            padding: 0,
             unpriced: false,
             echo: Echo::none(),
         },

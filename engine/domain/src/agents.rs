@@ -44,6 +44,9 @@ pub struct Agent {
     /// Value of its requests that wait for the operator.
     pub reserved: Usd,
     pub refusals: Refusals,
+    /// Its payments that may still be redeemed.
+    pub open: u32,
+    pub usage: Usage,
 }
 
 /// How many of an agent's asks were refused in the latest minute in which one was.
@@ -65,6 +68,34 @@ impl Refusals {
     pub(crate) fn are_too_many(&self, at: Utc) -> bool {
         self.minute == at.seconds().div_euclid(60) && self.count >= REFUSALS_PER_MINUTE
     }
+}
+
+/// What an agent has used of a day's bounds, by UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    day: i64,
+    requests: u32,
+    padding: u64,
+}
+
+impl Usage {
+    /// Requests, and bytes of padding, on the day of `at`.
+    pub fn on(&self, at: Utc) -> (u32, u64) {
+        if day(at) == self.day { (self.requests, self.padding) } else { (0, 0) }
+    }
+
+    pub(crate) fn count(&mut self, at: Utc, padding: u32) {
+        let (requests, before) = self.on(at);
+        *self = Self {
+            day: day(at),
+            requests: requests.saturating_add(1),
+            padding: before.saturating_add(u64::from(padding)),
+        };
+    }
+}
+
+fn day(at: Utc) -> i64 {
+    at.seconds().div_euclid(86_400)
 }
 
 /// What an agent was given to work with.

@@ -11,7 +11,7 @@ use bursar_core::money::Usd;
 use bursar_core::time::Utc;
 use bursar_x402::authorization::Authorization;
 
-use crate::agents::{Agent, Commission, PolicyRecord, Refusals};
+use crate::agents::{Agent, Commission, PolicyRecord, Refusals, Usage};
 use crate::allowance::Window;
 use crate::event::{AddressAdded, Asked, Entry, Event};
 use crate::requests::{Approver, Deadline, Request, Status};
@@ -73,6 +73,8 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
                 commission: None,
                 reserved: Usd::ZERO,
                 refusals: Refusals::default(),
+                open: 0,
+                usage: Usage::default(),
             };
             Arc::make_mut(&mut state.agents).insert(id.clone(), Arc::new(agent));
         }
@@ -110,12 +112,18 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             let signed = |request: &Request| {
                 matches!(request.status, Status::Authorized { signature: Some(_), .. })
             };
-            state.authorized.retain(|_id, request| signed(request));
+            let dropped: Vec<Arc<Request>> =
+                state.authorized.values().filter(|request| !signed(request)).cloned().collect();
+            for request in dropped {
+                state.authorized.remove(&request.id);
+                close(state, &request);
+            }
             let left = &state.authorized;
             state.lapses.retain(|(_at, id)| left.contains_key(id));
         }
         Event::PaymentAuthorized { asked, terms } => {
             let request = request(asked, entry, authorized(terms, at, Approver::Policy));
+            with_agent(state, &asked.agent, |agent| agent.usage.count(at, asked.ask.padding));
             spend(state, &request.agent, request.ask.usd);
             return Some(Touched::Request(await_redemption(state, request)));
         }
@@ -123,7 +131,10 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             return Some(Touched::Request(hold(state, asked, entry, *reason, deadline)));
         }
         Event::PaymentRefused { asked, refusal } => {
-            with_agent(state, &asked.agent, |agent| agent.refusals.count(at));
+            with_agent(state, &asked.agent, |agent| {
+                agent.refusals.count(at);
+                agent.usage.count(at, asked.ask.padding);
+            });
             let status = Status::Refused { refusal: refusal.clone(), at };
             return Some(Touched::Request(Arc::new(request(asked, entry, status))));
         }
@@ -256,6 +267,7 @@ fn hold(
 ) -> Arc<Request> {
     let held = request(asked, entry, Status::Held { reason, deadline: deadline.clone() });
     with_agent(state, &asked.agent, |agent| {
+        agent.usage.count(entry.at, asked.ask.padding);
         agent.reserved = Usd(agent.reserved.0.saturating_add(asked.ask.usd.0));
     });
     let held = Arc::new(held);
@@ -288,7 +300,12 @@ fn await_redemption(state: &mut State, request: Request) -> Arc<Request> {
     // Both callers have just authorized it.
     state.lapses.insert((request.lapses_at().unwrap_or(u64::MAX), request.id));
     state.authorized.insert(request.id, Arc::clone(&request));
+    with_agent(state, &request.agent, |agent| agent.open = agent.open.saturating_add(1));
     request
+}
+
+fn close(state: &mut State, request: &Request) {
+    with_agent(state, &request.agent, |agent| agent.open = agent.open.saturating_sub(1));
 }
 
 /// Authorizations leave the state once nobody can redeem them, by the journal's own time.
@@ -299,6 +316,8 @@ fn forget_lapsed(state: &mut State) {
             break;
         }
         state.lapses.remove(&(lapses_at, id));
-        state.authorized.remove(&id);
+        if let Some(lapsed) = state.authorized.remove(&id) {
+            close(state, &lapsed);
+        }
     }
 }

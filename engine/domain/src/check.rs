@@ -61,6 +61,15 @@ fn authorized(state: &State) -> Result<(), Violation> {
             "an authorization has no end, or an end no authorization".to_owned(),
         ));
     }
+    for agent in state.agents.values() {
+        let open = state.authorized.values().filter(|request| request.agent == agent.id).count();
+        if usize::try_from(agent.open) != Ok(open) {
+            return Err(Violation(format!(
+                "agent {} counts {} payments that may be redeemed, and there are {open}",
+                agent.id, agent.open
+            )));
+        }
+    }
     for (id, request) in &state.authorized {
         let Status::Authorized { terms, .. } = &request.status else {
             return Err(Violation(format!("{id:?} may be redeemed and is not authorized")));

@@ -171,4 +171,14 @@ pub struct Ask {
     /// The id and the EIP-3009 nonce, in case they are needed.
     pub id: RequestId,
     pub nonce: [u8; 32],
+    pub bounds: AskBounds,
+}
+
+/// How many payments and requests an agent may have. `None` where the operator has switched the rate limit off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AskBounds {
+    /// Payments that may still be redeemed.
+    pub open: Option<u32>,
+    /// New requests in a day (UTC).
+    pub today: Option<u32>,
 }

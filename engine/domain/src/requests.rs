@@ -39,7 +39,9 @@ pub struct PaymentAsk {
     pub other_urls: Vec<String>,
     /// The offer names another EIP-712 domain than our table, and the chain did not confirm ours.
     pub domain_contradicted: bool,
-    /// What of the offer goes back with the payment.
+    /// Bytes of the payment header beyond what an honest offer has; see [`bursar_core::limits::PADDING_A_DAY`].
+    pub padding: u32,
+    /// What of the offer goes back with the payment. Requests in the state have none: it is in their records.
     pub echo: Echo,
 }
 

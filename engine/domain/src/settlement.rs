@@ -3,7 +3,7 @@
 
 use alloy_primitives::{Address, B256, U256};
 use bursar_core::codes::Code;
-use bursar_core::ids::RequestId;
+use bursar_core::ids::{AgentId, RequestId};
 use bursar_core::limits::{CHECK_LASTS_MS, REPORTS_PER_PAYMENT};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
@@ -16,6 +16,8 @@ use crate::requests::{Request, Status};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settlement {
     pub id: RequestId,
+    /// Whose payment it is.
+    pub agent: AgentId,
     /// The entry that made the request.
     pub request_seq: u64,
     pub claim: Claim,
@@ -168,6 +170,7 @@ impl Settlement {
         };
         Ok(Self {
             id: request.id,
+            agent: request.agent.clone(),
             request_seq: request.seq,
             claim: Claim {
                 chain: request.ask.chain,

@@ -38,7 +38,9 @@ use axum::routing::{MethodRouter, get, post};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::ids::AgentId;
+use bursar_core::limits::{OPEN_MINUTES, REQUESTS_A_DAY};
 use bursar_core::time::Utc;
+use bursar_domain::command::AskBounds;
 use bursar_serve::http::{self, Edge};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -167,6 +169,15 @@ impl Api {
     fn rate_limit(&self) -> Option<u32> {
         let off = self.core.view().settings().rate_limit_off;
         (!off).then(|| self.settings.get().rate_per_minute)
+    }
+
+    /// How many payments and requests an agent may have.
+    fn ask_bounds(&self) -> AskBounds {
+        let rate = self.rate_limit();
+        AskBounds {
+            open: rate.map(|rate| rate.saturating_mul(OPEN_MINUTES)),
+            today: rate.map(|_rate| REQUESTS_A_DAY),
+        }
     }
 
     /// Whether settled payments are looked up on the chain.

@@ -26,6 +26,7 @@ use bursar_domain::{
 };
 
 use bursar_submit::{Action as DeskAction, DeskKey};
+use bursar_x402::Echo;
 use bursar_x402::signature::Signature65;
 
 pub use publish::View;
@@ -288,7 +289,7 @@ impl Core {
             if let Some(same) = &mut ask.prior.same
                 && let Some(open) = self.state.authorized.get(&same.id)
             {
-                *same = (**open).clone();
+                same.status.clone_from(&open.status);
             }
         }
         Ok(action)
@@ -303,16 +304,22 @@ impl Core {
                 | Event::PaymentHeld { .. }
                 | Event::PaymentRefused { .. }
         );
+        let (event, echo) = without_echo(event);
         let entry: Entry = self.journal.append(event, at)?;
         // A look at the chain settles nothing that no report had.
         let reported = matches!(entry.event, Event::SettlementReported { .. });
         if let Event::SettlementReported { identity, .. } = &entry.event {
             self.journal.note_report(identity);
         }
-        let touched = self.faults.apply(&mut self.state, &entry);
+        let mut touched = self.faults.apply(&mut self.state, &entry);
         self.journal.note_payment(&entry, touched.as_ref());
-        match &touched {
-            Some(Touched::Request(request)) => self.journal.note(request, new)?,
+        match &mut touched {
+            Some(Touched::Request(request)) => {
+                if let Some(echo) = echo {
+                    Arc::make_mut(request).ask.echo = echo;
+                }
+                *request = self.journal.note(request, new)?;
+            }
             Some(Touched::Settlement(settlement)) => {
                 self.journal.note_settlement(settlement)?;
                 if reported {
@@ -425,9 +432,15 @@ impl Core {
     pub fn find(&self, id: RequestId) -> Result<Option<Arc<Request>>, JournalError> {
         let open = self.state.authorized.get(&id).or_else(|| self.state.held.get(&id));
         match open {
-            Some(request) => Ok(Some(Arc::clone(request))),
+            Some(request) => self.whole(request).map(Some),
             None => Ok(self.journal.record(id)?.map(Arc::new)),
         }
+    }
+
+    /// A request of the state with what only its record has.
+    fn whole(&self, request: &Arc<Request>) -> Result<Arc<Request>, JournalError> {
+        let Some(record) = self.journal.record(request.id)? else { return Ok(Arc::clone(request)) };
+        Ok(Arc::new(Request { status: request.status.clone(), ..record }))
     }
 
     /// What may be read without asking the core.
@@ -458,6 +471,19 @@ impl Draft {
     fn signs_at_a_desk(&self) -> bool {
         self.work.iter().any(|(_desk, action)| matches!(action, DeskAction::Sign { .. }))
     }
+}
+
+/// What is sent back with a payment is in its record alone: state and snapshots are copied often, and merchants choose
+/// how long it is.
+fn without_echo(mut event: Event) -> (Event, Option<Echo>) {
+    let echo = match &mut event {
+        Event::PaymentAuthorized { asked, .. } | Event::PaymentHeld { asked, .. } => {
+            let stripped = asked.ask.echo.stripped();
+            Some(std::mem::replace(&mut asked.ask.echo, stripped))
+        }
+        _other => None,
+    };
+    (event, echo)
 }
 
 /// The first day whose signed asks are remembered. What is forgotten is gone for good, and could be signed a second time

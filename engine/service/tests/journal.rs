@@ -71,6 +71,7 @@ fn request(seq: u64, usd: u64) -> Vec<u8> {
             resource_url: None,
             other_urls: Vec::new(),
             domain_contradicted: false,
+            padding: 0,
             unpriced: false,
             echo: Echo::none(),
         },

@@ -250,6 +250,15 @@ pub struct AgentAnswer {
     pub daily_limit: Option<String>,
     /// A jump of the clock held the day's allowance back: `agent renew` grants it.
     pub renewal_held: bool,
+    /// New requests today, by UTC; at most 100,000.
+    #[serde(default)]
+    pub requests_today: u32,
+    /// Bytes of padding in payment headers today, by UTC; at most 32 MiB.
+    #[serde(default)]
+    pub padding_today: u64,
+    /// Payments that may still be redeemed.
+    #[serde(default)]
+    pub open: u32,
     /// When the next allowance begins, in UTC; `None` without a policy, and while a renewal is held back.
     #[serde(default)]
     pub renews_at: Option<String>,

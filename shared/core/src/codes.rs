@@ -93,6 +93,8 @@ codes! {
     RateLimitExceeded "RATE_LIMIT_EXCEEDED" 429 1 "Rate limit exceeded";
     LimitReached "LIMIT_REACHED" 429 6 "The daily limit is used up: ask again after it renews.";
     ExceedsDailyLimit "EXCEEDS_DAILY_LIMIT" 429 6 "Exceeds the daily limit";
+    TooManyOpen "TOO_MANY_OPEN" 429 6 "This agent has as many unsettled payments as it may: ask again when some have settled or expired.";
+    TooManyToday "TOO_MANY_TODAY" 429 6 "This agent has made as many requests today as it may: ask again after midnight UTC.";
     TooManyPending "TOO_MANY_PENDING" 429 6 "Too many requests wait for the operator: ask again later.";
     InternalError "INTERNAL_ERROR" 500 1 "The engine failed; the operator's log says how.";
     WalletLocked "WALLET_LOCKED" 503 4 "The wallet is locked: run `bursar wallet open`.";

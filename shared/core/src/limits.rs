@@ -35,6 +35,16 @@ pub const HOLD_MS: i64 = 15 * 60 * 1000;
 pub const HELD_PER_AGENT: usize = 20;
 /// Requests that may wait at once in all.
 pub const HELD_IN_ALL: usize = 500;
+/// Payments of one agent that may be redeemed at once: what the rate limit lets through in so many minutes.
+pub const OPEN_MINUTES: u32 = 60;
+/// New requests of one agent in a day (UTC).
+pub const REQUESTS_A_DAY: u32 = 100_000;
+/// What of each payment header is no padding: honest offers are shorter.
+pub const HEADER_FREE_BYTES: usize = 1 << 10;
+/// Padding of one agent's headers in a day (UTC): what is beyond that of each of them.
+pub const PADDING_A_DAY: u64 = 32 << 20;
+/// Settlements of one agent that wait to be looked up on the chain; beyond it reports are believed and not checked.
+pub const CHECKS_PER_AGENT: usize = 50;
 /// Refused asks of one agent that are recorded in a minute; the others are refused without a trace.
 pub const REFUSALS_PER_MINUTE: u32 = 30;
 /// A signed timestamp may be this far from our clock, both ends included.

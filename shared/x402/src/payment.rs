@@ -62,6 +62,20 @@ impl Echo {
         Ok(echo)
     }
 
+    /// Without what is sent back, which its record keeps: the version alone.
+    #[must_use]
+    pub fn stripped(&self) -> Self {
+        match self.0 {
+            Kept::V1 { .. } => Self(Kept::V1 { network: String::new() }),
+            Kept::Nothing | Kept::V2 { .. } => Self::none(),
+        }
+    }
+
+    /// Whether there is nothing to send back.
+    pub fn is_stripped(&self) -> bool {
+        *self == self.stripped()
+    }
+
     /// The version in which the payment is written.
     pub fn version(&self) -> Version {
         match self.0 {

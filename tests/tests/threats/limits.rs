@@ -6,10 +6,11 @@ use bursar_core::answers::{Answer, RequestAnswer};
 use bursar_core::codes::Code;
 use bursar_tests::agent::Agent;
 use bursar_tests::engine::{NO_RATE, Setup, TestEngine};
-use bursar_tests::offers::offer;
+use bursar_tests::offers::{offer, opened};
 use bursar_tests::operator::{Expect, Operator};
+use serde_json::json;
 
-use crate::stage::{at_once, authorized, engine_with, quick, shared, signed_atoms};
+use crate::stage::{at_once, authorized, engine_with, offer_with, quick, shared, signed_atoms};
 
 /// Requests that may wait at once: of one agent, and of all.
 const HELD_PER_AGENT: usize = 20;
@@ -161,4 +162,100 @@ async fn t_34_the_queue_is_bounded_and_keeps_what_it_took_in_its_order() {
     assert_eq!(engine.post("/sign", &body).await.0, 200);
     let unknown = operator.refused("approve 00000000").await;
     assert_eq!(unknown.code, Code::RequestNotFound);
+}
+
+/// An agent that pads its offers: what they take in memory and on disk is bounded by the day, and what is sent back with
+/// each payment is in its record alone.
+#[tokio::test]
+async fn t_34_padded_offers_take_what_a_day_has_and_no_more() {
+    let (engine, agent) = engine_with(
+        Setup { settings: NO_RATE, ..Setup::default() },
+        "--day 1000 --txn 10 --auto 5",
+        "hmac",
+    )
+    .await;
+    let padded = |n: usize, padding: usize| {
+        let header = offer_with(1, n, |offer| {
+            offer["accepts"][0]["extra"]["padding"] =
+                json!(vec!["x".repeat(3_000); padding.min(4)]);
+            offer["more"] = json!(vec!["y".repeat(3_000); padding.saturating_sub(4)]);
+        });
+        agent.ask(engine.now_s(), &header, None)
+    };
+    let mut answers = Vec::new();
+    let refused = loop {
+        let body = padded(answers.len(), 15);
+        let (status, answer) = engine.post("/sign", &body).await;
+        match status {
+            200 => answers.push((body, answer)),
+            _refused => break (status, answer),
+        }
+    };
+    assert_eq!(
+        (refused.0, refused.1["code"].as_str()),
+        (429, Some("TOO_MANY_TODAY")),
+        "{}",
+        refused.1
+    );
+    assert!((700..=800).contains(&answers.len()), "{}", answers.len());
+    // Offers without padding are paid, and so are other agents'.
+    assert_eq!(engine.post("/sign", &padded(9_000, 0)).await.0, 200);
+    let other = engine.hire("other", "hmac").await;
+    let header = offer_with(1, 9_001, |offer| offer["more"] = json!(vec!["y".repeat(3_000); 9]));
+    assert_eq!(engine.post("/sign", &other.ask(engine.now_s(), &header, None)).await.0, 200);
+    // Each payment goes back with its own offer, at first and when it is asked for again, also after a restart.
+    let whole = |answer: &serde_json::Value| {
+        let sent = opened(answer["header_value"].as_str().unwrap());
+        sent["accepted"]["extra"]["padding"].as_array().unwrap().len() == 4
+    };
+    for (body, answer) in answers.iter().take(3) {
+        assert!(whole(answer));
+        assert_eq!(engine.post("/sign", body).await.1["header_value"], answer["header_value"]);
+        let id = answer["transaction_id"].as_str().unwrap();
+        let polled = engine.get(&format!("/sign/status/{id}")).await.1;
+        assert_eq!(polled["header_value"], answer["header_value"]);
+    }
+    // The state, and with it each snapshot, has no offer in it: 700 payments take less than a kilobyte each.
+    let view = engine.engine.core().view();
+    assert_eq!(view.state.agents[&agent.id.parse().unwrap()].open as usize, answers.len() + 1);
+    let journal = engine.folder.join("journal.redb");
+    let history = engine.folder.join("journal-history.redb");
+    let disk: u64 =
+        [&journal, &history].iter().filter_map(|file| file.metadata().ok()).map(|m| m.len()).sum();
+    assert!(disk < 64 << 20, "{disk}");
+    let engine = engine.restart(Setup { settings: NO_RATE, ..Setup::default() }).await;
+    engine.operator().must("wallet open").await;
+    for (body, answer) in answers.iter().take(3) {
+        assert_eq!(engine.post("/sign", body).await.1["header_value"], answer["header_value"]);
+    }
+    // Midnight, and there is room again.
+    engine.clock.advance(24 * 3_600_000);
+    let header = offer_with(1, 9_002, |offer| offer["more"] = json!(vec!["y".repeat(3_000); 9]));
+    assert_eq!(engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await.0, 200);
+}
+
+/// What a rate lets through in an hour is what may be open at once; without a rate limit there is no such bound.
+#[tokio::test]
+async fn t_34_payments_that_may_be_redeemed_are_bounded_by_the_rate() {
+    let settings = "[server]\nrate_per_minute = 2\n";
+    let setup = Setup { settings, ..quick() };
+    let (engine, agent) = engine_with(setup, "--day 1000 --txn 10 --auto 5", "hmac").await;
+    let pay = async |n: u64| {
+        let header = offer_with(1_000, n as usize, |offer| {
+            offer["accepts"][0]["maxTimeoutSeconds"] = json!(3_600);
+        });
+        engine.clock.advance(30_000);
+        let (status, answer) =
+            engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
+        (status, answer["code"].as_str().unwrap_or_default().to_owned())
+    };
+    // Two a minute for an hour: the first is over when the last is asked for.
+    for n in 0..119 {
+        assert_eq!(pay(n).await, (200, String::new()), "{n}");
+    }
+    engine.operator().must("config set server.rate_per_minute 1").await;
+    engine.clock.advance(30_000);
+    assert_eq!(pay(200).await, (429, "TOO_MANY_OPEN".to_owned()));
+    engine.operator().must("config set server.rate_per_minute 0").await;
+    assert_eq!(pay(201).await, (200, String::new()));
 }

@@ -44,6 +44,7 @@ pub fn rehearse(
         resource_url: None,
         other_urls: Vec::new(),
         domain_contradicted: false,
+        padding: 0,
         echo: Echo::none(),
     };
     let waiting = state.held.values().filter(|request| expired(request, moment).is_none());

@@ -7,7 +7,7 @@ use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::hosts::{self, HostLists};
 use bursar_core::ids::RequestId;
-use bursar_core::limits::CLOCK_OFF_CHAIN_MS;
+use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, PADDING_A_DAY};
 use bursar_core::money::Usd;
 use bursar_core::time::Moment;
 use bursar_x402::Echo;
@@ -57,6 +57,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             return Ok(Decision::reply(Vec::new(), Reply::Settled(first)));
         }
     }
+    within_bounds(state, agent, command, ask)?;
     let from = state
         .wallet
         .as_ref()
@@ -108,6 +109,38 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
             Ok(Decision::reply(events, reply))
         }
     }
+}
+
+/// Whether the agent may have one more request. Refused without a record: records are what is bounded here.
+fn within_bounds(
+    state: &State,
+    agent: &Agent,
+    command: &Command,
+    ask: &Ask,
+) -> Result<(), Refusal> {
+    let (requests, padding) = agent.usage.on(command.moment.utc.max(state.clock));
+    let padding = padding.saturating_add(u64::from(ask.payment.padding));
+    if ask.bounds.today.is_some_and(|most| requests >= most)
+        || (padding > PADDING_A_DAY && ask.payment.padding > 0)
+    {
+        return Err(Refusal::new(Code::TooManyToday));
+    }
+    match ask.bounds.open {
+        Some(most) if agent.open >= most && still_open(state, agent, command) >= most => {
+            Err(Refusal::new(Code::TooManyOpen))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The agent's payments that may still be redeemed. Those that are over leave the state with the next entry only.
+fn still_open(state: &State, agent: &Agent, command: &Command) -> u32 {
+    let now = command.moment.utc.max(state.clock).seconds();
+    let now = u64::try_from(now).unwrap_or(0);
+    let over = state.lapses.iter().take_while(|(lapses_at, _id)| *lapses_at <= now);
+    let own =
+        over.filter(|(_at, id)| state.authorized.get(id).is_some_and(|r| r.agent == agent.id));
+    agent.open.saturating_sub(u32::try_from(own.count()).unwrap_or(u32::MAX))
 }
 
 pub(super) fn approve(

@@ -3,7 +3,7 @@
 use alloy_primitives::B256;
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
-use bursar_core::limits::CHECKS_IN_ALL;
+use bursar_core::limits::{CHECKS_IN_ALL, CHECKS_PER_AGENT};
 
 use super::payments::may_work;
 use super::{Decision, Reply, needs_open_wallet};
@@ -34,7 +34,8 @@ pub(super) fn report(
         Some(known) => known.clone(),
         None => Settlement::of(request)?,
     };
-    let room = state.settling.len() < CHECKS_IN_ALL;
+    let own = state.settling.values().filter(|one| one.agent == report.agent).count();
+    let room = state.settling.len() < CHECKS_IN_ALL && own < CHECKS_PER_AGENT;
     Ok(match before.after(&report.news, command.moment.utc, report.look && room) {
         None => Decision::reply(Vec::new(), Reply::Reported(before.stage)),
         Some(settlement) => {

@@ -8,6 +8,7 @@ use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks;
 use bursar_core::policy::{AllowedNetworks, Policy};
 use bursar_domain::agents::{AgentStatus, Credential};
+use bursar_domain::command::AskBounds;
 use bursar_domain::requests::Approver;
 use bursar_domain::{Action, PaymentAsk, Status};
 
@@ -449,4 +450,47 @@ fn an_untouched_day_costs_nothing_but_one_renewal() {
     world.clock.pass(10 * DAY + HOUR);
     assert_eq!(world.tick().events.len(), 1);
     assert_eq!(world.tick().events.len(), 0);
+}
+
+/// Payments that may be redeemed are bounded in number, and a payment that is over makes room for another.
+#[test]
+fn an_agent_has_so_many_payments_open_and_no_more() {
+    let mut world = ordinary();
+    world.bounds = AskBounds { open: Some(3), today: Some(100) };
+    for n in 0..3 {
+        world.signs(payment(1_000 + n));
+    }
+    let entries = world.entries.len();
+    assert_eq!(world.refuses(payment(2_000)).code, Code::TooManyOpen);
+    assert_eq!(world.entries.len(), entries, "it leaves no record");
+    world.clock.pass(61_000);
+    world.tick();
+    world.signs(payment(3_000));
+    world.bounds = AskBounds::default();
+    for n in 0..5 {
+        world.signs(payment(4_000 + n));
+    }
+}
+
+/// Requests of a day are counted whatever becomes of them, and so is what headers are padded with.
+#[test]
+fn an_agent_has_so_many_requests_and_so_much_padding_a_day() {
+    let mut world = ordinary();
+    world.bounds = AskBounds { open: None, today: Some(3) };
+    world.signs(payment(1_000));
+    world.holds(payment(1_000_000));
+    let _refused =
+        world.refuses(PaymentAsk { unpriced: false, amount: Atoms::default(), ..payment(0) });
+    assert_eq!(world.refuses(payment(1_001)).code, Code::TooManyToday);
+    world.clock.pass(24 * 3_600_000);
+    world.signs(payment(1_002));
+
+    let mut world = ordinary();
+    let padded = |n: u64| PaymentAsk { padding: 12 << 20, ..payment(1_000 + n) };
+    world.signs(padded(1));
+    world.signs(padded(2));
+    assert_eq!(world.refuses(padded(3)).code, Code::TooManyToday);
+    world.signs(payment(1_004));
+    world.clock.pass(24 * 3_600_000);
+    world.signs(padded(5));
 }

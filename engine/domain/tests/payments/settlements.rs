@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use alloy_primitives::B256;
 use bursar_core::codes::Code;
-use bursar_core::ids::RequestId;
-use bursar_core::limits::{CHECK_LASTS_MS, CHECKS_IN_ALL, REPORTS_PER_PAYMENT};
+use bursar_core::ids::{AgentId, RequestId};
+use bursar_core::limits::{CHECK_LASTS_MS, CHECKS_IN_ALL, CHECKS_PER_AGENT, REPORTS_PER_PAYMENT};
 use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
 use bursar_domain::settlement::{Check, News, Reported, Settlement, Stage};
@@ -78,7 +78,8 @@ fn so_many_are_looked_for_at_once_and_no_more() {
     let settling = Arc::make_mut(&mut world.state.settling);
     for n in 0..CHECKS_IN_ALL as u128 - 2 {
         let id = RequestId::from_bytes(n.to_be_bytes());
-        settling.insert(id, Arc::new(Settlement { id, ..(*known).clone() }));
+        let agent: AgentId = "ZZZ999".parse().unwrap();
+        settling.insert(id, Arc::new(Settlement { id, agent, ..(*known).clone() }));
     }
     for (id, looked_for) in [(ids[1], true), (ids[2], false)] {
         assert_eq!(report(&mut world, id, news(Reported::Settled, Some(2))), Ok(Stage::Settled));
@@ -86,6 +87,22 @@ fn so_many_are_looked_for_at_once_and_no_more() {
     }
     // No entry made those.
     Arc::make_mut(&mut world.state.settling).retain(|id, _settlement| ids.contains(id));
+}
+
+/// An agent that reports payments that were never made costs our nodes few questions, and other agents nothing.
+#[test]
+fn one_agent_has_so_many_looked_for_at_once_and_no_more() {
+    let mut world = ordinary();
+    let ids: Vec<RequestId> =
+        (0..=CHECKS_PER_AGENT as u64).map(|n| world.signs(payment(1_000 + n))).collect();
+    for (n, id) in ids.iter().enumerate() {
+        assert_eq!(report(&mut world, *id, news(Reported::Settled, Some(1))), Ok(Stage::Settled));
+        assert_eq!(world.state.settling.contains_key(id), n < CHECKS_PER_AGENT, "{n}");
+    }
+    look(&mut world, ids[0], 1, Check::Verified { block: 7 });
+    let last = *ids.last().unwrap();
+    assert_eq!(report(&mut world, last, news(Reported::Settled, Some(2))), Ok(Stage::Settled));
+    assert!(world.state.settling.contains_key(&last), "there is room again");
 }
 
 #[test]

@@ -89,6 +89,7 @@ pub(crate) fn payment(micros: u64) -> PaymentAsk {
         resource_url: Some("https://api.example/report".to_owned()),
         other_urls: Vec::new(),
         domain_contradicted: false,
+        padding: 0,
         unpriced: false,
         echo: ECHO.clone(),
     }

@@ -16,7 +16,7 @@ use bursar_core::policy::Policy;
 use bursar_core::time::Moment;
 use bursar_domain::agents::{AgentStatus, Commission};
 use bursar_domain::apply::Touched;
-use bursar_domain::command::{Ask, Known, Report};
+use bursar_domain::command::{Ask, AskBounds, Known, Report};
 use bursar_domain::event::Entry;
 use bursar_domain::idempotency::{Identity, Prior};
 use bursar_domain::settlement::{News, Settlement, Stage};
@@ -86,6 +86,8 @@ pub(crate) struct World {
     reported: BTreeMap<Vec<u8>, Stage>,
     first: BTreeMap<Vec<u8>, RequestId>,
     drawn: u64,
+    /// What every ask may have.
+    pub(crate) bounds: AskBounds,
 }
 
 impl World {
@@ -103,6 +105,7 @@ impl World {
             reported: BTreeMap::new(),
             first: BTreeMap::new(),
             drawn: 0,
+            bounds: AskBounds::default(),
         }
     }
 
@@ -222,7 +225,16 @@ impl World {
     ) -> Action {
         let (id, nonce) = (self.draw_id(), self.draw_nonce());
         let prior = self.prior(&identity);
-        Action::Ask(Box::new(Ask { agent: agent.clone(), identity, payment, prior, id, nonce }))
+        let bounds = self.bounds;
+        Action::Ask(Box::new(Ask {
+            agent: agent.clone(),
+            identity,
+            payment,
+            prior,
+            id,
+            nonce,
+            bounds,
+        }))
     }
 
     /// Asks and reads the answer back from the records, as an agent would hear it.

@@ -103,7 +103,7 @@ pub const ROUTES: &[Route] = &[
             Code::InvalidX402Format, Code::InvalidPaymentData, Code::X402Disabled,
             Code::NetworkDisabled, Code::NetworkNotAllowed, Code::DomainNotAllowed,
             Code::DomainUrlRequired, Code::ExceedsPerRequestMax, Code::ExceedsDailyLimit,
-            Code::LimitReached, Code::TooManyPending, Code::PaymentSettled, Code::PaymentExpired,
+            Code::LimitReached, Code::TooManyOpen, Code::TooManyToday, Code::TooManyPending, Code::PaymentSettled, Code::PaymentExpired,
             Code::IdempotencyConflict, Code::JournalFailed, Code::DiskFull,
         ],
         "Ask for a payment: the value of a 402 answer's header, or its JSON."),

@@ -59,6 +59,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         prior: Prior::default(),
         id: RequestId::from_entropy(api.random()?),
         nonce: api.random()?,
+        bounds: api.ask_bounds(),
     };
     let asked = api.core.act(Action::Ask(Box::new(ask))).await;
     let outcome = asked.map_err(|fault| caller.hide_lock(fault))?;

@@ -299,6 +299,7 @@ mod tests {
                     resource_url: None,
                     other_urls: Vec::new(),
                     domain_contradicted: false,
+                    padding: 0,
                     echo: Echo::none(),
                 },
             }),

@@ -24,10 +24,22 @@ fn paid_key(identity: &Identity, after: Option<u64>) -> Option<Vec<u8>> {
 }
 
 impl Journal {
-    /// Keeps a request's record for the next commit, and for look-ups until then. `new` ones are indexed.
-    pub fn note(&mut self, request: &Arc<Request>, new: bool) -> Result<(), JournalError> {
+    /// Keeps a request's record for the next commit, and for look-ups until then. `new` ones are indexed; the record of
+    /// any other keeps what it has to send back, which the state does not have. Answers the request as recorded.
+    pub fn note(
+        &mut self,
+        request: &Arc<Request>,
+        new: bool,
+    ) -> Result<Arc<Request>, JournalError> {
+        let mut request = Arc::clone(request);
+        if !new
+            && request.ask.echo.is_stripped()
+            && let Some(before) = self.request(request.seq)?
+        {
+            Arc::make_mut(&mut request).ask.echo = before.ask.echo;
+        }
         let bytes = Vec::with_capacity(RECORD_BYTES);
-        let bytes = postcard::to_extend(&**request, bytes).map_err(|error| {
+        let bytes = postcard::to_extend(&*request, bytes).map_err(|error| {
             JournalError::Damaged { seq: self.head.seq, reason: error.to_string() }
         })?;
         self.waiting.records.push((request.seq, bytes));
@@ -37,8 +49,8 @@ impl Journal {
             self.waiting.index.extend(request.identity.claim_key().map(|key| (key, request.seq)));
         }
         self.overlay.retain(|known| known.id != request.id);
-        self.overlay.push(Arc::clone(request));
-        Ok(())
+        self.overlay.push(Arc::clone(&request));
+        Ok(request)
     }
 
     /// Keeps a settlement for the next commit, and for look-ups until then.

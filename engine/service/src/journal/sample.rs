@@ -41,6 +41,7 @@ pub(super) fn authorized(seq: u64, identity: Identity, at: Utc) -> Request {
             resource_url: None,
             other_urls: Vec::new(),
             domain_contradicted: false,
+            padding: 0,
             echo: Echo::none(),
         },
         identity,

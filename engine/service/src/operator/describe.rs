@@ -85,6 +85,9 @@ pub(super) fn agent(engine: &Shared, state: &State, agent: &Agent) -> AgentAnswe
         renewal_held: given.is_some_and(|given| {
             matches!(given.payments.start.renewal(&moment), Renewal::HeldBack(_))
         }),
+        requests_today: agent.usage.on(moment.utc.max(state.clock)).0,
+        padding_today: agent.usage.on(moment.utc.max(state.clock)).1,
+        open: agent.open,
         renews_at: state.renews_after(agent, &moment).map(|(earliest, day)| {
             text::utc(engine.ports.clock.midnight(earliest, day))
         }),

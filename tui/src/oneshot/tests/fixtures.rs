@@ -131,6 +131,9 @@ pub(crate) fn agent() -> AgentAnswer {
         reserved: "0.25".into(),
         daily_limit: Some("5.00".into()),
         renewal_held: false,
+        requests_today: 7,
+        padding_today: 2_048,
+        open: 1,
         renews_at: Some("2025-11-21T23:00:00Z".into()),
         problem: None,
     }

@@ -1,9 +1,10 @@
 //! Agents and their credentials.
 
 use bursar_core::answers::{AgentAnswer, CredentialsAnswer, SecretField};
+use bursar_core::limits::{PADDING_A_DAY, REQUESTS_A_DAY};
 
 use super::Context;
-use crate::oneshot::sheet::{Sheet, word};
+use crate::oneshot::sheet::{Sheet, count, word};
 
 pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
     let pays_from = match (&agent.label, &agent.address) {
@@ -25,6 +26,16 @@ pub(super) fn agent(to: &mut Sheet, agent: &AgentAnswer) {
             ),
         ),
         ("renews", renews(agent)),
+        (
+            "work",
+            format!(
+                "{} requests today of {REQUESTS_A_DAY}, {} KiB of padding of {}; {} open",
+                agent.requests_today,
+                agent.padding_today / 1_024,
+                PADDING_A_DAY / 1_024,
+                count(usize::try_from(agent.open).unwrap_or(usize::MAX), "payment"),
+            ),
+        ),
     ]);
     troubles(to, std::slice::from_ref(agent));
     match agent.status.as_str() {

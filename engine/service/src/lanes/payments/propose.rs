@@ -5,7 +5,7 @@ use bursar_chain::ports::BlockTag;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::Value;
-use bursar_core::limits::URL_BYTES;
+use bursar_core::limits::{HEADER_FREE_BYTES, URL_BYTES};
 use bursar_core::money::{Atoms, Round, Usd};
 use bursar_core::networks::{ChainId, Network};
 use bursar_domain::PaymentAsk;
@@ -90,9 +90,19 @@ fn read(
         other_urls,
         unpriced: !reference,
         domain_contradicted: false,
+        padding: padding(input),
         echo: Echo::new(&required, offer).map_err(fault)?,
     };
     Ok((ask, contradicted))
+}
+
+/// Bytes of the header, once it is decoded, beyond those of an honest offer.
+fn padding(input: &PaymentInput) -> u32 {
+    let bytes = match input {
+        PaymentInput::Header(text) => text.len() / 4 * 3,
+        PaymentInput::Data(value) => value.to_compact().len(),
+    };
+    u32::try_from(bytes.saturating_sub(HEADER_FREE_BYTES)).unwrap_or(u32::MAX)
 }
 
 /// Whether the token itself answers with the domain of our table. No answer is no confirmation.
