@@ -111,7 +111,7 @@ impl State {
         agent.commission.as_ref().map_or(Usd::ZERO, |c| c.payments.spent_at(moment))
     }
 
-    /// When an agent's next allowance begins, as [`WindowStart::renews_after`] has it; `None` also without a commission.
+    /// When an agent's next allowance begins, as [`crate::allowance::WindowStart::renews_after`] has it; `None` also without a commission.
     pub fn renews_after(&self, agent: &Agent, moment: &Moment) -> Option<(Utc, LocalDay)> {
         agent.commission.as_ref()?.payments.start.renews_after(moment)
     }
