@@ -12,7 +12,7 @@ use bursar_core::wire::{Asking, Frame, FrameReader, Prompt, SecretPrompt, ToClie
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{Instance, InstanceLock, claim};
+use bursar_engine::service::instance::{COMMAND_WAITS, Instance, InstanceLock, claim};
 use bursar_tui::oneshot::{self, Options};
 use bursar_tui::secret_source::SecretSource;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -138,7 +138,7 @@ pub(crate) async fn serve(
 /// The folder again, after others had it.
 async fn take(folder: &DataFolder) -> Result<InstanceLock, Fault> {
     let folder = folder.clone();
-    let claimed = tokio::task::spawn_blocking(move || claim(&folder)).await;
+    let claimed = tokio::task::spawn_blocking(move || claim(&folder, COMMAND_WAITS)).await;
     match claimed.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?? {
         Instance::Free(lock) => Ok(lock),
         Instance::Running(_file) => Err(Fault::because(

@@ -14,7 +14,7 @@ use bursar_core::text::countdown;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{Instance, InstanceLock, claim, running};
+use bursar_engine::service::instance::{ENGINE_WAITS, Instance, InstanceLock, claim, running};
 use bursar_tui::console::{self, Connector, Ended, Palette, Setup, Theme};
 use bursar_tui::link::Link;
 use tokio::sync::mpsc;
@@ -62,7 +62,7 @@ async fn with_folder(global: &Global, screen: &Screen, folder: DataFolder) -> Re
         folder_option: folder_option(global),
         history: Some(folder.path().join(HISTORY)),
     };
-    match claim(&folder)? {
+    match claim(&folder, ENGINE_WAITS)? {
         Instance::Running(file) => {
             let first = Link::connect(&file, Program::Console).await?;
             let mut signals = Heard::beside(Signals::listen_on_a_terminal()?);

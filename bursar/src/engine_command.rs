@@ -10,7 +10,7 @@ use bursar_core::fault::Fault;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{Instance, InstanceLock, claim};
+use bursar_engine::service::instance::{ENGINE_WAITS, Instance, InstanceLock, claim};
 use bursar_tui::link::Secret;
 use bursar_tui::oneshot;
 use bursar_tui::secret_source::{SecretSource, Stdin};
@@ -32,7 +32,7 @@ async fn until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
     let shown = folder.path().display().to_string();
-    let lock = match claim(&folder)? {
+    let lock = match claim(&folder, ENGINE_WAITS)? {
         Instance::Free(lock) => lock,
         Instance::Running(file) => {
             let message = format!(

@@ -9,7 +9,7 @@ use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
 use bursar_engine::operator::doctor;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{Instance, InstanceLock, claim};
+use bursar_engine::service::instance::{COMMAND_WAITS, Instance, InstanceLock, claim};
 use bursar_tui::link::Link;
 use bursar_tui::oneshot::{self, Options, Streams};
 
@@ -54,7 +54,7 @@ async fn attach_or_become(global: &Global, order: Order) -> Result<u8, Fault> {
     let folder = DataFolder::resolve(global.data.clone())?;
     crate::panics::name_folder(folder.path());
     let options = Options { data: Some(folder.path().to_owned()), ..global.options() };
-    match claim(&folder)? {
+    match claim(&folder, COMMAND_WAITS)? {
         Instance::Running(file) => {
             let link = Link::connect(&file, Program::Command).await?;
             let options = Options { engine_running: true, ..options };

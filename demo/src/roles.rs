@@ -16,7 +16,7 @@ use bursar_demo::model::Model;
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{Instance, claim};
+use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
 use bursar_facilitator::config::Config;
 use bursar_facilitator::service::{Running, load_keys};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -32,7 +32,7 @@ const NOBODY: Address = address!("0x000000000000000000000000000000000000dEaD");
 /// The engine that `bursar engine` runs, on a folder of the demonstration.
 pub(crate) async fn engine(folder: &Path, chain: Option<&str>) -> anyhow::Result<()> {
     let folder = DataFolder::open(folder)?;
-    let Instance::Free(lock) = claim(&folder)? else { bail!("the folder is taken") };
+    let Instance::Free(lock) = claim(&folder, ENGINE_WAITS)? else { bail!("the folder is taken") };
     std::fs::write(folder.file("settings.toml"), at_home(chain)?)?;
     let mut options = Options::new(folder, lock, Edition::full(), Mode::Full);
     options.listen = Some("127.0.0.1:0".to_owned());

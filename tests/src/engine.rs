@@ -21,7 +21,7 @@ use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Store;
 use bursar_engine::ports::{Faults, NoFaults, Ports, Signer};
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{Instance, InstanceLock, claim, running};
+use bursar_engine::service::instance::{ENGINE_WAITS, Instance, InstanceLock, claim, running};
 use bursar_engine::vault::kdf::{KdfBounds, KdfParams};
 use bursar_tui::link::Link;
 use serde_json::Value;
@@ -92,7 +92,7 @@ pub struct TestEngine {
 
 /// Takes a folder, which must be free.
 pub fn take(folder: &DataFolder) -> InstanceLock {
-    match claim(folder).expect("the folder can be used") {
+    match claim(folder, ENGINE_WAITS).expect("the folder can be used") {
         Instance::Free(lock) => lock,
         Instance::Running(other) => panic!("{other:?} holds the folder"),
     }

@@ -10,7 +10,7 @@ use bursar_core::client::Program;
 use bursar_core::wire::ControlFile;
 use bursar_engine::journal::Carry;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{Instance, claim};
+use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
 use bursar_tui::link::Link;
 
 use crate::operator::{Operator, PASSWORD};
@@ -253,7 +253,7 @@ impl EngineProcess {
 
     pub fn control(&self) -> ControlFile {
         let folder = DataFolder::open(&self.folder).expect("the folder");
-        match claim(&folder).expect("the lock") {
+        match claim(&folder, ENGINE_WAITS).expect("the lock") {
             Instance::Running(control) => control,
             Instance::Free(_) => panic!("nobody holds the folder"),
         }

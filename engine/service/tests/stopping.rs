@@ -16,7 +16,7 @@ use bursar_engine::edition::Edition;
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::MemoryStore;
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{Instance, claim};
+use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use tokio::io::DuplexStream;
@@ -25,7 +25,9 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 async fn engine(home: &Path) -> Engine {
     let folder = DataFolder::open(&home.join("data")).unwrap();
-    let Instance::Free(lock) = claim(&folder).unwrap() else { unreachable!("a new folder") };
+    let Instance::Free(lock) = claim(&folder, ENGINE_WAITS).unwrap() else {
+        unreachable!("a new folder")
+    };
     let mut options = Options::new(folder, lock, Edition::full(), Mode::Full);
     options.store = Some(Box::new(MemoryStore::default()));
     Engine::open(options).await.unwrap()

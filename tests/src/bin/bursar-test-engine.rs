@@ -16,7 +16,7 @@ use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Carry;
 use bursar_engine::ports::{Faults, NoFaults, Ports, SystemDisk, SystemRandom};
 use bursar_engine::service::data_dir::DataFolder;
-use bursar_engine::service::instance::{Instance, claim};
+use bursar_engine::service::instance::{ENGINE_WAITS, Instance, claim};
 use bursar_tests::doubles::{FaultPlan, SkewedClock};
 use bursar_tests::engine::test_edition;
 use secrecy::SecretString;
@@ -39,7 +39,7 @@ async fn main() -> std::process::ExitCode {
 async fn run() -> Result<(), Fault> {
     let path = PathBuf::from(std::env::args_os().nth(1).expect("a folder"));
     let folder = DataFolder::open(&path)?;
-    let lock = match claim(&folder)? {
+    let lock = match claim(&folder, ENGINE_WAITS)? {
         Instance::Free(lock) => lock,
         Instance::Running(_) => return Err(bursar_core::codes::Code::EngineRunning.into()),
     };

@@ -16,9 +16,10 @@ use super::data_dir::DataFolder;
 const LOCK: &str = "engine.lock";
 const CONTROL: &str = "control.json";
 
-/// How often, and how long, we wait for a folder whose holder cannot be reached: another command, or an engine that is
-/// starting or stopping. A minute, for several commands one after the other.
-const TRIES: u32 = 1_200;
+/// How long a command waits for a folder whose holder cannot be reached: other commands, one after the other.
+pub const COMMAND_WAITS: Duration = Duration::from_secs(60);
+/// How long an engine waits for it: one such command, or an engine that is starting or stopping.
+pub const ENGINE_WAITS: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether somebody holds the folder.
@@ -39,7 +40,7 @@ pub struct InstanceLock {
 }
 
 /// Takes the folder, or finds out how to reach who has it.
-pub fn claim(folder: &DataFolder) -> Result<Instance, Fault> {
+pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
     let path = folder.file(LOCK);
     let file = OpenOptions::new()
         .read(true)
@@ -49,7 +50,8 @@ pub fn claim(folder: &DataFolder) -> Result<Instance, Fault> {
         .mode(0o600)
         .open(&path)
         .map_err(|error| unusable(&path, &error))?;
-    for _try in 0..TRIES {
+    let pauses = wait.as_millis().checked_div(PAUSE.as_millis()).unwrap_or(0);
+    for _try in 0..=pauses {
         match file.try_lock() {
             Ok(()) => return Ok(Instance::Free(InstanceLock { _file: file })),
             Err(TryLockError::WouldBlock) => {}
@@ -64,7 +66,7 @@ pub fn claim(folder: &DataFolder) -> Result<Instance, Fault> {
     Err(Fault::because(
         Code::EngineRunning,
         format!(
-            "Another program holds the data folder {} and has not answered for a minute: wait for it, or end it.",
+            "Another program holds the data folder {} and does not answer: wait for it, or end it.",
             folder.path().display()
         ),
     ))
