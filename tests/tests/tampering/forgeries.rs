@@ -77,7 +77,12 @@ async fn a_limit_edited_with_a_chain_that_fits_asks_for_every_payment_until_it_i
     assert_eq!(operator.refused("audit accept").await.code, Code::WrongPassword);
     drop(operator);
     stage.is_held_as_untrusted().await;
-    let Answer::Audit(accepted) = stage.operator().must("audit accept").await else { panic!() };
+    let mut operator = stage.operator();
+    let accepting = operator.must("audit accept");
+    let Answer::Audit(accepted) = stage.engine().while_time_passes(accepting).await else {
+        panic!()
+    };
+    drop(operator);
     assert!(accepted.sealed && accepted.untrusted.is_none(), "{accepted:?}");
     assert_eq!(stage.pay().await.0, 200);
     assert!(stage.between(|_stage| ()).await.is_empty(), "accepted for good");
