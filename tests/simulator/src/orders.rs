@@ -71,11 +71,25 @@ impl World {
     }
 
     pub(crate) fn order_open(&mut self, right: bool) -> Result<(), Trouble> {
-        self.order(Order::OpenWallet { right }, "wallet open".to_owned(), right)
+        self.order_with_password(Order::OpenWallet { right }, "wallet open", right)
     }
 
     pub(crate) fn order_thaw(&mut self, right: bool) -> Result<(), Trouble> {
-        self.order(Order::Thaw { right }, "thaw".to_owned(), right)
+        self.order_with_password(Order::Thaw { right }, "thaw", right)
+    }
+
+    /// Whoever waits for one password's turn gives no second one meanwhile.
+    fn order_with_password(
+        &mut self,
+        order: Order,
+        line: &str,
+        right: bool,
+    ) -> Result<(), Trouble> {
+        if self.password.is_some() {
+            return Ok(());
+        }
+        self.password = Some(self.ticket + 1);
+        self.order(order, line.to_owned(), right)
     }
 
     /// Wallet, seed and two addresses.

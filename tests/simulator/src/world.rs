@@ -65,6 +65,8 @@ pub(crate) struct World {
     pub(crate) at: usize,
     pub(crate) together: bool,
     pub(crate) ticket: Ticket,
+    /// The order whose password is tried, or waits for its turn.
+    pub(crate) password: Option<Ticket>,
     /// With their credentials.
     pub(crate) agents: Vec<Agent>,
     pub(crate) said: Vec<Said>,
@@ -159,6 +161,7 @@ impl World {
             at: 0,
             together: false,
             ticket: 0,
+            password: None,
             agents: Vec::new(),
             said: Vec::new(),
             ids: Vec::new(),
@@ -226,6 +229,11 @@ impl World {
             self.tail.drain(..2000);
         }
         self.tail.push((self.at, seen.clone()));
+        match seen {
+            Seen::Obeyed { ticket, .. } if self.password == Some(*ticket) => self.password = None,
+            Seen::Died | Seen::Stopped => self.password = None,
+            _other => {}
+        }
         match seen {
             Seen::Answered { answer, .. } => {
                 let id = match answer {

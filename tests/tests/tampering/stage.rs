@@ -96,7 +96,10 @@ impl Stage {
 
     /// Opens the wallet of an engine that runs; answers what was warned of.
     pub(crate) async fn open_wallet(&self) -> Vec<Warning> {
-        let reply = self.operator().outcome("wallet open").await.reply;
+        // Where entries tell of wrong passwords, it waits.
+        let mut operator = self.operator();
+        let opening = operator.outcome("wallet open");
+        let reply = self.engine().while_time_passes(opening).await.reply;
         assert!(reply.result.is_ok(), "{:?}", reply.result);
         reply.warnings
     }
