@@ -75,6 +75,7 @@ async fn a_limit_edited_with_a_chain_that_fits_asks_for_every_payment_until_it_i
     let mut operator = stage.operator();
     operator.passwords.push_back("not the password".to_owned());
     assert_eq!(operator.refused("audit accept").await.code, Code::WrongPassword);
+    stage.after_wrong_passwords = true;
     drop(operator);
     stage.is_held_as_untrusted().await;
     let mut operator = stage.operator();
@@ -95,6 +96,8 @@ async fn an_entry_after_the_last_seal_that_needed_an_open_wallet_is_untrusted() 
     stage.operator().must("agent suspend bot").await;
     stage.operator().must("network disable base").await;
     stage.close().await;
+    // One of the entries tells of wrong passwords.
+    stage.after_wrong_passwords = true;
     let whole = std::fs::read(stage.journal()).unwrap();
     let (agent, start) = allowance(&mut Forger::open(&stage.journal()));
     let name = |text: &str| text.parse().unwrap();
