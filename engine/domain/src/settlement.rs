@@ -121,9 +121,9 @@ impl Check {
     pub fn detail(&self) -> Option<&'static str> {
         match self {
             Check::Off | Check::Verified { .. } => None,
-            Check::Pending { .. } => Some("the chain is being asked"),
+            Check::Pending { .. } => Some("waiting for the answer of the chain"),
             Check::Reverted { .. } => Some("the chain reports that this transaction reverted"),
-            Check::Mismatch { .. } => Some("this transaction does not hold this payment"),
+            Check::Mismatch { .. } => Some("this transaction does not contain this payment"),
             Check::NotFound => Some("the chain does not know this transaction"),
             Check::Unavailable => Some("no endpoint of the network answered"),
         }
@@ -165,7 +165,7 @@ impl Settlement {
         let Status::Authorized { terms, at, .. } = &request.status else {
             return Err(Refusal::because(
                 Code::InvalidRequest,
-                "This request was never signed: there is nothing to report.",
+                "This request was never signed, so it has nothing to report.",
             ));
         };
         Ok(Self {

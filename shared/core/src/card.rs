@@ -67,7 +67,8 @@ impl HoldReason {
     pub fn told(self, asked: Usd, auto_below: Usd) -> String {
         // A policy that was raised since holds nothing like this any more: no figure of it would explain.
         if self == HoldReason::AboveThreshold && asked >= auto_below {
-            return format!("{asked} is not below {auto_below}, from where it asks");
+            let reaches = if asked == auto_below { "reaches" } else { "is over" };
+            return format!("{asked} {reaches} the automatic limit of {auto_below}");
         }
         self.sentence().to_owned()
     }
@@ -75,23 +76,23 @@ impl HoldReason {
     /// One line for the operator.
     pub fn sentence(self) -> &'static str {
         match self {
-            HoldReason::ManualOnly => "the policy approves nothing by itself",
-            HoldReason::AboveThreshold => "not below the policy's `automatic below`",
+            HoldReason::ManualOnly => "the policy requires approval of every payment",
+            HoldReason::AboveThreshold => "at or over the policy's automatic limit",
             HoldReason::ResourceOutsideAllowList => {
-                "the paid resource lies outside the allow list, the agent's URL inside"
+                "the agent's URL is on the allow list, the paid resource is not"
             }
-            HoldReason::LongValidity => "it would stay valid longer than payments.max_validity",
+            HoldReason::LongValidity => "it would stay valid for longer than payments.max_validity",
             HoldReason::DomainContradicted => {
-                "the offer names another token domain than our table, and the chain did not confirm ours"
+                "the offer's token domain differs from Bursar's, which the chain did not confirm"
             }
             HoldReason::JournalUntrusted => {
-                "the journal did not fit the wallet at unlock (see audit verify)"
+                "the journal did not match the wallet at unlock (see audit verify)"
             }
             HoldReason::Unpriced => {
-                "the asset has no price yet, so no limit can judge it: it can only be denied"
+                "the price of this asset is not known, so it can only be denied"
             }
             HoldReason::ClockOff => {
-                "this machine's clock is more than ten minutes off the chain's: set it right first"
+                "this machine's clock is over ten minutes off the chain's: correct it first"
             }
         }
     }
@@ -258,7 +259,7 @@ impl Card {
         };
         let history = match &self.paid_before {
             None => {
-                let why = self.paid_before_unknown_reason.as_deref().unwrap_or("nobody looked");
+                let why = self.paid_before_unknown_reason.as_deref().unwrap_or("not looked up");
                 format!("earlier payments unknown: {why}")
             }
             Some(paid) if paid.times == 0 && self.payee_label.is_none() => {
@@ -291,14 +292,14 @@ impl Card {
     fn balance_text(&self) -> String {
         match &self.balance {
             None => {
-                let why = self.balance_unknown_reason.as_deref().unwrap_or("nobody looked");
+                let why = self.balance_unknown_reason.as_deref().unwrap_or("not looked up");
                 format!("unknown: {why}")
             }
             Some(Balance { before, after: Some(after), symbol, read }) => {
                 format!("{before} -> {after} {symbol}  (read {read})")
             }
             Some(Balance { before, after: None, symbol, read }) => {
-                format!("{before} {symbol}: NOT ENOUGH for it  (read {read})")
+                format!("{before} {symbol}: NOT ENOUGH  (read {read})")
             }
         }
     }
@@ -310,7 +311,7 @@ impl Card {
             Some(url) => {
                 let shown = text::short_url(url, URL_WIDTH);
                 let cut = shown != *url || url.ends_with('…');
-                let whole = if !cut { String::new() } else { format!("; whole: receipt {id}") };
+                let whole = if !cut { String::new() } else { format!("; in full: receipt {id}") };
                 format!("{}  (text from the {whose}{whole})", text::quoted(&shown, usize::MAX))
             }
             None => format!("not given  (text from the {whose})"),
@@ -343,7 +344,7 @@ impl Card {
                     format!("spent {} of {} USD", self.spent.before, self.daily_limit)
                 } else {
                     format!(
-                        "spent {} -> {} of {} USD  ({} held back by waiting requests)",
+                        "spent {} -> {} of {} USD  ({} reserved by held requests)",
                         self.spent.before, self.spent.after, self.daily_limit, self.reserved
                     )
                 },
@@ -361,7 +362,7 @@ impl Card {
             row("card", self.digest.clone()),
         ]);
         if let Some(obstacle) = &self.obstacle {
-            lines.push(row("refused", format!("cannot be approved as things stand: {obstacle}")));
+            lines.push(row("refused", format!("cannot be approved now: {obstacle}")));
         }
         lines
     }
@@ -512,7 +513,7 @@ mod tests {
         assert_eq!((row(&card, "balance").0.as_str(), card.is_short()), (enough, false));
         (balance.before, balance.after) = ("0.400000".into(), None);
         card.balance = Some(balance);
-        let short = "balance    0.400000 USDC: NOT ENOUGH for it  (read 2026-11-19T17:40:12Z)";
+        let short = "balance    0.400000 USDC: NOT ENOUGH  (read 2026-11-19T17:40:12Z)";
         assert_eq!((row(&card, "balance").0.as_str(), card.is_short()), (short, true));
     }
 

@@ -50,22 +50,22 @@ codes! {
     InvalidX402Format "INVALID_X402_FORMAT" 400 2 "The payment offer is not one that x402 describes.";
     InvalidPaymentData "INVALID_PAYMENT_DATA" 400 2 "The offer cannot be paid as it is written.";
     InvalidRequest "INVALID_REQUEST" 400 2 "A field of the request has the wrong type or size.";
-    InvalidRequestId "INVALID_REQUEST_ID" 400 2 "A request id is a whole UUID.";
-    MissingRequestId "MISSING_REQUEST_ID" 400 2 "Name the request id in the path.";
+    InvalidRequestId "INVALID_REQUEST_ID" 400 2 "The request id must be a complete UUID.";
+    MissingRequestId "MISSING_REQUEST_ID" 400 2 "Put the request id in the path.";
     BadRequest "BAD_REQUEST" 400 2 "The request is not well-formed HTTP/1.1, or a field is missing.";
-    InvalidContentLength "INVALID_CONTENT_LENGTH" 400 2 "Content-Length is one number of plain digits, and never beside Transfer-Encoding.";
-    MissingTransactionId "MISSING_TRANSACTION_ID" 400 2 "Send transaction_id: the one that /sign answered.";
-    InvalidTransactionId "INVALID_TRANSACTION_ID" 400 2 "A transaction id is a whole UUID.";
+    InvalidContentLength "INVALID_CONTENT_LENGTH" 400 2 "Send one Content-Length, a plain number, and no Transfer-Encoding with it.";
+    MissingTransactionId "MISSING_TRANSACTION_ID" 400 2 "Send transaction_id, as /sign returned it.";
+    InvalidTransactionId "INVALID_TRANSACTION_ID" 400 2 "transaction_id must be a complete UUID.";
     MissingEvent "MISSING_EVENT" 400 2 "Send event: submitted, settled or failed.";
-    InvalidEvent "INVALID_EVENT" 400 2 "event is submitted, settled or failed.";
-    MissingTxHash "MISSING_TX_HASH" 400 2 "A settled payment has a tx_hash: send it.";
-    InvalidTxHash "INVALID_TX_HASH" 400 2 "tx_hash is 0x and 64 hex digits.";
-    MissingTrade "MISSING_TRADE" 400 2 "Send trade: an object.";
-    MissingPosition "MISSING_POSITION" 400 2 "Send position: an object.";
+    InvalidEvent "INVALID_EVENT" 400 2 "event must be submitted, settled or failed.";
+    MissingTxHash "MISSING_TX_HASH" 400 2 "Send tx_hash when event is settled.";
+    InvalidTxHash "INVALID_TX_HASH" 400 2 "tx_hash must be 0x and 64 hex digits.";
+    MissingTrade "MISSING_TRADE" 400 2 "Send trade, a JSON object.";
+    MissingPosition "MISSING_POSITION" 400 2 "Send position, a JSON object.";
     FieldNotPermitted "FIELD_NOT_PERMITTED" 400 2 "The operator decides this: leave the field out.";
     DefiDisabled "DEFI_DISABLED" 400 9 "Lending is not enabled for this agent.";
     AuthFailed "AUTH_FAILED" 401 5 "Authentication failed";
-    NetworkDisabled "NETWORK_DISABLED" 403 9 "The operator has this network switched off.";
+    NetworkDisabled "NETWORK_DISABLED" 403 9 "The operator has disabled this network.";
     NetworkNotAllowed "NETWORK_NOT_ALLOWED_BY_POLICY" 403 6 "The agent's policy does not allow this network.";
     DomainNotAllowed "DOMAIN_NOT_ALLOWED" 403 6 "The agent's policy does not allow payments to this domain.";
     DomainUrlRequired "DOMAIN_URL_REQUIRED" 403 6 "The agent's policy lists domains: send request_url.";
@@ -74,7 +74,7 @@ codes! {
     AgentsFrozen "AGENTS_FROZEN" 403 6 "The operator has frozen all agents.";
     X402Disabled "X402_DISABLED" 403 9 "The agent's policy does not allow payments.";
     ExceedsPerRequestMax "EXCEEDS_PER_REQUEST_MAX" 403 6 "Exceeds per-request maximum";
-    ForeignHostRejected "FOREIGN_HOST_REJECTED" 403 6 "Call the server by a loopback name, or add this one to the setting server.hosts.";
+    ForeignHostRejected "FOREIGN_HOST_REJECTED" 403 6 "The server does not accept this Host: use a loopback name, or add it to the setting server.hosts.";
     BrowserOriginRejected "BROWSER_ORIGIN_REJECTED" 403 6 "Requests that come from a web page are refused.";
     LanBearerRefused "LAN_BEARER_REFUSED" 403 6 "Bearer tokens are refused from other machines: use an hmac agent, or call from this machine.";
     Unauthorized "UNAUTHORIZED" 403 6 "This transaction belongs to another agent.";
@@ -87,20 +87,20 @@ codes! {
     PaymentSettled "PAYMENT_ALREADY_SETTLED" 409 10 "This payment has been made already.";
     PaymentExpired "PAYMENT_EXPIRED" 409 22 "This authorization has expired: sign a new request.";
     IdempotencyConflict "IDEMPOTENCY_CONFLICT" 409 10 "This idempotency_key belongs to another payment: choose a new one.";
-    PayloadTooLarge "PAYLOAD_TOO_LARGE" 413 2 "The body may have 1 MiB.";
+    PayloadTooLarge "PAYLOAD_TOO_LARGE" 413 2 "The body is larger than 1 MiB.";
     UnsupportedEncoding "UNSUPPORTED_ENCODING" 415 2 "Send the body without a content encoding.";
-    HeadTooLarge "REQUEST_HEADER_TOO_LARGE" 431 2 "The request line may have 4 KiB, and all headers 16 KiB and 64 lines.";
+    HeadTooLarge "REQUEST_HEADER_TOO_LARGE" 431 2 "Too large: at most 4 KiB of request line, and 16 KiB and 64 lines of headers.";
     RateLimitExceeded "RATE_LIMIT_EXCEEDED" 429 1 "Rate limit exceeded";
     LimitReached "LIMIT_REACHED" 429 6 "The daily limit is used up: ask again after it renews.";
     ExceedsDailyLimit "EXCEEDS_DAILY_LIMIT" 429 6 "Exceeds the daily limit";
-    TooManyOpen "TOO_MANY_OPEN" 429 6 "This agent has as many unsettled payments as it may: ask again when some have settled or expired.";
-    TooManyToday "TOO_MANY_TODAY" 429 6 "This agent has made as many requests today as it may: ask again after midnight UTC.";
-    TooManyPending "TOO_MANY_PENDING" 429 6 "Too many requests wait for the operator: ask again later.";
-    InternalError "INTERNAL_ERROR" 500 1 "The engine failed; the operator's log says how.";
+    TooManyOpen "TOO_MANY_OPEN" 429 6 "This agent has too many unsettled payments: try again when some have settled or expired.";
+    TooManyToday "TOO_MANY_TODAY" 429 6 "This agent has used up its requests of today: try again after midnight UTC.";
+    TooManyPending "TOO_MANY_PENDING" 429 6 "Too many requests are waiting for the operator: try again later.";
+    InternalError "INTERNAL_ERROR" 500 1 "The engine failed: the operator's log has the cause.";
     WalletLocked "WALLET_LOCKED" 503 4 "The wallet is locked: run `bursar wallet open`.";
     Busy "BUSY" 503 1 "Too many requests at once: try again.";
     JournalFailed "JOURNAL_FAILED" 503 13 "The journal could not be written: free the disk and restart the engine.";
-    DiskFull "DISK_FULL" 503 13 "Less than 64 MiB are free where the data folder lies: free some.";
+    DiskFull "DISK_FULL" 503 13 "The disk of the data folder has less than 64 MiB free: free some space.";
 
     // What rides on an answer that is no refusal.
     ApprovalRequired "APPROVAL_REQUIRED" 202 20 "Awaiting user approval";
@@ -109,41 +109,41 @@ codes! {
     RequestDenied "REQUEST_DENIED" 409 21 "User rejected";
 
     // The operator's side.
-    InsufficientFunds "INSUFFICIENT_FUNDS" 409 1 "The address does not hold enough for it.";
+    InsufficientFunds "INSUFFICIENT_FUNDS" 409 1 "The paying address does not hold enough.";
     WouldFail "WOULD_FAIL" 409 1 "The transaction would fail, so it was not sent.";
-    Unpriced "UNPRICED" 409 9 "This asset has no price yet, so no limit can be applied to it: deny the request.";
-    BadInput "BAD_INPUT" 400 2 "The command was not understood.";
+    Unpriced "UNPRICED" 409 9 "The price of this asset is not known, so no limit can be checked: deny the request.";
+    BadInput "BAD_INPUT" 400 2 "The command is not valid.";
     EngineDown "ENGINE_DOWN" 503 3 "No engine runs on this data folder: start `bursar engine`.";
-    EngineRunning "ENGINE_RUNNING" 409 10 "Another engine holds this data folder.";
+    EngineRunning "ENGINE_RUNNING" 409 10 "Another engine is using this data folder.";
     WrongPassword "WRONG_PASSWORD" 401 5 "The password is wrong.";
-    PasswordTooShort "PASSWORD_TOO_SHORT" 400 2 "A password has at least 8 characters.";
+    PasswordTooShort "PASSWORD_TOO_SHORT" 400 2 "The password is too short: use at least 8 characters.";
     NoWallet "NO_WALLET" 404 7 "There is no wallet yet: run `bursar wallet create <name>`.";
     WalletExists "WALLET_EXISTS" 409 10 "This data folder has a wallet already.";
     WalletDamaged "WALLET_DAMAGED" 500 13 "The wallet file is damaged.";
     NameTaken "NAME_TAKEN" 409 10 "This name is taken: choose another.";
-    NothingFound "NOTHING_FOUND" 404 7 "Nothing has this name or id.";
-    Ambiguous "AMBIGUOUS" 404 7 "More than one fits: write more of the id.";
+    NothingFound "NOTHING_FOUND" 404 7 "There is nothing with this name or id.";
+    Ambiguous "AMBIGUOUS" 404 7 "Several ids begin like this: write more of the id.";
     InUse "IN_USE" 409 10 "It is in use.";
     AlreadyDecided "REQUEST_ALREADY_PROCESSED" 409 10 "This request has been decided already.";
-    CardChanged "CARD_CHANGED" 409 10 "The request is not what was shown any more: look at its card again.";
-    ConfirmationNeeded "CONFIRMATION_NEEDED" 400 8 "A confirmation is needed and nobody can be asked here.";
+    CardChanged "CARD_CHANGED" 409 10 "The request has changed since it was shown: look at its card again.";
+    ConfirmationNeeded "CONFIRMATION_NEEDED" 400 8 "This needs a confirmation, and there is no terminal to ask on.";
     Declined "DECLINED" 409 1 "Nothing was done.";
     DataFolder "DATA_FOLDER" 500 13 "The data folder cannot be used.";
     JournalDamaged "JOURNAL_DAMAGED" 500 13 "The journal is damaged.";
-    JournalUntrusted "JOURNAL_UNTRUSTED" 403 13 "The journal and the wallet do not fit together: look at `bursar audit verify`, then `bursar audit accept`.";
-    VersionMismatch "VERSION_MISMATCH" 409 14 "The engine and this program are of different versions: restart the engine.";
+    JournalUntrusted "JOURNAL_UNTRUSTED" 403 13 "The journal does not match the wallet: run `bursar audit verify`, then `bursar audit accept`.";
+    VersionMismatch "VERSION_MISMATCH" 409 14 "The engine and this program have different versions: restart the engine.";
     ChainUnavailable "CHAIN_UNAVAILABLE" 502 11 "No endpoint of the network answered.";
     Cancelled "CANCELLED" 409 130 "Cancelled.";
 
     // An agent's purchase with `bursar pay`.
-    NotX402 "NOT_X402" 502 1 "The server asks for a payment and does not say in the words of x402 which.";
+    NotX402 "NOT_X402" 502 1 "The server asks for a payment, but its answer is not a valid x402 offer.";
     OfferAboveMax "OFFER_ABOVE_MAX" 409 6 "The offer asks for more than --max.";
     PaymentRefused "PAYMENT_REFUSED" 402 1 "The server did not accept the payment.";
-    PaymentUnanswered "PAYMENT_UNANSWERED" 502 1 "The payment was sent, and no whole answer came.";
+    PaymentUnanswered "PAYMENT_UNANSWERED" 502 1 "The payment was sent, but the answer did not arrive complete.";
     ResourceFailed "RESOURCE_FAILED" 502 1 "The server answered with an error.";
-    ResourceNotFound "RESOURCE_NOT_FOUND" 404 7 "The server has nothing there.";
-    ResourceUnreachable "RESOURCE_UNREACHABLE" 502 1 "The server gave no answer.";
-    WaitRanOut "WAIT_RAN_OUT" 409 124 "Nobody has decided in the time of --wait.";
+    ResourceNotFound "RESOURCE_NOT_FOUND" 404 7 "The server has nothing at this URL.";
+    ResourceUnreachable "RESOURCE_UNREACHABLE" 502 1 "The server did not answer.";
+    WaitRanOut "WAIT_RAN_OUT" 409 124 "The operator did not decide within the time of --wait.";
 }
 
 impl fmt::Display for Code {

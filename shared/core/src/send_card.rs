@@ -40,7 +40,7 @@ impl SendCard {
             row("payee", self.payee()),
         ];
         if let Some(token) = &self.token {
-            let note = if self.unverified { "  UNVERIFIED: it names itself" } else { "" };
+            let note = if self.unverified { "  UNVERIFIED name and symbol" } else { "" };
             lines.push(row("token", format!("{token}{note}")));
         }
         lines.push(row("balance", change(&self.balance)));
@@ -48,7 +48,7 @@ impl SendCard {
         if self.token.is_some() {
             lines.push(row("gas money", change(&self.gas)));
         }
-        lines.push(row("note", "no policy limits this, and nobody can take it back".to_owned()));
+        lines.push(row("note", "no policy limit applies, and it cannot be undone".to_owned()));
         lines
     }
 
@@ -69,7 +69,7 @@ impl SendCard {
 fn change(balance: &Balance) -> String {
     match &balance.after {
         Some(after) => format!("{} -> {after} {}", balance.before, balance.symbol),
-        None => format!("{} {}: NOT ENOUGH for it", balance.before, balance.symbol),
+        None => format!("{} {}: NOT ENOUGH", balance.before, balance.symbol),
     }
 }
 

@@ -51,13 +51,19 @@ impl Settings {
             told.push("the rate limit is off".to_owned());
         }
         if !self.hosts.is_empty() {
-            told.push(format!("the agent server answers to {}", self.hosts.join(", ")));
+            told.push(format!(
+                "the agent server also accepts the host names {}",
+                self.hosts.join(", ")
+            ));
         }
         if self.max_validity_s > usual.max_validity_s {
-            told.push(format!("payments may stay valid for {} s unasked", self.max_validity_s));
+            told.push(format!(
+                "payments may stay valid for {} s without your approval",
+                self.max_validity_s
+            ));
         }
         if let Some(amount) = self.confirm_typing_above {
-            told.push(format!("amounts are typed from {amount} USD on"));
+            told.push(format!("approvals of {amount} USD or more are typed"));
         }
         told
     }
@@ -199,7 +205,7 @@ impl Setting {
         match self {
             Setting::Hosts(hosts) if hosts.len() > MAX_HOSTS => Some("a list of at most 64 names"),
             Setting::Hosts(hosts) if !hosts.iter().all(|host| is_host(host)) => {
-                Some("names or addresses without scheme, port or path, in lower case")
+                Some("lower-case names or addresses, without scheme, port or path")
             }
             Setting::MaxValidity(seconds) if !(30..=31_536_000).contains(seconds) => {
                 Some("seconds from 30 to 31536000")

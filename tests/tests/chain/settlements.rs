@@ -288,7 +288,7 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
             report_settled(&stage, &agent, &bought.id, other).await;
             let receipt = stage.looked_up(&bought.id, "failed").await;
             let verification = &receipt["settlement"]["verification"];
-            assert_eq!(verification["detail"], "this transaction does not hold this payment");
+            assert_eq!(verification["detail"], "this transaction does not contain this payment");
             assert_eq!(receipt["status"], "payment-completed", "{receipt}");
             assert_paid_once(&stage, &agent, &bought).await;
         }

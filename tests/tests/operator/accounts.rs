@@ -63,7 +63,7 @@ async fn a_deleted_agent_is_unknown_at_once_and_keeps_its_history() {
         let Err(fault) = early.reply.result else { panic!("{:?}", early.reply.result) };
         assert_eq!(fault.code, Code::InUse);
         let stop = format!(" To stop it now: `agent suspend {}`.", hired.id);
-        let deny = "1 of its requests waits for you: deny it first.";
+        let deny = "1 of its requests waits for your decision: deny it first.";
         assert_eq!(fault.message, format!("{deny}{stop}"));
         // Suspending leads no further, so it is advised no second time.
         operator.must(&format!("agent suspend {auth}")).await;

@@ -122,7 +122,7 @@ async fn every_end_of_a_payment_and_what_the_operator_did_are_told() {
     }
     let held: Vec<_> = rows.iter().filter(|row| row.kind == "payment.held").collect();
     assert_eq!(held.len(), 4);
-    let why = "not below the policy's `automatic below`";
+    let why = "at or over the policy's automatic limit";
     assert!(held.iter().all(|row| row.detail.as_deref() == Some(why)));
     for (kind, detail) in [
         ("wallet.created", Some("main")),

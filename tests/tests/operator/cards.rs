@@ -121,7 +121,7 @@ async fn who_is_asked_before_an_approval_is_shown_both() {
     let [Prompt::Confirm { lines, .. }] = &asked.prompts[..] else { panic!("{asked:?}") };
     for row in [
         "payee      FIRST payment to this address: check it",
-        "balance    1.000000 USDC: NOT ENOUGH for it  (read 2026-01-01T00:00:00Z)",
+        "balance    1.000000 USDC: NOT ENOUGH  (read 2026-01-01T00:00:00Z)",
     ] {
         assert!(lines.iter().any(|line| line == row), "{lines:?}");
     }

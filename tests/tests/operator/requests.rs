@@ -36,7 +36,7 @@ async fn a_card_tells_that_an_approval_would_be_refused() {
     let listed = operator.outcome("requests").await;
     let Ok(Answer::Requests { requests }) = &listed.reply.result else { panic!("{listed:?}") };
     let lines = requests[0].card.as_ref().unwrap().lines().join("\n");
-    assert!(lines.contains("cannot be approved as things stand: Exceeds per-request maximum"));
+    assert!(lines.contains("cannot be approved now: Exceeds per-request maximum"));
     let refused = operator.refused(&format!("approve {} --yes", ids[0])).await;
     assert!(refused.message.starts_with("Not approved, and the request is closed"));
     operator.must("policy edit p --txn 3").await;

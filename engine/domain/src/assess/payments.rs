@@ -90,19 +90,16 @@ fn payable(question: &Question<'_>) -> Result<(), Refusal> {
     if ask.amount.0.is_zero() || ask.usd.0 > PAYMENT_MICROS {
         return Err(Refusal::because(
             Code::InvalidX402Format,
-            "The amount must be above zero and at most a thousand million dollars.",
+            "The amount must be above zero and at most one billion dollars.",
         ));
     }
     if ask.valid_seconds > u64::from(u32::MAX) {
-        return Err(Refusal::because(
-            Code::InvalidX402Format,
-            "maxTimeoutSeconds is beyond any payment's time.",
-        ));
+        return Err(Refusal::because(Code::InvalidX402Format, "maxTimeoutSeconds is too large."));
     }
     if ask.payee == Address::ZERO || ask.payee == ask.asset || ask.payee == question.from {
         return Err(Refusal::because(
             Code::InvalidPaymentData,
-            "payTo is the zero address, the token itself or the payer: such a payment pays nobody.",
+            "payTo must not be the zero address, the token contract or the payer.",
         ));
     }
     Ok(())
@@ -125,7 +122,7 @@ pub(crate) fn judge_hosts(
             HostRefusal::NotAllowed => Refusal::new(Code::DomainNotAllowed),
             HostRefusal::Invalid => Refusal::because(
                 Code::DomainNotAllowed,
-                "The agent's policy lists domains, and this URL names none that can be judged.",
+                "The agent's policy lists domains, and request_url has no valid domain.",
             ),
         }),
     }

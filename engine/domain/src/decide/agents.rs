@@ -27,7 +27,7 @@ pub(super) fn register(
     if taken {
         return Err(Refusal::because(
             Code::NameTaken,
-            format!("An agent is named {name} already: choose another name."),
+            format!("There is already an agent named {name}: choose another name."),
         ));
     }
     Ok(Decision::done(vec![Event::AgentRegistered {
@@ -119,7 +119,8 @@ pub(super) fn delete(
         } else {
             format!(" To stop it now: `agent suspend {}`.", agent.id)
         };
-        let message = format!("{waiting} of its requests {verb} for you: deny {them} first.{stop}");
+        let message =
+            format!("{waiting} of its requests {verb} for your decision: deny {them} first.{stop}");
         return Err(Refusal::because(Code::InUse, message));
     }
     events.push(Event::AgentDeleted { agent: agent.id.clone() });
@@ -151,7 +152,7 @@ pub(super) fn renew(
         }
         Renewal::Keep => Err(Refusal::because(
             Code::BadInput,
-            "Today's allowance runs already: it renews at midnight, 20 hours after its start at the earliest.",
+            "Today's allowance is already in use: it renews at midnight, at least 20 hours after its start.",
         )),
     }
 }

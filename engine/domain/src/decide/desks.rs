@@ -21,7 +21,7 @@ pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Deci
     }
     let wallet = state.wallet.as_ref().ok_or(Refusal::new(Code::NoWallet))?;
     if !wallet.addresses.values().any(|known| known.address == send.from) {
-        let message = format!("There is no address {} any more: see `address list`.", send.label);
+        let message = format!("The address {} no longer exists: see `address list`.", send.label);
         return Err(Refusal::because(Code::NothingFound, message));
     }
     if state.desks.sends.contains_key(&send.id) {
@@ -90,15 +90,15 @@ fn refusal(refusal: DeskRefusal) -> Refusal {
         DeskRefusal::Full | DeskRefusal::Expired => Refusal::new(Code::Busy),
         DeskRefusal::Unknown => Refusal::because(
             Code::AlreadyDecided,
-            "It is over, so nothing can stop it: see `address sends`.",
+            "This send has ended and cannot be stopped: see `address sends`.",
         ),
         DeskRefusal::TooLate => Refusal::because(
             Code::AlreadyDecided,
-            "It is in a block already, so nothing can stop it: see `address sends`.",
+            "This send is in a block already and cannot be stopped: see `address sends`.",
         ),
         DeskRefusal::WrongSignature => Refusal::because(
             Code::InternalError,
-            "The signer gave a signature that is not of its address over what was asked.",
+            "The signer returned a signature that does not match its address and the transaction.",
         ),
     }
 }

@@ -413,7 +413,10 @@ fn terms(
     nonce: [u8; 32],
 ) -> Result<Authorization, Refusal> {
     let now = u64::try_from(moment.utc.seconds()).map_err(|_before_1970| {
-        Refusal::because(Code::InternalError, "The clock is before 1970.")
+        Refusal::because(
+            Code::InternalError,
+            "This machine's clock is set before 1970: set the clock.",
+        )
     })?;
     let validity = validity(ask.echo.version(), now, ask.valid_seconds)
         .map_err(|_too_far| Refusal::new(Code::InvalidX402Format))?;

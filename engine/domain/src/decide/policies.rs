@@ -20,7 +20,7 @@ pub(super) fn create(
     if state.policy(name).is_some() {
         return Err(Refusal::because(
             Code::NameTaken,
-            format!("A policy is named {name} already: choose another name, or edit it."),
+            format!("There is already a policy named {name}: choose another name, or edit it."),
         ));
     }
     Ok(Decision::done(vec![set(state, name, policy, None)]))
@@ -51,7 +51,7 @@ pub(super) fn delete(state: &State, name: &Name) -> Result<Decision, Refusal> {
         return Err(Refusal::because(
             Code::InUse,
             format!(
-                "Agent {} ({}) works under it: commission it with another first.",
+                "Agent {} ({}) uses this policy: give the agent another one first.",
                 agent.id, agent.name
             ),
         ));

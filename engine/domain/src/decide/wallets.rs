@@ -27,7 +27,7 @@ pub(super) fn add_seed(
 ) -> Result<Decision, Refusal> {
     needs_open_wallet(command)?;
     if wallet(state)?.next_seed() != id {
-        return Err(Refusal::because(Code::InUse, format!("The seed {id} is not the next one.")));
+        return Err(Refusal::because(Code::InUse, format!("{id} is not the id of the next seed.")));
     }
     Ok(Decision::done(vec![Event::SeedAdded { id, words }]))
 }
@@ -46,13 +46,13 @@ pub(super) fn add_address(
     if wallet.address(&added.label).is_some() {
         return Err(Refusal::because(
             Code::NameTaken,
-            format!("An address is labelled {} already.", added.label),
+            format!("There is already an address labelled {}.", added.label),
         ));
     }
     if let Some(same) = wallet.addresses.values().find(|known| known.address == added.address) {
         return Err(Refusal::because(
             Code::NameTaken,
-            format!("This address exists already, as {}.", same.label),
+            format!("The wallet has this address already, labelled {}.", same.label),
         ));
     }
     Ok(Decision::done(vec![Event::AddressAdded(Box::new(added.clone()))]))
@@ -70,7 +70,7 @@ pub(super) fn rename_address(
     if taken.is_some() {
         return Err(Refusal::because(
             Code::NameTaken,
-            format!("An address is labelled {to} already."),
+            format!("There is already an address labelled {to}."),
         ));
     }
     if known.label == *to {
@@ -94,7 +94,8 @@ pub(super) fn delete_address(
         return Err(Refusal::because(
             Code::InUse,
             format!(
-                "Agent {} ({}) pays from it: give it another with `agent edit --address` first.",
+                "Agent {} ({}) pays from this address: give it another with `agent edit \
+                --address` first.",
                 agent.id, agent.name
             ),
         ));
@@ -102,11 +103,11 @@ pub(super) fn delete_address(
     // Its approval would still be signed by this address.
     let mut held = state.held.values().filter(|request| request.from == known.address);
     if held.any(|request| payments::expired(request, &command.moment).is_none()) {
-        let message = "A request that would be paid from it waits for you: decide it first.";
+        let message = "A request to be paid from this address is waiting: decide it first.";
         return Err(Refusal::because(Code::InUse, message));
     }
     if state.desks.busy().any(|desk| desk.key.signer == known.address) {
-        let message = "A transaction from it is on its way: see `address sends`.";
+        let message = "A transaction from this address is in flight: see `address sends`.";
         return Err(Refusal::because(Code::InUse, message));
     }
     Ok(Decision::done(vec![Event::AddressDeleted { label: known.label.clone() }]))

@@ -153,7 +153,7 @@ async fn register(
     if view.state.find_agent(&name).is_some() {
         return Err(Fault::because(
             Code::NameTaken,
-            format!("An agent is named {name} already: choose another name."),
+            format!("There is already an agent named {name}: choose another name."),
         ));
     }
     let mut id = AgentId::from_entropy(engine.random()?);

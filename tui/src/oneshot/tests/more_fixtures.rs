@@ -141,7 +141,7 @@ pub(crate) fn rehearsal() -> RehearsalAnswer {
         domain: None,
         verdict: "hold".into(),
         code: Some("above_threshold".into()),
-        reason: "you would be asked: 1.50 is not below 0.50, from where it asks".into(),
+        reason: "you would be asked: 1.50 is over the automatic limit of 0.50".into(),
     }
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn activity_rows() -> Vec<ActivityRow> {
         host: Some("api.example.com".into()),
         ..row
     };
-    let held = "not below the policy's `automatic below`";
+    let held = "at or over the policy's automatic limit";
     let gone = |row: ActivityRow| ActivityRow { agent: None, host: None, ..asked(row) };
     vec![
         asked(told(1042, "payment.denied", Some("too dear"))),

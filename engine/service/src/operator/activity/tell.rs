@@ -264,7 +264,7 @@ mod tests {
             ),
             (
                 Check::Mismatch { block: 7 },
-                Some("failed: this transaction does not hold this payment"),
+                Some("failed: this transaction does not contain this payment"),
             ),
             (Check::NotFound, Some("not found: the chain does not know this transaction")),
             (
