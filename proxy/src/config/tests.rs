@@ -118,7 +118,7 @@ fn prices_are_exact_decimals_and_no_floats() {
         "[models.m]\ninput_per_1k = \"1\"\noutput_per_1k = 0.1",
     ] {
         let told = told(file(text));
-        assert!(told.contains("must stand in quotes"), "{told}");
+        assert!(told.contains("must be in quotes"), "{told}");
     }
     for (text, units) in [
         ("\"0.001\"", 10u128.pow(15)),

@@ -35,7 +35,7 @@ pub async fn most(chain: &dyn Chain, gas: &Gas, bytes: usize) -> Result<U256, Ch
     }
     let unusable = || ChainFault::Rejected {
         code: 0,
-        message: "the gas price oracle gave no usable price".to_owned(),
+        message: "the gas price oracle gave no valid price".to_owned(),
     };
     let fee = IGasPriceOracle::getL1FeeUpperBoundCall::abi_decode_returns_validate(&answer)
         .map_err(|_odd| unusable())?;

@@ -40,7 +40,7 @@ impl Default for ExplorerLimits {
 /// Why a setting makes no explorer. Never shows the URL, which may hold a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplorerConfigError {
-    #[error("it is not a URL such as https://base.blockscout.com/api/v2")]
+    #[error("this is not a URL like https://base.blockscout.com/api/v2")]
     NotAUrl,
     #[error("{0} must begin with https:// (or http:// on this machine)")]
     Scheme(EndpointLabel),
@@ -48,7 +48,7 @@ pub enum ExplorerConfigError {
         "{0} is not encrypted; http:// is only for 127.0.0.1, [::1] and localhost: use https://"
     )]
     PlainHttp(EndpointLabel),
-    #[error("{0} carries a user name or password; put the key in the path or query")]
+    #[error("{0} contains a user name or password; put the key in the path or query")]
     UserInfo(EndpointLabel),
     #[error("the HTTPS client cannot be made: {0}")]
     Client(String),
@@ -126,7 +126,7 @@ struct Token {
 
 fn read(body: &[u8]) -> Result<Vec<TokenHeld>, &'static str> {
     let entries: Vec<Entry> =
-        serde_json::from_slice(body).map_err(|_quotes_it| "it is no list of tokens")?;
+        serde_json::from_slice(body).map_err(|_quotes_it| "it is not a list of tokens")?;
     let coins = entries.into_iter().filter(|entry| entry.token.kind.as_deref() == Some("ERC-20"));
     coins.take(TOKENS_MAX).map(held).collect()
 }

@@ -37,7 +37,7 @@ pub enum ReadFault {
     /// The contract that was read refused.
     #[error("the contract refused the call")]
     Refused,
-    #[error("the contract's answer is unusable: {0}")]
+    #[error("the contract's answer is invalid: {0}")]
     Malformed(&'static str),
 }
 
@@ -114,10 +114,10 @@ fn read_answer(answer: &[u8], count: usize) -> Result<Vec<Result<Bytes, ReadFaul
     let (offset, entries) = words.map(|words| words.split_at(WORD)).unwrap_or_default();
     let is = |word: &[u8], value: usize| U256::try_from_be_slice(word) == Some(U256::from(value));
     if words.is_none() || !is(offset, WORD) || !is(entries, count) {
-        return Err(ReadFault::Malformed("it has not as many entries as were asked for"));
+        return Err(ReadFault::Malformed("it has the wrong number of entries"));
     }
     let entries = IMulticall3::aggregate3Call::abi_decode_returns_validate(answer)
-        .map_err(|_quotes_it| ReadFault::Malformed("it has another form"))?;
+        .map_err(|_quotes_it| ReadFault::Malformed("it has an unexpected form"))?;
     let each = |entry: IMulticall3::Answer| {
         if entry.success { Ok(entry.returnData) } else { Err(ReadFault::Refused) }
     };
@@ -152,9 +152,9 @@ async fn one_by_one(
 /// One word. An account without code answers nothing at all, which is no zero.
 fn number(answer: &[u8]) -> Result<U256, ReadFault> {
     match answer.len() {
-        WORD => U256::try_from_be_slice(answer).ok_or(ReadFault::Malformed("it is no number")),
+        WORD => U256::try_from_be_slice(answer).ok_or(ReadFault::Malformed("it is not a number")),
         0 => Err(ReadFault::Malformed("there is no such contract")),
-        _other => Err(ReadFault::Malformed("it is no single number")),
+        _other => Err(ReadFault::Malformed("it is not a single number")),
     }
 }
 

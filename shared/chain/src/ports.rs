@@ -188,7 +188,7 @@ pub enum ExplorerFault {
     Unreachable { endpoint: EndpointLabel, reason: String },
     #[error("{endpoint} answered with HTTP status {status}")]
     Status { endpoint: EndpointLabel, status: u16 },
-    #[error("{endpoint} gave an unusable answer: {reason}")]
+    #[error("{endpoint} gave an invalid answer: {reason}")]
     Malformed { endpoint: EndpointLabel, reason: &'static str },
 }
 
@@ -312,13 +312,13 @@ pub struct FoundLog {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChainFault {
     /// Nobody could be asked, or the endpoints failed in different ways. Worth another try later.
-    #[error("no endpoint of the chain gave an answer: {}", list(.tried))]
+    #[error("no endpoint of the chain answered: {}", list(.tried))]
     Unavailable {
         /// Each endpoint and what happened to it, in the order in which they are configured.
         tried: Vec<(EndpointLabel, String)>,
     },
     /// Every endpoint serves another chain; this is the first. Nothing else was asked of it.
-    #[error("{endpoint} serves chain {answered} and not {expected}")]
+    #[error("{endpoint} serves chain {answered}, not {expected}")]
     WrongChain { endpoint: EndpointLabel, expected: ChainId, answered: ChainId },
     /// The contract refused the call. All nodes would say so, hence only one was asked.
     #[error("the contract reverted the call")]
@@ -331,7 +331,7 @@ pub enum ChainFault {
     #[error("the node refused: {message} (code {code})")]
     Rejected { code: i64, message: String },
     /// Every endpoint answered with something that is no answer; this is the first.
-    #[error("{endpoint} gave an unusable answer: {reason}")]
+    #[error("{endpoint} gave an invalid answer: {reason}")]
     Malformed { endpoint: EndpointLabel, reason: String },
 }
 

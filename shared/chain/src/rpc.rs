@@ -129,7 +129,7 @@ impl Chain for RpcChain {
             for some in hashes.chunks(batch::BATCH_MAX) {
                 let asked = |at: usize, raw: &RawValue| match some.get(at) {
                     Some(hash) => receipt::receipt_of(raw, *hash),
-                    None => Err(Unusable("it answers another number of questions")),
+                    None => Err(Unusable("it has the wrong number of answers")),
                 };
                 match some {
                     [only] => receipts.push(self.receipt(*only).await?),

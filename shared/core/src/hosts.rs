@@ -146,15 +146,15 @@ pub enum HostError {
     EntryWithScheme,
     #[error("write the host alone, without path, query or fragment")]
     EntryWithPath,
-    #[error("write the host without port: every port counts")]
+    #[error("write the host without a port: all its ports are covered")]
     EntryWithPort,
     #[error("address ranges are not supported: write single addresses")]
     EntryIsRange,
-    #[error("write the name without star or leading dot: subdomains are always included")]
+    #[error("write the name without a star or leading dot: subdomains are always included")]
     EntryWithStar,
     #[error("one label would cover a whole top-level domain: write a longer name")]
     EntryIsOneLabel,
-    #[error("write the address in its ordinary form, for example 192.0.2.7")]
+    #[error("write the address in its usual form, for example 192.0.2.7")]
     EntryIsOddAddress,
     #[error("the character {0:?} cannot be part of a host")]
     EntryWithOddCharacter(char),

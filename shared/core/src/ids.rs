@@ -53,9 +53,11 @@ impl FromStr for RequestId {
     /// Only the whole hyphenated form: the status routes take nothing shorter.
     fn from_str(text: &str) -> Result<Self, IdError> {
         if text.len() != 36 {
-            return Err(IdError("a request id is a whole UUID"));
+            return Err(IdError("a request id must be a complete UUID"));
         }
-        Uuid::try_parse(text).map(Self).map_err(|_bad| IdError("a request id is a whole UUID"))
+        Uuid::try_parse(text)
+            .map(Self)
+            .map_err(|_bad| IdError("a request id must be a complete UUID"))
     }
 }
 
@@ -105,7 +107,7 @@ impl FromStr for AgentId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        const RULE: IdError = IdError("an agent code is three capital letters and three digits");
+        const RULE: IdError = IdError("an agent code has three capital letters and three digits");
         let bytes: [u8; 6] = text.as_bytes().try_into().map_err(|_length| RULE)?;
         let [a, b, c, x, y, z] = bytes;
         let letters = [a, b, c].iter().all(u8::is_ascii_uppercase);
@@ -153,7 +155,7 @@ impl FromStr for SeedId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        const RULE: IdError = IdError("a seed is written S001");
+        const RULE: IdError = IdError("a seed id looks like S001");
         let digits = text.strip_prefix(['S', 's']).ok_or(RULE)?;
         if digits.len() < 3 || digits.len() > 5 || !digits.bytes().all(|b| b.is_ascii_digit()) {
             return Err(RULE);

@@ -134,11 +134,11 @@ pub enum JsonError {
     TooDeep(usize),
     #[error("too many values (byte {0})")]
     TooManyValues(usize),
-    #[error("a key occurs twice (byte {0})")]
+    #[error("duplicate key (byte {0})")]
     DuplicateKey(usize),
-    #[error("a control character stands unescaped in a string (byte {0})")]
+    #[error("an unescaped control character in a string (byte {0})")]
     ControlCharacter(usize),
-    #[error("not an escape sequence (byte {0})")]
+    #[error("invalid escape sequence (byte {0})")]
     BadEscape(usize),
     #[error("half of a surrogate pair (byte {0})")]
     LoneSurrogate(usize),

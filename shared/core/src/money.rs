@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Why a figure is not an amount. The text says what is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MoneyError {
-    #[error("an amount is written in plain digits, like 12 or 0.25")]
+    #[error("an amount needs plain digits, like 12 or 0.25")]
     Format,
     #[error("the amount has more decimals than the unit")]
     TooFine,

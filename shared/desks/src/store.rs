@@ -15,10 +15,10 @@ pub struct Kept {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreFault {
     /// Somebody else has changed the desk since it was read: read it again.
-    #[error("the desk was changed by another process")]
+    #[error("another process has changed it")]
     Conflict,
     /// A submission of this id has ended: it is not begun again.
-    #[error("this submission is over")]
+    #[error("this submission has ended")]
     Over(Outcome),
     /// Another submission holds this nonce, perhaps at a desk that this process does not know.
     #[error("another submission holds nonce {0}")]

@@ -113,7 +113,7 @@ pub(crate) fn unreachable(target: &Target, error: &reqwest::Error) -> String {
     } else if error.is_connect() {
         format!("cannot connect: {}", target.scrub(&root_cause(error)))
     } else {
-        "the connection broke off".to_owned()
+        "the connection was lost".to_owned()
     }
 }
 

@@ -50,9 +50,9 @@ impl Caller<'_> {
 /// Why a caller is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("there are API keys, and the caller has none of them")]
+    #[error("an API key is required")]
     NoKey,
-    #[error("the caller asks too often")]
+    #[error("too many requests")]
     TooMany,
 }
 

@@ -10,7 +10,7 @@ const BACKLOG: u32 = 4_096;
 
 /// Nobody can listen there.
 #[derive(Debug, thiserror::Error)]
-#[error("{address} cannot be listened on ({why}); set listen or metrics_listen to another")]
+#[error("cannot listen on {address} ({why}): set listen or metrics_listen to another address")]
 pub struct ListenFault {
     pub address: SocketAddr,
     pub why: String,

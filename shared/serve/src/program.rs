@@ -32,7 +32,7 @@ pub fn runtime(blocking_threads: usize) -> Result<Runtime, NoThreads> {
 pub const BLOCKING_THREADS: usize = 512;
 
 #[derive(Debug, thiserror::Error)]
-#[error("the process cannot have threads")]
+#[error("the process cannot start threads")]
 pub struct NoThreads(#[source] io::Error);
 
 /// Raises the soft limit of open files to the hard limit: each connection is a file.

@@ -53,7 +53,7 @@ pub fn validity(
     now_seconds
         .checked_add(max_timeout_seconds.max(MIN_VALIDITY_SECONDS))
         .map(|before| Validity { after, before })
-        .ok_or_else(|| X402Error::format("maxTimeoutSeconds is beyond all time"))
+        .ok_or_else(|| X402Error::format("maxTimeoutSeconds is too large"))
 }
 
 #[cfg(test)]

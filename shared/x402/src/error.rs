@@ -8,7 +8,7 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum X402Error {
     /// The text is not base64 of JSON, or is beyond a bound: `INVALID_PAYMENT_REQUIRED`.
-    #[error("payment_required is not readable: {0}")]
+    #[error("payment_required cannot be read: {0}")]
     InvalidHeader(Cow<'static, str>),
     /// The JSON is not a payment challenge that we serve: `INVALID_X402_FORMAT`.
     #[error("the payment challenge is not valid x402: {0}")]

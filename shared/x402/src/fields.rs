@@ -61,7 +61,7 @@ impl<'a> Fields<'a> {
             | Value::Bool(_)
             | Value::Number(_)
             | Value::Array(_)
-            | Value::Object(_) => Err(self.refuse(key, "is neither a string nor an integer")),
+            | Value::Object(_) => Err(self.refuse(key, "must be a string or an integer")),
         };
         self.value(key).map(read).transpose()
     }
@@ -97,7 +97,9 @@ impl<'a> Fields<'a> {
     pub fn bytes(&self, key: &str) -> Result<Bytes, X402Error> {
         let text = self.required(key, self.text(key)?)?;
         let digits = text.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
-        digits.map(Bytes::from).ok_or_else(|| self.refuse(key, "is not 0x and pairs of hex digits"))
+        digits
+            .map(Bytes::from)
+            .ok_or_else(|| self.refuse(key, "is not 0x and an even number of hex digits"))
     }
 
     pub fn required<T>(&self, key: &str, found: Option<T>) -> Result<T, X402Error> {

@@ -72,7 +72,7 @@ mod tests {
     fn what_is_not_json_is_refused_by_the_byte() {
         for (json, reason) in [
             ("", "the text ends too early (byte 0)"),
-            ("{\"a\":1,\"a\":2}", "a key occurs twice (byte 7)"),
+            ("{\"a\":1,\"a\":2}", "duplicate key (byte 7)"),
             ("{\"a\":NaN}", "not JSON (byte 5)"),
             ("{} {}", "more text after the value (byte 3)"),
         ] {

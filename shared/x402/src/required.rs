@@ -109,10 +109,10 @@ fn version(fields: &Fields<'_>, accepts: &[Value]) -> Result<Version, X402Error>
         Some(_) => match fields.count("x402Version") {
             Ok(Some(1)) => Ok(Version::V1),
             Ok(Some(2)) => Ok(Version::V2),
-            Ok(_) | Err(_) => Err(fields.refuse("x402Version", "is neither 1 nor 2")),
+            Ok(_) | Err(_) => Err(fields.refuse("x402Version", "must be 1 or 2")),
         },
         None => inferred(accepts).ok_or_else(|| {
-            fields.refuse("x402Version", "is missing and the offers do not tell it")
+            fields.refuse("x402Version", "is missing, and the offers do not imply it")
         }),
     }
 }
@@ -136,7 +136,7 @@ fn resource_url<'a>(fields: &Fields<'a>) -> Result<Option<&'a str>, X402Error> {
         Some(Value::String(url)) => Some(url.as_str()),
         Some(Value::Object(resource)) => Fields::new(resource, "resource.").text("url")?,
         Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
-            return Err(fields.refuse("resource", "is neither an object nor a URL"));
+            return Err(fields.refuse("resource", "must be an object or a URL"));
         }
     };
     Ok(url.filter(|url| !url.is_empty()))

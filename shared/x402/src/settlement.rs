@@ -49,7 +49,7 @@ pub enum SettlementFault {
     #[error(transparent)]
     Malformed(#[from] X402Error),
     /// The rest of it was not read.
-    #[error("x402Version is neither 1 nor 2, or is said twice and differently")]
+    #[error("x402Version must be 1 or 2, and the same in both places")]
     Version,
 }
 

@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 pub enum SignatureError {
     #[error("a signature is 0x and 130 hex digits")]
     Text,
-    #[error("the recovery byte is neither 27, 28, 0 nor 1")]
+    #[error("the recovery byte must be 27, 28, 0 or 1")]
     RecoveryByte,
-    #[error("r or s is zero or not below the group order")]
+    #[error("r or s is zero or too large")]
     Scalar,
     #[error("s is in the upper half of the group order")]
     HighS,
-    #[error("no key can have made this signature")]
+    #[error("this signature has no valid signer")]
     NoSigner,
 }
 

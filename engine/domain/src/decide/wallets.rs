@@ -95,7 +95,7 @@ pub(super) fn delete_address(
             Code::InUse,
             format!(
                 "Agent {} ({}) pays from this address: give it another with `agent edit \
-                --address` first.",
+                 --address` first.",
                 agent.id, agent.name
             ),
         ));

@@ -117,7 +117,7 @@ pub enum ConfigError {
          allow_plain_http for private addresses: use https://"
     )]
     PlainHttp(EndpointLabel),
-    #[error("RPC endpoint {0} carries a user name or password; put the key in the path or query")]
+    #[error("RPC endpoint {0} contains a user name or password; put the key in the path or query")]
     UserInfo(EndpointLabel),
     #[error("the HTTPS client cannot be made: {0}")]
     Client(String),

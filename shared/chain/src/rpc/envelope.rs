@@ -71,7 +71,8 @@ fn present<'de, D: Deserializer<'de>>(wire: D) -> Result<Option<&'de RawValue>, 
 
 pub(super) fn question(id: u64, call: &Call) -> Result<Vec<u8>, Unusable> {
     let wire = WireQuestion { jsonrpc: "2.0", id, method: call.method, params: &call.params };
-    serde_json::to_vec(&wire).map_err(|_never_for_such_values| Unusable("the question has no JSON"))
+    serde_json::to_vec(&wire)
+        .map_err(|_never_for_such_values| Unusable("the request cannot be written as JSON"))
 }
 
 /// Several questions at once; their ids count from `first`.
@@ -86,7 +87,8 @@ pub(super) fn questions(first: u64, calls: &[Call]) -> Result<Vec<u8>, Unusable>
             params,
         })
         .collect();
-    serde_json::to_vec(&wire).map_err(|_never_for_such_values| Unusable("the question has no JSON"))
+    serde_json::to_vec(&wire)
+        .map_err(|_never_for_such_values| Unusable("the request cannot be written as JSON"))
 }
 
 /// The answers to as many questions, in the order of the questions: nodes may answer in any.
@@ -97,7 +99,7 @@ pub(super) fn answers(
 ) -> Result<Vec<Content<'_>>, Unusable> {
     let wire: Vec<WireAnswer<'_>> = serde_json::from_slice(bytes).map_err(not_an_answer)?;
     if wire.len() != count {
-        return Err(Unusable("it answers another number of questions"));
+        return Err(Unusable("it has the wrong number of answers"));
     }
     let mut sorted: Vec<Option<Content<'_>>> = Vec::new();
     sorted.resize_with(count, || None);
@@ -109,11 +111,11 @@ pub(super) fn answers(
                 let id = id.and_then(|at| at.checked_add(first)).unwrap_or(first);
                 *place = Some(content(one, id)?);
             }
-            _unasked_or_twice => return Err(Unusable("it has the id of another question")),
+            _unasked_or_twice => return Err(Unusable("it has the id of another request")),
         }
     }
     // As many as there are places, and none twice.
-    sorted.into_iter().map(|one| one.ok_or(Unusable("a question has no answer"))).collect()
+    sorted.into_iter().map(|one| one.ok_or(Unusable("an answer is missing"))).collect()
 }
 
 pub(super) fn answer(bytes: &[u8], id: u64) -> Result<Content<'_>, Unusable> {
@@ -133,13 +135,13 @@ fn content(wire: WireAnswer<'_>, id: u64) -> Result<Content<'_>, Unusable> {
         return Err(Unusable("it is not of JSON-RPC 2.0"));
     }
     if wire.id != id {
-        return Err(Unusable("it has the id of another question"));
+        return Err(Unusable("it has the id of another request"));
     }
     match (wire.result, wire.error) {
         (Some(result), None) => Ok(Content::Result(result)),
         (None, Some(error)) => Ok(Content::Error(error)),
-        (Some(_), Some(_)) => Err(Unusable("it has a result and an error")),
-        (None, None) => Err(Unusable("it has neither a result nor an error")),
+        (Some(_), Some(_)) => Err(Unusable("it has both a result and an error")),
+        (None, None) => Err(Unusable("it has no result and no error")),
     }
 }
 

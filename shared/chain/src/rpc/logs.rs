@@ -58,7 +58,7 @@ pub(super) fn found(raw: &RawValue, wanted: &LogFilter) -> Result<Vec<FoundLog>,
             index: u64_of(index)?,
         };
         if !wanted.fits(&log) {
-            return Err(Unusable("a log is none of those that were asked for"));
+            return Err(Unusable("it contains a log that was not asked for"));
         }
         found.push(log);
     }

@@ -59,7 +59,7 @@ fn hex_digits(text: &str) -> Result<&str, Unusable> {
     if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(digits)
     } else {
-        Err(Unusable("a value has something other than hex digits"))
+        Err(Unusable("a value contains something other than hex digits"))
     }
 }
 

@@ -58,10 +58,10 @@ impl fmt::Display for Setback {
         match self {
             Self::Final(fault) => fault.fmt(f),
             Self::Rejected { code, message } => write!(f, "refused: {message} (code {code})"),
-            Self::Malformed(reason) => write!(f, "unusable answer: {reason}"),
+            Self::Malformed(reason) => write!(f, "invalid answer: {reason}"),
             Self::Unreachable(reason) => f.write_str(reason),
             Self::WrongChain { answered } => write!(f, "serves chain {answered}"),
-            Self::Cooling => f.write_str("left alone for a while after repeated failures"),
+            Self::Cooling => f.write_str("paused after repeated failures"),
             Self::OutOfTime => f.write_str("no time was left"),
         }
     }

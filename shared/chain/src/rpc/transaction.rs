@@ -21,7 +21,7 @@ pub(super) fn transaction_of(raw: &RawValue, asked: B256) -> Result<Option<Trans
     let Some(wire) = shape::<Option<WireTransaction>>(raw)? else { return Ok(None) };
     same(&wire.hash, asked)?;
     let address = |text: String| {
-        text.parse::<Address>().map_err(|_odd| Unusable("the transaction names no address"))
+        text.parse::<Address>().map_err(|_odd| Unusable("the transaction has no address"))
     };
     let from = address(wire.from)?;
     let to = wire.to.map(address).transpose()?;
@@ -41,7 +41,7 @@ pub(super) fn is_known(raw: &RawValue, asked: B256) -> Result<bool, Unusable> {
 
 fn same(named: &str, asked: B256) -> Result<(), Unusable> {
     let same = hash_of(named)? == asked;
-    same.then_some(()).ok_or(Unusable("the transaction is another than was asked for"))
+    same.then_some(()).ok_or(Unusable("it is not the transaction that was asked for"))
 }
 
 #[cfg(test)]

@@ -33,9 +33,9 @@ pub struct FeeQuote {
 /// Why there is no offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FeeFault {
-    #[error("the node did not say what gas costs")]
+    #[error("the node did not report the price of gas")]
     Unknown,
-    #[error("the node says a price of gas that no arithmetic holds")]
+    #[error("the node reports an impossibly high price of gas")]
     Absurd,
 }
 

@@ -126,16 +126,16 @@ pub struct Step {
 /// Why an input is not taken. Nothing has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("another submission of this id is open")]
+    #[error("a submission with this id is already open")]
     OtherCall,
-    #[error("the desk has as many submissions as it takes")]
+    #[error("too many submissions are open for this address")]
     Full,
-    #[error("the time in which it may be broadcast has passed")]
+    #[error("it is too late to broadcast it")]
     Expired,
-    #[error("no such submission is open")]
+    #[error("there is no open submission with this id")]
     Unknown,
-    #[error("it is in a block already")]
+    #[error("it is already in a block")]
     TooLate,
-    #[error("the signature is not of the desk's signer over what was to be signed")]
+    #[error("the signature does not match the signer and the transaction")]
     WrongSignature,
 }

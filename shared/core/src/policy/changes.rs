@@ -62,7 +62,7 @@ impl Changes {
         let (old, new) = (&old.lending, &new.lending);
         self.switch(("lending.enabled", "lending"), old.enabled, new.enabled);
         self.limit(("lending.max_deposit", "max per deposit"), old.max_deposit, new.max_deposit);
-        self.limit(("lending.max_total", "max lent in all"), old.max_total, new.max_total);
+        self.limit(("lending.max_total", "max lent in total"), old.max_total, new.max_total);
         self.share(("lending.max_share", "max share lent"), old.max_share, new.max_share);
         let field = ("lending.auto_below", "lending automatic below");
         self.limit(field, old.auto_below, new.auto_below);

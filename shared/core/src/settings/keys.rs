@@ -100,31 +100,31 @@ macro_rules! settings {
 
 settings! {
     Listen "server.listen" File Listen "127.0.0.1:9402"
-        "Where the agent server listens; port 0 takes a free one. Takes effect when the server starts.";
+        "The address the agent server listens on; port 0 picks a free port. Takes effect when the server starts.";
     Rate "server.rate_per_minute" File Count "300"
-        "Calls a minute of one agent, and of one address that proves no agent. 0 switches the limit off; that is kept in the \
-         journal.";
+        "Requests a minute from one agent, or from one address without a valid proof. 0 turns the limit off, which is stored in the journal.";
     Hosts "server.hosts" Journal Hosts "none"
-        "Names besides its own by which the agent server may be called.";
+        "Further host names under which the agent server may be called.";
     LanBearer "server.lan_bearer" Journal WarnOrRefuse "warn"
-        "What happens to a bearer token that comes from another machine, in clear text.";
+        "Whether a bearer token that another machine sends in clear text is warned about or \
+         refused.";
     Autostart "server.autostart" File Switch "true"
         "Whether the agent server starts with `bursar engine`.";
-    NetworkEnabled(ChainId) "networks.<id>.enabled" Journal Switch "as the edition has it"
+    NetworkEnabled(ChainId) "networks.<id>.enabled" Journal Switch "depends on the network"
         "Whether agents may use the network.";
     NetworkRpc(ChainId) "networks.<id>.rpc" File Urls "the network's public endpoint, if it has one"
-        "Its JSON-RPC endpoints. Only their hosts are shown: path and query hold your API key.";
+        "The network's JSON-RPC endpoints. Only their hosts are shown: path and query hold your \
+         API key.";
     NetworkExplorer(ChainId) "networks.<id>.explorer" File Url "none"
-        "Its block explorer.";
+        "The network's block explorer.";
     MaxValidity "payments.max_validity" Journal Seconds "3600"
-        "The longest life that a payment may be given without asking you.";
+        "The longest time a payment may stay valid without needing your approval.";
     VerifySettlements "payments.verify_settlements" File Switch "true"
-        "Whether payments that agents report as settled are looked up on the chain.";
+        "Whether the chain is checked for payments that agents report as settled.";
     ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5"
-        "From this amount on, an approval asks you to type the amount.";
+        "Approvals of this amount or more ask you to type the amount.";
     ConsoleNotify "console.notify" File Notices "all"
-        "What a console does when a request waits for you and when its last minute begins: ring the terminal's bell and \
-         have it show a notice, ring alone, or nothing.";
+        "How a console announces a new request and the last minute of one: the terminal's bell and a notice, the bell alone, or nothing.";
 }
 
 impl Key {
@@ -230,10 +230,10 @@ pub fn manual() -> String {
         "# Settings\n\n\
          `bursar config list` shows every setting, its value and where that comes from; `bursar config set` \
          changes one.\n\n\
-         A default is overruled by `settings.toml` in the data folder, that by the environment, and that by an \
-         argument.\nWhat may loosen a protection lives in the journal instead, and is an error elsewhere. \
-         `<id>` is a chain id, as in\n`networks.1.rpc`; in the environment, `BURSAR_NETWORKS_1_RPC`.\n\n\
-         | key | takes | default | lives in | variable |\n|---|---|---|---|---|\n",
+         An argument overrides the environment, which overrides `settings.toml` in the data folder, which overrides\n\
+         the default. A setting that can weaken a protection is stored in the journal only, and is an error elsewhere.\n\
+         `<id>` is a chain id, as in `networks.1.rpc`; in the environment, `BURSAR_NETWORKS_1_RPC`.\n\n\
+         | key | values | default | stored in | variable |\n|---|---|---|---|---|\n",
     );
     for row in ROWS {
         let variable = format!("BURSAR_{}", row.key.to_ascii_uppercase().replace('.', "_"));

@@ -27,8 +27,7 @@ impl ApiKey {
         let mut digest = [0; 32];
         // Without a prefix, as sha256sum writes it.
         if sha256.starts_with("0x") || hex::decode_to_slice(sha256, &mut digest).is_err() {
-            let wanted = "the sha256 of a key is the 64 hex digits that `printf %s \"$KEY\" | sha256sum` \
-                          tells";
+            let wanted = "the sha256 of a key must be the 64 hex digits that `printf %s \"$KEY\" | sha256sum` prints";
             return Err(wanted.to_owned());
         }
         Ok(Self { name: name.to_owned(), sha256: digest })
@@ -98,7 +97,7 @@ fn add_lines(keys: &mut Vec<ApiKey>, text: &str) -> Result<(), String> {
     }
     // Without keys anybody may call, which nobody means who names a file of them.
     if keys.len() == before {
-        return Err("it is empty, so add a line name:sha256 or name no file".to_owned());
+        return Err("it is empty: add a line name:sha256, or leave the file out".to_owned());
     }
     Ok(())
 }
@@ -107,7 +106,10 @@ fn add_lines(keys: &mut Vec<ApiKey>, text: &str) -> Result<(), String> {
 fn add(keys: &mut Vec<ApiKey>, key: ApiKey) -> Result<(), String> {
     let twin = keys.iter().find(|known| known.name == key.name || known.sha256 == key.sha256);
     if let Some(twin) = twin {
-        return Err(format!("{} and {} share a name or a key, so drop one", twin.name, key.name));
+        return Err(format!(
+            "{} and {} have the same name or key: remove one",
+            twin.name, key.name
+        ));
     }
     keys.push(key);
     Ok(())

@@ -9,13 +9,12 @@ pub enum ConfigFault {
     #[error("{} cannot be read ({source}): correct its name or its mode.", file.display())]
     Unreadable { file: PathBuf, source: io::Error },
     #[error(
-        "{} is a secret, and this platform does not show who may read a file: set the secret in the environment \
-         instead.", file.display()
+        "{} is a secret, and this platform cannot show who may read a file: set the secret in the environment instead.", file.display()
     )]
     Unguarded { file: PathBuf },
-    #[error("{} is longer than {max} bytes: name another file.", file.display())]
+    #[error("{} is longer than {max} bytes: use another file.", file.display())]
     TooLong { file: PathBuf, max: u64 },
-    #[error("{}, line {line}, cannot be read as TOML ({why}): correct the line.", file.display())]
+    #[error("{}, line {line}, is not valid TOML ({why}): correct the line.", file.display())]
     NotToml { file: PathBuf, line: usize, why: String },
     #[error("{key} in {}: {why}.", file.display())]
     Key { file: PathBuf, key: String, why: String },

@@ -33,7 +33,7 @@ pub fn set_from_table<T>(
         let wrong = |why| Wrong { key: format!("{prefix}{name}"), why };
         let Some(key) = keys.iter().find(|key| key.name == name) else {
             let known: Vec<_> = keys.iter().map(|key| key.name).collect();
-            return Err(wrong(format!("there is no such key, only {}", known.join(", "))));
+            return Err(wrong(format!("there is no such key; the keys are {}", known.join(", "))));
         };
         (key.set)(target, Given::Value(value)).map_err(wrong)?;
     }

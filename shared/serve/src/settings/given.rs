@@ -37,10 +37,10 @@ impl<'a> Given<'a> {
     pub fn text(self) -> Result<&'a str, String> {
         let text = match self {
             Given::Text(text) => text,
-            Given::Value(value) => value.as_str().ok_or("it must be a text in quotes")?,
+            Given::Value(value) => value.as_str().ok_or("it must be a string in quotes")?,
         };
         match text.trim() {
-            "" => Err("it is empty, so give a value or leave it out".to_owned()),
+            "" => Err("it is empty: give a value or leave it out".to_owned()),
             text => Ok(text),
         }
     }
@@ -54,8 +54,8 @@ impl<'a> Given<'a> {
                 .iter()
                 .map(|value| Given::Value(value).text())
                 .collect::<Result<_, _>>()
-                .map_err(|why| format!("one of the list is no value: {why}")),
-            Given::Value(_other) => Err("it must be a list of texts, like [\"…\"]".to_owned()),
+                .map_err(|why| format!("an entry of the list is not valid: {why}")),
+            Given::Value(_other) => Err("it must be a list of strings, like [\"…\"]".to_owned()),
         }
     }
 
@@ -75,7 +75,7 @@ impl<'a> Given<'a> {
     pub fn decimal(self, scale: u8) -> Result<U256, String> {
         match self {
             Given::Value(Value::Float(_binary)) => {
-                Err("a number with a point must stand in quotes, like \"0.5\"".to_owned())
+                Err("a number with a point must be in quotes, like \"0.5\"".to_owned())
             }
             Given::Value(Value::Integer(whole)) => decimal(&whole.to_string(), scale),
             Given::Text(_) | Given::Value(_) => decimal(self.text()?, scale),
@@ -147,15 +147,15 @@ fn address(text: &str) -> Result<Address, String> {
     let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 40);
     let parsed = digits.and_then(|digits| digits.parse::<Address>().ok());
     let (Some(digits), Some(parsed)) = (digits, parsed) else {
-        return Err("an address is 0x and 40 hex digits".to_owned());
+        return Err("an address must be 0x and 40 hex digits".to_owned());
     };
     let has = |one: fn(&u8) -> bool| digits.as_bytes().iter().any(one);
     let mixed = has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
     if mixed && parsed.to_checksum(None) != text {
-        return Err("an address has a wrong checksum, so copy it again".to_owned());
+        return Err("the checksum of this address is wrong: copy it again".to_owned());
     }
     if parsed.is_zero() {
-        return Err("the zero address is nobody's".to_owned());
+        return Err("the zero address belongs to no account".to_owned());
     }
     Ok(parsed)
 }

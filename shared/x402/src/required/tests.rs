@@ -193,7 +193,7 @@ fn the_version_is_declared_or_told_by_the_name_of_the_amount() {
     let both = |digits: &str| offer("\"1\"", &format!(",\"maxAmountRequired\":\"{digits}\""));
     let of =
         |version: &str, offers: &[&str]| format!("{{{version}\"accepts\":[{}]}}", offers.join(","));
-    let untold = "x402Version is missing and the offers do not tell it";
+    let untold = "x402Version is missing, and the offers do not imply it";
     let twisted = "accepts[0].maxAmountRequired contradicts x402Version";
     for (text, reason) in [
         (of("\"x402Version\":1,", &[&v2]), "accepts[0].amount contradicts x402Version"),
@@ -208,7 +208,7 @@ fn the_version_is_declared_or_told_by_the_name_of_the_amount() {
     }
     for odd in ["0", "3", "-2", "2.0", "20", "\"2\"", "true", "[2]", "{}", "99999999999999999999"] {
         let text = of(&format!("\"x402Version\":{odd},"), &[&v2]);
-        assert_eq!(refused(&text), "x402Version is neither 1 nor 2", "{odd}");
+        assert_eq!(refused(&text), "x402Version must be 1 or 2", "{odd}");
     }
     for text in [of("", &[&v2]), of("\"x402Version\":2,", &[&v2, &both("1")])] {
         assert_eq!(parse(&text).unwrap().version, Version::V2, "{text}");
@@ -243,8 +243,8 @@ fn a_member_of_an_odd_type_is_refused_by_its_name() {
     };
     for (key, json, fault) in [
         ("scheme", "1", "is not a string"),
-        ("network", "true", "is neither a string nor an integer"),
-        ("network", "8453.0", "is neither a string nor an integer"),
+        ("network", "true", "must be a string or an integer"),
+        ("network", "8453.0", "must be a string or an integer"),
         ("network", "null", "is missing"),
         ("asset", "{}", "is not a string"),
         ("asset", "null", "is missing"),
@@ -265,7 +265,7 @@ fn a_member_of_an_odd_type_is_refused_by_its_name() {
     }
     let one = [offer("\"1\"", "")];
     for (top, reason) in [
-        (",\"resource\":7", "resource is neither an object nor a URL"),
+        (",\"resource\":7", "resource must be an object or a URL"),
         (",\"resource\":{\"url\":7}", "resource.url is not a string"),
         (",\"extensions\":[]", "extensions is not an object"),
     ] {
