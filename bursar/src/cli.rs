@@ -34,10 +34,10 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Options of the console (no command)")]
 pub(crate) struct Screen {
-    /// Show everything and decide nothing.
+    /// Show everything, but do not allow decisions.
     #[arg(long)]
     pub(crate) observe: bool,
-    /// Draw with ASCII alone; by itself where the locale is not UTF-8.
+    /// Draw with ASCII only; the default where the locale is not UTF-8.
     #[arg(long)]
     pub(crate) ascii: bool,
     /// Colours; `auto` obeys NO_COLOR.
@@ -60,19 +60,19 @@ pub(crate) struct Global {
     /// The data folder [env: BURSAR_DATA_DIR; default: where your platform keeps such data].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// One JSON object on standard output, also on failure.
+    /// Print one JSON object on standard output, also on failure.
     #[arg(long, short, global = true)]
     pub(crate) json: bool,
-    /// Say yes to ordinary questions; a large amount still needs --confirm.
+    /// Answer questions with yes; a large amount still needs --confirm.
     #[arg(long, short, global = true)]
     pub(crate) yes: bool,
-    /// Never ask: fail with exit code 8 and name the option that would have answered.
+    /// Never ask: fail with exit code 8 and name the option that answers the question.
     #[arg(long, global = true)]
     pub(crate) no_input: bool,
-    /// No progress.
+    /// Show no progress.
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// Tell causes too.
+    /// Also show the causes of errors.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
     /// Read the password from a file that only you may read [env: BURSAR_PASSWORD_FILE].
@@ -90,7 +90,7 @@ pub(crate) struct Global {
     /// Read a seed phrase from standard input; after --password-stdin, from the next line.
     #[arg(long, global = true, conflicts_with = "seed_file")]
     pub(crate) seed_stdin: bool,
-    /// Show a seed phrase also where the result goes to a file or a program; show whole URLs.
+    /// Show a seed phrase even if the output goes to a file or a program; show full URLs.
     #[arg(long, global = true)]
     pub(crate) reveal: bool,
 }
@@ -99,23 +99,23 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     #[command(flatten)]
     Order(Box<Order>),
-    /// Ask a URL for something and, if it wants to be paid (x402), pay as an agent of the wallet.
+    /// Request a URL and, if it asks for a payment (x402), pay as an agent of the wallet.
     #[command(after_help = PAYS_AS)]
     Pay(PayArgs),
-    /// Run the engine in the foreground, without a console: what a boot service runs.
+    /// Run the engine in the foreground without a console, for example as a service.
     Engine(EngineArgs),
-    /// The whole loop on this machine: a local chain, a merchant, an agent (a program of its own).
+    /// Show the whole loop on this machine: a local chain, a merchant, an agent (a separate program).
     Demo(DemoArgs),
     /// Print the completions of a shell.
     Completions {
-        /// For which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
 }
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EngineArgs {
-    /// Where agents call [default: the setting server.listen, 127.0.0.1:9402]; port 0 takes a free one.
+    /// The address for agents [default: the setting server.listen, 127.0.0.1:9402]; port 0 picks a free port.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<String>,
     /// Start without the agent server; `bursar server start` starts it later.
@@ -124,34 +124,34 @@ pub(crate) struct EngineArgs {
 }
 
 const PAYS_AS: &str = "\
-It pays as the agent of the variables WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE and WALLET_URL,
-within that agent's policy:  eval \"$(bursar agent instructions <agent>)\"
-The body of the answer goes to standard output as it comes, what was done to standard error.";
+It pays as the agent that WALLET_AGENT_ID, WALLET_AGENT_TOKEN, WALLET_AUTH_MODE and WALLET_URL describe,
+within that agent's policy. Set them with:  eval \"$(bursar agent instructions <agent>)\"
+The response body goes to standard output, and messages about the payment to standard error.";
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PayArgs {
-    /// What to ask for: an https URL, or http on this machine.
+    /// The URL: https, or http on this machine.
     pub(crate) url: String,
-    /// The method [default: GET, and POST with a body].
+    /// The HTTP method [default: GET, or POST with a body].
     #[arg(long, short = 'X', value_name = "METHOD")]
     pub(crate) method: Option<String>,
-    /// The body: text, @FILE, or @- for standard input. JSON is announced as JSON.
+    /// The body: text, @FILE, or @- for standard input. A JSON body gets the content type of JSON.
     // Not `--data`, which is the data folder in every command.
     #[arg(long, short = 'd', value_name = "TEXT|@FILE|@-", allow_hyphen_values = true)]
     pub(crate) body: Option<String>,
-    /// A header of the request; may be repeated.
+    /// A request header; may be repeated.
     #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
-    /// Sign nothing if more is asked for, in units of the offered token, such as 0.25.
+    /// Sign nothing above this price, in units of the offered token, such as 0.25.
     #[arg(long, value_name = "AMOUNT")]
     pub(crate) max: Option<String>,
-    /// How long to wait for the operator, if the wallet asks him [default: until the request expires].
+    /// How long to wait if the operator has to approve [default: until the request expires].
     #[arg(long, value_name = "SECONDS")]
     pub(crate) wait: Option<u32>,
     /// Show the status line of each answer on standard error.
     #[arg(long)]
     pub(crate) include: bool,
-    /// Speak http without encryption with other machines too: the network between is yours.
+    /// Allow http without encryption to other machines; only for a network that you control.
     #[arg(long)]
     pub(crate) allow_http: bool,
 }

@@ -41,9 +41,9 @@ pub enum Order {
     /// Addresses that agents pay from.
     #[command(subcommand)]
     Address(AddressOrder),
-    /// What the addresses hold; needs a running engine.
+    /// The balances of the addresses; needs a running engine.
     Balances(BalancesOrder),
-    /// Policies: what an agent may do without asking, and at all.
+    /// Policies: what an agent may do, and what of it without approval.
     #[command(subcommand)]
     Policy(PolicyOrder),
     /// Agents: register, commission (give a policy and an address), suspend.
@@ -52,42 +52,42 @@ pub enum Order {
     /// The HTTP server that agents call.
     #[command(subcommand)]
     Server(ServerOrder),
-    /// Requests that wait for your decision.
+    /// Requests that are waiting for your decision.
     #[command(alias = "pending")]
     Requests(RequestsOrder),
-    /// Approve a waiting request; shows its card and asks.
+    /// Approve a waiting request, after showing its card.
     ///
-    /// The card is all that you decide on. `leaves` is what would be paid, and on which network; `from` and `to` are
-    /// the addresses, `request` and `resource` what the agent calls and what the merchant sells, each in its own
-    /// words; `held` is why you are asked. `card` is a digest of it: an approval holds for these very terms, and
-    /// for no other ones that come in their place.
+    /// The card shows everything that you decide on. `leaves` is what would be paid, and on which network; `from` and
+    /// `to` are the addresses; `request` is the URL that the agent calls and `resource` the one that the merchant
+    /// names; `held` is why the payment needs your approval. `card` is a digest of these terms: your approval is
+    /// valid for exactly these terms and no others.
     Approve(Approve),
     /// Deny a waiting request.
     #[command(alias = "reject")]
     Deny(Deny),
     /// Past requests, newest first, and their export.
     History(HistoryOrder),
-    /// What happened, entry by entry of the journal, newest first.
+    /// The journal's entries, newest first.
     Activity(ActivityOrder),
-    /// What happens, as it happens: one JSON object a line, until Ctrl-C.
+    /// Print new journal entries as they are written, one JSON object per line, until Ctrl-C.
     Watch(WatchOrder),
     /// The receipt of one request.
     Receipt(ReceiptOrder),
-    /// Settings: look at them, change them.
+    /// Settings: show and change them.
     #[command(subcommand)]
     Config(ConfigOrder),
     /// Networks: list, enable, disable, choose endpoints.
     #[command(subcommand)]
     Network(NetworkOrder),
-    /// Stop every agent at once; survives restarts until `thaw`.
+    /// Stop every agent at once, also after restarts, until `thaw`.
     Freeze,
     /// Let agents work again after `freeze`; needs the password.
     Thaw,
     /// Wallet, server, agents and requests at a glance.
     Status,
-    /// Look at everything that the wallet needs; changes nothing.
+    /// Check everything that the wallet needs; changes nothing.
     Doctor,
-    /// The journal's chain and seals.
+    /// Check the journal's hash chain and seals.
     #[command(subcommand)]
     Audit(AuditOrder),
 }
@@ -209,7 +209,7 @@ mod tests {
     fn help_explains_the_words_that_are_no_everyday_ones() {
         for (line, said) in [
             ("approve --help", "`leaves` is what would be paid"),
-            ("approve --help", "`card` is a digest of it"),
+            ("approve --help", "`card` is a digest of these terms"),
             ("agent commission --help", "registered and not commissioned"),
             ("agent --help", "Give an agent its policy and its paying address"),
             ("policy edit --help", "kept for later: this version does not trade"),

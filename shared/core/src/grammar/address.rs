@@ -14,30 +14,30 @@ pub enum AddressOrder {
         index: u32,
         #[arg(default_value = "")]
         description: String,
-        /// Which seed, when the wallet has several: S001 and on.
+        /// The seed, if the wallet has several: S001, S002, …
         #[arg(long)]
         seed: Option<SeedId>,
     },
     /// All addresses with their paths.
     List,
-    /// Give an address another label; agents that pay from it go on.
+    /// Rename an address; agents that pay from it are not affected.
     Rename { label: Name, to: Name },
-    /// Forget an address that no agent pays from; its money stays where it is.
+    /// Remove an address that no agent pays from; its money stays where it is.
     Delete { label: Name },
-    /// What one address holds; needs a running engine.
+    /// The balance of one address; needs a running engine.
     Balance {
         label: Name,
-        /// Only this network, also if it is disabled; else all that are enabled.
+        /// Only this network, even if it is disabled [default: all enabled networks].
         #[arg(long)]
         network: Option<String>,
     },
     /// Move coins or tokens away from an address; needs a running engine and always asks.
     Send(Box<SendOrder>),
-    /// What was sent lately, and what is still on its way.
+    /// Recent sends, and those still in flight.
     Sends,
-    /// Try to stop a send that is still on its way: a transaction that does nothing takes its place.
+    /// Try to stop a send in flight by replacing it with an empty transaction.
     Cancel {
-        /// The id of the send, or enough of its beginning.
+        /// The id of the send, or the beginning of it.
         id: String,
     },
 }
@@ -47,23 +47,23 @@ pub enum AddressOrder {
 pub struct SendOrder {
     /// The label of the address that pays.
     pub label: Name,
-    /// Where it goes: an address, or the label of another one of this wallet.
+    /// The recipient: an address, or the label of another address of this wallet.
     pub to: String,
-    /// In whole coins, like 1.5.
+    /// The amount in whole coins, like 1.5.
     pub amount: String,
-    /// A symbol, or the address of a token contract; else the network's native coin.
+    /// A symbol or the address of a token contract [default: the network's native coin].
     #[arg(long)]
     pub token: Option<String>,
-    /// Needed where several enabled networks have the token.
+    /// The network; needed if several enabled networks have the token.
     #[arg(long)]
     pub network: Option<String>,
-    /// Send without being asked for a yes.
+    /// Send without a confirmation.
     #[arg(long)]
     pub yes: bool,
-    /// The amount once more, where it must be typed and nobody can be asked.
+    /// The amount again, if it must be typed and there is no terminal to ask on.
     #[arg(long, value_name = "AMOUNT")]
     pub confirm: Option<String>,
-    /// Do not wait until it is in a block.
+    /// Do not wait until the transaction is in a block.
     #[arg(long)]
     pub no_wait: bool,
 }

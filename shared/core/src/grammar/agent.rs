@@ -35,8 +35,8 @@ pub enum AgentOrder {
     },
     /// Give an agent its policy and its paying address; it may work from then on.
     ///
-    /// An agent that is registered and not commissioned proves who it is and gets nothing. `agent edit` changes
-    /// policy or address later; `agent suspend` takes the permission away.
+    /// An agent that is registered and not commissioned can authenticate, but all its payments are refused.
+    /// `agent edit` changes policy or address later; `agent suspend` withdraws the permission.
     Commission {
         /// The agent's code, or its name.
         agent: Name,
@@ -54,7 +54,7 @@ pub enum AgentOrder {
         #[arg(long)]
         regenerate: bool,
     },
-    /// Give an agent another policy or address; today's spending stays.
+    /// Change an agent's policy or address; what it has spent today still counts.
     #[command(group(clap::ArgGroup::new("change").required(true).multiple(true)))]
     Edit {
         agent: Name,
@@ -64,19 +64,19 @@ pub enum AgentOrder {
         #[arg(long, value_name = "LABEL", group = "change")]
         address: Option<Name>,
     },
-    /// Delete an agent for good; what it did stays in the history.
+    /// Delete an agent permanently; its requests stay in the history.
     Delete {
         agent: Name,
-        /// Its name once more, where nobody is there to type it.
+        /// The agent's name again, if there is no terminal to ask on.
         #[arg(long, value_name = "NAME")]
         confirm: Option<String>,
     },
-    /// Refuse everything an agent asks until `agent resume`.
+    /// Refuse all requests of an agent until `agent resume`.
     Suspend { agent: Name },
     /// Let a suspended agent work again.
     #[command(alias = "activate")]
     Resume { agent: Name },
-    /// Grant today's allowance where a jump of the clock held it back.
+    /// Grant today's allowance after a jump of the clock held it back.
     Renew { agent: Name },
 }
 

@@ -10,7 +10,7 @@ pub struct BalancesOrder {
     /// Only this address.
     #[arg(long, value_name = "LABEL")]
     pub address: Option<Name>,
-    /// Only this network, also if it is disabled; else all that are enabled.
+    /// Only this network, even if it is disabled [default: all enabled networks].
     #[arg(long)]
     pub network: Option<String>,
 }

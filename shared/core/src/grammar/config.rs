@@ -8,17 +8,17 @@ use crate::settings::keys::Key;
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfigOrder {
-    /// One setting, and where its value comes from.
+    /// Show one setting, and where its value comes from.
     Get {
         key: Key,
         /// Show whole URLs: their path and query may hold an API key.
         #[arg(long)]
         reveal: bool,
     },
-    /// Change a setting; what can be changed while the engine runs is.
+    /// Change a setting, while the engine runs if possible.
     Set {
         key: Key,
-        /// The value, or `default`; a list in several words or with commas.
+        /// The value, or `default`; separate a list with spaces or commas.
         #[arg(required = true)]
         value: Vec<String>,
     },

@@ -16,23 +16,23 @@ pub struct HistoryOrder {
     pub export: Option<HistoryExport>,
 }
 
-/// Which requests. Every option narrows; they may stand before or behind `export`.
+/// Which requests. Every option narrows the list, and may come before or after `export`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct HistoryFilter {
-    /// Only those of this agent, by code or name.
+    /// Only requests of this agent, by code or name.
     #[arg(long, global = true)]
     pub agent: Option<Name>,
-    /// Only those of this lane.
+    /// Only requests of this lane.
     #[arg(long, value_enum, global = true)]
     pub lane: Option<HistoryLane>,
-    /// Only those that stand so now.
+    /// Only requests with this status.
     #[arg(long, value_enum, global = true)]
     pub status: Option<HistoryStatus>,
-    /// Only those made since: a date (its midnight in UTC), a time as it is shown, or as far back as
+    /// Only requests made since: a date (from midnight UTC), a time as shown, or an age like
     /// 90m, 24h, 7d or 2w.
     #[arg(long, value_name = "DATE|DURATION", global = true)]
     pub since: Option<Since>,
-    /// How many, newest first [default: 20; in an export, all].
+    /// The number of requests, newest first [default: 20; in an export, all].
     #[arg(long, value_name = "COUNT", global = true)]
     pub limit: Option<usize>,
 }
@@ -40,7 +40,7 @@ pub struct HistoryFilter {
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryExport {
-    /// Write every request that fits to a new CSV file, newest first.
+    /// Write all matching requests to a new CSV file, newest first.
     Export {
         /// The file; it must not exist yet.
         file: String,
@@ -58,17 +58,17 @@ pub enum HistoryLane {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HistoryStatus {
-    /// Waits for the operator.
+    /// Waiting for the operator.
     #[value(alias = "waiting")]
     Pending,
-    /// Allowed, and not signed yet.
+    /// Allowed, but not signed yet.
     Executing,
     Signed,
-    /// Its agent reported that it was sent.
+    /// Its agent reported it as sent.
     Submitted,
-    /// Its agent reported that it arrived.
+    /// Its agent reported it as settled.
     Settled,
-    /// Our own look at the chain found it.
+    /// Found on the chain by Bursar.
     Verified,
     Failed,
     Refused,
@@ -96,7 +96,7 @@ impl HistoryStatus {
 /// The receipt of one request.
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct ReceiptOrder {
-    /// The request's whole id, or enough of the beginning of a recent one.
+    /// The full id of the request, or the beginning of a recent one.
     pub id: String,
 }
 

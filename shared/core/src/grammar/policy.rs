@@ -15,13 +15,13 @@ use crate::policy::{AllowedNetworks, Policy};
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyOrder {
-    /// Create a policy; what is not given has its default.
+    /// Create a policy; options that are left out get their default.
     Create {
         name: Name,
         #[command(flatten)]
         options: Box<PolicyOptions>,
     },
-    /// Change the given fields of a policy; what is not given stays as it is.
+    /// Change the given fields of a policy; the others stay as they are.
     #[command(mut_args(without_default))]
     Edit {
         name: Name,
@@ -34,16 +34,16 @@ pub enum PolicyOrder {
     Show { name: Name },
     /// Delete a policy that no agent uses.
     Delete { name: Name },
-    /// What would happen to a first payment of the day under a policy, now.
+    /// Show what a policy would do with a payment made now, as the first of the day.
     Test {
         name: Name,
-        /// In dollars.
+        /// The amount in dollars.
         #[arg(value_name = "USD", value_parser = Usd::parse)]
         amount: Usd,
-        /// The domain that is paid.
+        /// The domain to pay.
         #[arg(long)]
         domain: Option<String>,
-        /// The network [default: Base if it is on and the policy allows it, else the first such one].
+        /// The network [default: Base if it is on and the policy allows it, else the first one allowed].
         #[arg(long)]
         network: Option<String>,
     },
@@ -118,32 +118,32 @@ impl FromStr for HostList {
 const TRADING: &str = "Trading (kept for later: this version does not trade)";
 const LENDING: &str = "Lending (kept for later: this version does not lend)";
 
-/// The fields of a policy that a command sets. Amounts are dollars, 0 means none.
+/// The fields of a policy that a command sets. Amounts are in dollars, 0 means none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyOptions {
-    /// Most that may be paid in a day [default: 100].
+    /// The most that may be paid in a day [default: 100].
     #[arg(long, value_name = "USD", value_parser = Usd::parse)]
     pub day: Option<Usd>,
-    /// Most that one payment may be [default: 10].
+    /// The most that one payment may cost [default: 10].
     #[arg(long, value_name = "USD", value_parser = Usd::parse)]
     pub txn: Option<Usd>,
-    /// Automatic below this: such payments are signed without asking [default: 0, always ask].
+    /// Sign payments below this without asking [default: 0, always ask].
     #[arg(long, value_name = "USD", value_parser = Usd::parse)]
     pub auto: Option<Usd>,
     /// Networks the agent may use: ids or names, or `all` enabled ones [default: all].
     #[arg(long, value_name = "LIST")]
     pub networks: Option<NetworkList>,
-    /// Only these domains, and their subdomains, may be paid.
+    /// Pay only these domains and their subdomains.
     #[arg(long, value_name = "LIST")]
     pub allow_domains: Option<HostList>,
-    /// These domains, and their subdomains, are never paid.
+    /// Never pay these domains and their subdomains.
     #[arg(long, value_name = "LIST")]
     pub block_domains: Option<HostList>,
-    /// No payments at all.
+    /// Allow no payments at all.
     #[arg(long, conflicts_with = "payments")]
     pub no_payments: bool,
-    /// Payments again, after `--no-payments`.
+    /// Allow payments again, after `--no-payments`.
     #[arg(long)]
     pub payments: bool,
     /// Allow swaps.
@@ -151,22 +151,22 @@ pub struct PolicyOptions {
     pub trading: bool,
     #[arg(long, hide = true)]
     pub no_trading: bool,
-    /// Most that may be swapped in a day [default: 500].
+    /// The most that may be swapped in a day [default: 500].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = TRADING)]
     pub trade_daily: Option<Usd>,
-    /// Most that one swap may be [default: 100].
+    /// The most that one swap may cost [default: 100].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = TRADING)]
     pub trade_max: Option<Usd>,
-    /// Automatic below this: such swaps execute without asking [default: 0].
+    /// Execute swaps below this without asking [default: 0].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = TRADING)]
     pub trade_auto: Option<Usd>,
-    /// Swaps stop while the ETH balance is below it [default: 0.0001].
+    /// Stop swaps while the ETH balance is below this [default: 0.0001].
     #[arg(long, value_name = "ETH", value_parser = Wei::parse_coins, help_heading = TRADING)]
     pub min_eth: Option<Wei>,
-    /// Largest drift of a fill from our quote [default: 3].
+    /// The largest difference of a fill from the quote [default: 3].
     #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, help_heading = TRADING)]
     pub max_slip: Option<Bps>,
-    /// Largest price impact, fee included, before you are asked [default: 5].
+    /// The largest price impact, fee included, without your approval [default: 5].
     #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, help_heading = TRADING)]
     pub max_impact: Option<Bps>,
     /// Allow lending.
@@ -174,22 +174,22 @@ pub struct PolicyOptions {
     pub lending: bool,
     #[arg(long, hide = true)]
     pub no_lending: bool,
-    /// Most that one deposit may be [default: 100].
+    /// The most that one deposit may be [default: 100].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
     pub lending_max: Option<Usd>,
-    /// Most that may be lent at once [default: 500].
+    /// The most that may be lent at a time [default: 500].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
     pub lending_total: Option<Usd>,
-    /// Automatic below this: such lending executes without asking [default: 0].
+    /// Execute lending below this without asking [default: 0].
     #[arg(long, value_name = "USD", value_parser = Usd::parse, help_heading = LENDING)]
     pub lending_auto: Option<Usd>,
-    /// Most that may be lent, as a share of what is liquid and lent.
+    /// The most that may be lent, as a share of liquid and lent funds.
     #[arg(long, value_name = "PERCENT", value_parser = Bps::parse_percent, help_heading = LENDING)]
     pub lending_percent: Option<Bps>,
     /// Lending operations a day [default: 20].
     #[arg(long, value_name = "COUNT", help_heading = LENDING)]
     pub lending_ops: Option<u32>,
-    /// Lend to venues outside the curated list too.
+    /// Also lend to venues outside the curated list.
     #[arg(long, conflicts_with = "restrict", help_heading = LENDING)]
     pub no_restrict: bool,
     #[arg(long, hide = true)]

@@ -7,30 +7,30 @@ use crate::money::Usd;
 
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct RequestsOrder {
-    /// The latest decided ones too.
+    /// Also show the latest decided requests.
     #[arg(long)]
     pub all: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct Approve {
-    /// The request's id, or enough of its beginning.
+    /// The request's id, or the beginning of it.
     pub id: String,
-    /// The digest in the line `card` of what you looked at: if anything has changed since, nothing is approved.
+    /// The digest in the card's row `card`: if the terms have changed since, nothing is approved.
     #[arg(long, value_name = "DIGEST")]
     pub card: Option<String>,
-    /// Approve without being asked.
+    /// Approve without a confirmation.
     #[arg(long)]
     pub yes: bool,
-    /// The amount in dollars, for a payment that asks for it to be typed.
+    /// The amount in dollars, for a payment whose amount must be typed.
     #[arg(long, value_name = "AMOUNT", value_parser = Usd::parse)]
     pub confirm: Option<Usd>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct Deny {
-    /// The request's id, or enough of its beginning.
+    /// The request's id, or the beginning of it.
     pub id: String,
-    /// A reason; the agent is told it.
+    /// The reason, which is shown to the agent.
     pub reason: Vec<String>,
 }

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 pub enum ServerOrder {
     /// Start the agent server of this engine, for programs on this machine.
     Start {
-        /// Let other machines call it too; it stays so when the engine starts again, until a plain
-        /// `server start`.
+        /// Let other machines call it too. This also applies after a restart, until you run
+        /// `server start` without this option.
         #[arg(long)]
         allow_lan: bool,
     },
-    /// Stop it; the engine goes on.
+    /// Stop the agent server; the engine keeps running.
     Stop,
-    /// Whether it runs, and where.
+    /// Show whether it runs, and where.
     Status,
 }
 
@@ -36,7 +36,7 @@ pub enum NetworkOrder {
     List,
     /// Allow agents to use a network.
     Enable { network: String },
-    /// Refuse everything on a network.
+    /// Refuse all requests on a network.
     Disable { network: String },
     /// Choose the JSON-RPC endpoints of a network.
     Rpc {
@@ -63,11 +63,11 @@ impl NetworkOrder {
 pub enum AuditOrder {
     /// Check every entry of the journal against its chain of hashes.
     Verify {
-        /// A head hash noted earlier: it must be part of the chain.
+        /// A head hash you noted earlier, which must be part of the chain.
         #[arg(long, value_name = "HASH")]
         head: Option<String>,
     },
-    /// Accept a journal that did not fit the wallet at unlock; needs the password.
+    /// Accept a journal that did not match the wallet at unlock; needs the password.
     Accept,
 }
 

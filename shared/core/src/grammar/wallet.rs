@@ -8,13 +8,13 @@ use crate::ids::{Name, SeedId};
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WalletOrder {
-    /// Create the encrypted wallet of this data folder and leave it open.
+    /// Create the encrypted wallet of this data folder and unlock it.
     Create { name: Name },
     /// Unlock the wallet.
     Open,
-    /// Lock the wallet: keys leave memory, nothing can be signed.
+    /// Lock the wallet: keys are removed from memory, and nothing can be signed.
     Lock,
-    /// Whether there is a wallet and whether it is open.
+    /// Show whether there is a wallet and whether it is unlocked.
     Status,
     /// Change the password; the previous copy of the file is removed.
     Passwd,
@@ -32,7 +32,7 @@ impl WalletOrder {
     }
 }
 
-/// How long a new seed phrase is.
+/// The length of a new seed phrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Words {
     #[value(name = "12")]
@@ -46,11 +46,11 @@ pub enum Words {
 pub enum SeedOrder {
     /// Generate a seed phrase and show it once.
     Create {
-        /// Words of the phrase.
+        /// The number of words.
         #[arg(long, value_enum, default_value = "12")]
         words: Words,
     },
-    /// Import an existing seed phrase; it is asked for, never an argument.
+    /// Import an existing seed phrase, from a prompt, --seed-file or --seed-stdin.
     Import,
     /// The seeds of the wallet, without their words.
     List,
