@@ -43,7 +43,7 @@ impl Refusal {
         match (self.requested, self.bound) {
             (Some(asked), Some(left)) => {
                 let sentence = self.sentence().trim_end_matches('.');
-                format!("{sentence} ({asked} USD asked, at most {left})")
+                format!("{sentence} ({asked} USD requested, at most {left})")
             }
             _no_limit => self.sentence().to_owned(),
         }

@@ -163,9 +163,7 @@ impl Config {
 }
 
 fn journal_only(key: Key) -> String {
-    format!(
-        "this may loosen a protection, so it is set with `bursar config set {key} <value>` only"
-    )
+    format!("it can weaken a protection: set it with `bursar config set {key} <value>` only")
 }
 
 fn switch(text: &str) -> Result<bool, String> {
@@ -183,15 +181,14 @@ fn loopback(text: &str) -> Result<SocketAddr, String> {
         Ok(address)
     } else {
         Err(format!(
-            "{text} is not a loopback address; `bursar server start --allow-lan` lets other machines in"
+            "{text} is not a loopback address; to serve other machines, use `bursar server start --allow-lan`"
         ))
     }
 }
 
 fn limited(rate: u32) -> Result<u32, String> {
     match rate {
-        0 => Err("0 switches the limit off, which loosens a protection, so it is set with `bursar config \
-                  set server.rate_per_minute 0` only"
+        0 => Err("0 turns a protection off: set it with `bursar config set server.rate_per_minute 0` only"
             .to_owned()),
         rate => Ok(rate),
     }
@@ -203,11 +200,11 @@ fn urls<'a>(list: impl Iterator<Item = &'a str>) -> Result<Vec<Url>, String> {
 
 /// An endpoint's path and query are its key: errors never repeat the text.
 fn url(text: &str) -> Result<Url, String> {
-    Url::parse(text).map_err(|error| format!("an endpoint is no URL: {error}"))
+    Url::parse(text).map_err(|error| format!("an endpoint is not a valid URL: {error}"))
 }
 
 fn page(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("it is no URL: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("it is not a valid URL: {error}"))?;
     if matches!(url.scheme(), "https" | "http") {
         Ok(url)
     } else {
@@ -219,7 +216,7 @@ fn unusable(file: &Path, why: &str) -> Fault {
     Fault::because(
         Code::BadInput,
         format!(
-            "{} cannot be used: {}. Correct it, or move it away.",
+            "{} cannot be used: {}. Correct the file, or move it away.",
             file.display(),
             why.trim_end().trim_end_matches('.')
         ),

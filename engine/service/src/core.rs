@@ -102,7 +102,7 @@ impl Core {
             faults.apply(&mut state, entry);
         })?;
         if let Err(failure) = journal.complete_payees(fresh()) {
-            tracing::warn!(%failure, "who was paid before is not known");
+            tracing::warn!(%failure, "earlier payments are not known");
         }
         let core = Self {
             state,

@@ -406,8 +406,8 @@ fn damaged(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {
     Fault::because(
         Code::JournalDamaged,
         format!(
-            "The journal {} cannot be used: {why}. Nothing was changed: put back a backup of the data folder, \
-             or move the journal away and set the wallet up again from its seed phrase.",
+            "The journal {} cannot be used: {why}. Nothing was changed: restore a backup of the data \
+             folder, or move the journal away and set the wallet up again from its seed phrase.",
             folder.file("journal.redb").display()
         ),
     )

@@ -70,9 +70,9 @@ impl Unknown {
     pub fn text(self) -> &'static str {
         match self {
             Unknown::NoEndpoint => "No endpoint is set for this network.",
-            Unknown::NoAnswer => "No endpoint of the network gave a usable answer.",
+            Unknown::NoAnswer => "No endpoint of the network gave a valid answer.",
             Unknown::TooSlow => "The network did not answer in time.",
-            Unknown::NotAToken => "The token's contract gave no usable balance.",
+            Unknown::NotAToken => "The token's contract gave no valid balance.",
         }
     }
 }
@@ -112,7 +112,7 @@ impl Held {
     pub fn unknown_reason(&self) -> Option<&'static str> {
         match (self.amount, self.decimals) {
             (Err(why), _) => Some(why.text()),
-            (Ok(_units), None) => Some("The token does not say how many decimals it has."),
+            (Ok(_units), None) => Some("The token does not report its decimals."),
             (Ok(_units), Some(_decimals)) => None,
         }
     }

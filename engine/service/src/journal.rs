@@ -49,8 +49,8 @@ pub enum JournalError {
     #[error("the journal is damaged at entry {seq}: {reason}")]
     Damaged { seq: u64, reason: String },
     #[error(
-        "no entry has this head: it was mistyped, or the journal was shortened or replaced after it was \
-         noted"
+        "no entry has this head: check your typing; otherwise the journal was shortened or replaced since \
+         you noted it"
     )]
     HeadUnmet,
     #[error(transparent)]
@@ -174,7 +174,7 @@ impl Journal {
             Some(failure) => Err(failure),
             None if at != self.durable => Err(JournalError::Damaged {
                 seq: at.seq.saturating_add(1),
-                reason: "the chain does not lead to the recorded head".to_owned(),
+                reason: "the hash chain does not end at the recorded head".to_owned(),
             }),
             None => Ok(Committed(())),
         }
@@ -273,7 +273,7 @@ impl Journal {
             && self.hash_at(note.seq)? != Some(note.hash)
         {
             return Ok(Err(format!(
-                "the wallet remembers entry {} of another or a longer journal",
+                "the wallet has seen entry {} of another or a longer journal",
                 note.seq
             )));
         }
@@ -285,7 +285,7 @@ impl Journal {
         if keys.iter().any(|key| seal::fits(key, sealed, &stored)) {
             Ok(Ok(sealed))
         } else {
-            Ok(Err("the seal does not fit the entries".to_owned()))
+            Ok(Err("the seal does not match the entries".to_owned()))
         }
     }
 

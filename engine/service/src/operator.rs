@@ -150,7 +150,7 @@ async fn agree(dialogue: &mut Dialogue, lines: Vec<String>, question: &str) -> R
         Asking::Interactive => dialogue.confirm(lines, question).await,
         Asking::Silent => Err(Fault::because(
             Code::ConfirmationNeeded,
-            "This cannot be taken back and nobody can be asked here: add --yes.",
+            "This cannot be undone, and there is no terminal to ask on: add --yes.",
         )),
     }
 }
@@ -166,8 +166,7 @@ async fn type_name(
         (Some(given), _) => given,
         (None, Asking::Interactive) => dialogue.typed_name(lines, name).await?,
         (None, Asking::Agreed | Asking::Silent) => {
-            let message =
-                "This cannot be taken back, so its name must be given: add --confirm <name>.";
+            let message = "This cannot be undone, so you must give the name: add --confirm <name>.";
             return Err(Fault::because(Code::ConfirmationNeeded, message));
         }
     };

@@ -47,7 +47,7 @@ impl Faults for NoFaults {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignFault {
     /// The wallet was locked or the agents were frozen since the slip was issued.
-    #[error("the wallet was locked or the agents frozen in the meantime")]
+    #[error("the wallet was locked or the agents were frozen meanwhile")]
     Stale,
     #[error("the wallet has no key for this address")]
     NoKey,

@@ -103,7 +103,7 @@ impl Vault {
             return Err(Fault::because(
                 Code::WalletDamaged,
                 format!(
-                    "{} is not the wallet that this journal knows: put the right one back.",
+                    "{} is not the wallet of this journal: restore the right file.",
                     self.files.file(&known.name).display()
                 ),
             ));
@@ -141,7 +141,8 @@ impl Vault {
                 wallet.forget_retired_seal_keys();
                 if let Err(error) = wallet.save() {
                     warnings.push(format!(
-                        "The wallet file was not told where the journal stands: {error}."
+                        "The position of the journal could not be saved in the wallet file: \
+                         {error}."
                     ));
                 }
             }
@@ -338,7 +339,8 @@ fn keyring(
                 keyring.add_agent(id.clone(), Zeroizing::new(*secret.expose_secret()));
             }
             Some(_) | None => warnings.push(format!(
-                "The wallet file lacks the secret of {} ({id}): `agent instructions {id} --regenerate` makes a new one.",
+                "The wallet file lacks the secret of {} ({id}): `agent instructions {id} --regenerate` \
+                 issues a new one.",
                 agent.name
             )),
         }
@@ -357,7 +359,7 @@ fn master_of(wallet: &OpenWallet, id: SeedId) -> Result<Master, Fault> {
     let seed = wallet.seeds().get(&id).ok_or_else(|| {
         Fault::because(
             Code::WalletDamaged,
-            format!("The wallet file lacks the seed {id}: put back a newer copy of it."),
+            format!("The wallet file lacks the seed {id}: restore a newer copy of the file."),
         )
     })?;
     seed.bip39_seed(&SecretString::from(""))

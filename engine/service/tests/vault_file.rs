@@ -166,14 +166,14 @@ fn a_missing_or_damaged_save_is_replaced_by_the_one_before_and_said_so() {
     let cases = [
         (None, Fallback::CurrentMissing),
         (Some(good.split_at(good.len() / 2).0.to_owned()), {
-            Fallback::CurrentDamaged { reason: "it is not the text of a wallet file" }
+            Fallback::CurrentDamaged { reason: "it is not a wallet file" }
         }),
         (Some(good.replace("\"generation\": 2", "\"generation\": 3")), {
-            Fallback::CurrentDamaged { reason: "its checksum does not match its text" }
+            Fallback::CurrentDamaged { reason: "its checksum does not match its content" }
         }),
         (Some(forged(&good.replace("\"generation\": 2", "\"generation\": 3"))), {
             Fallback::CurrentDamaged {
-                reason: "the password is right, but its contents are not intact",
+                reason: "the password is right, but the contents are damaged",
             }
         }),
         (Some(forged(&good.replace("\"iterations\": 1", "\"iterations\": 2"))), {
@@ -189,7 +189,7 @@ fn a_missing_or_damaged_save_is_replaced_by_the_one_before_and_said_so() {
         let (mut wallet, from) = bench.open(&right()).unwrap();
         assert_eq!(from, OpenedFrom::Previous { why: expected.clone() });
         assert!(wallet.seeds().is_empty());
-        assert!(expected.to_string().contains("The save before it was opened"));
+        assert!(expected.to_string().contains("The previous save was opened instead"));
 
         // The next save mends the current one and keeps the previous one whole.
         fill(&mut wallet);
@@ -420,7 +420,7 @@ fn a_file_under_a_foreign_name_is_not_opened() {
     fs::rename(bench.previous(), bench.data.path().join("wallets/other.wallet.previous")).unwrap();
     let refusal = bench.files.open(&name("other"), &right()).unwrap_err();
     assert!(matches!(refusal, WalletFileError::Damaged { .. }), "{refusal}");
-    assert!(refusal.to_string().contains("name it as before"), "{refusal}");
+    assert!(refusal.to_string().contains("give it back its old name"), "{refusal}");
 
     // Nor when the name inside is altered to fit.
     let other = bench.data.path().join("wallets/other.wallet");

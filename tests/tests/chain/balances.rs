@@ -25,10 +25,10 @@ use serde_json::{Value, json};
 use crate::stage::{SMALL, Stage, local_chain};
 
 const BASE_SEPOLIA: ChainId = ChainId(84532);
-const SILENCE: &str = "No endpoint of the network gave a usable answer.";
+const SILENCE: &str = "No endpoint of the network gave a valid answer.";
 /// The same for the operator, who knows whom his wallet asks.
 fn silence(network: &str, host: &str) -> String {
-    format!("No endpoint of {network} gave a usable answer (asked https://{host}:443).")
+    format!("No endpoint of {network} gave a valid answer (asked https://{host}:443).")
 }
 
 /// In the URLs of endpoints: must not come back in any answer.
@@ -157,7 +157,7 @@ async fn an_agent_is_told_exactly_what_its_address_holds_before_and_after_a_paym
     };
     assert_eq!((&native["raw"], &usdc["raw"]), (&json!(one.0), &json!("19988000")));
     assert_eq!((&gone["symbol"], &gone["raw"]), (&json!("WETH"), &Value::Null));
-    assert_eq!(gone["error"], "The token's contract gave no usable balance.");
+    assert_eq!(gone["error"], "The token's contract gave no valid balance.");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -182,7 +182,7 @@ async fn a_dead_node_is_null_and_an_error_and_shows_nothing_of_its_url() {
     for line in ["balances", "address balance pay", "balances --network base"] {
         let fault = stage.operator.refused(line).await;
         assert_eq!((fault.code, fault.code.exit()), (Code::ChainUnavailable, 11));
-        let asked = "No balance could be read. No endpoint of Base gave a usable answer (asked http://127.0.0.1:";
+        let asked = "No balance could be read. No endpoint of Base gave a valid answer (asked http://127.0.0.1:";
         assert!(fault.message.starts_with(asked) && !fault.message.contains(KEY), "{fault}");
     }
 }

@@ -221,7 +221,7 @@ async fn as_many_tokens_as_strangers_sent_are_told_within_bounds() {
     let (told, _bytes) = scene.told().await;
     assert_ours_unharmed(&told);
     assert_eq!(told["balances"].as_array().map(Vec::len), Some(3 + 500));
-    let why = "eip155:8453: The explorer named as many tokens as are read: others may be missing.";
+    let why = "eip155:8453: The explorer lists more tokens than Bursar reads: some may be missing.";
     assert_eq!(told["balances_error"], why);
     for index in 1..4 {
         let line = format!("address create pay{index} {index}");
@@ -229,5 +229,5 @@ async fn as_many_tokens_as_strangers_sent_are_told_within_bounds() {
     }
     let shown = scene.shown().await;
     assert_eq!(shown.matches("unverified 0x").count(), 500);
-    assert!(shown.contains("Base: 500 more tokens are not shown: name one address and network."));
+    assert!(shown.contains("Base: 500 more tokens are not shown: choose one address and network."));
 }

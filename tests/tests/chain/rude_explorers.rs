@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::explorers::{KEY, Scene, Untouched, assert_ours_unharmed, list, token};
 
-const FAILED: &str = "The explorer gave no usable answer: other tokens may be missing.";
+const FAILED: &str = "The explorer gave no valid answer: other tokens may be missing.";
 
 /// How a server of ours misbehaves.
 #[derive(Debug, Clone)]

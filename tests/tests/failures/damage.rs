@@ -12,7 +12,7 @@ use bursar_tests::process::Start;
 use crate::stage::{Lived, refused, refused_anywhere, text};
 
 /// The way out that every message of a damaged journal shows.
-const WAY_OUT: &str = "put back a backup of the data folder, or move the journal away";
+const WAY_OUT: &str = "restore a backup of the data folder, or move the journal away";
 
 /// Bytes that look like nothing, always the same.
 fn garbage(length: usize) -> Vec<u8> {
@@ -187,7 +187,7 @@ async fn settings_that_cannot_be_read_are_refused_by_name_and_left_as_they_are()
     ] {
         std::fs::write(&file, bytes).unwrap();
         let said = refused(&lived.folder(), &Start::default());
-        said.says(2, &["BAD_INPUT", &text(&file), named, "Correct it, or move it away"]);
+        said.says(2, &["BAD_INPUT", &text(&file), named, "Correct the file, or move it away"]);
     }
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();

@@ -32,7 +32,7 @@ fn a_folder_that_is_a_file_a_link_or_another_account_s_is_refused_by_name() {
     symlink(path("nowhere"), path("dangling")).unwrap();
     std::fs::write(path("parent"), "mine").unwrap();
     let before = inventory(home.path());
-    let other = "name another with --data";
+    let other = "choose another with --data";
     for (name, texts) in [
         ("file", &[other][..]),
         ("link", &[other, "link"]),
@@ -59,13 +59,13 @@ fn a_link_with_a_slash_at_its_end_is_refused_too() {
     std::fs::create_dir(home.path().join("real")).unwrap();
     symlink(home.path().join("real"), home.path().join("link")).unwrap();
     let said = refused_anywhere(&home.path().join("link/"), &Start::default());
-    said.says(13, &["link is not followed"]);
+    said.says(13, &["links are not followed"]);
 }
 
 #[tokio::test]
 async fn a_folder_that_cannot_be_written_is_refused_by_name() {
     let lived = Lived::new().await;
-    let way_out = "Make it writable, or name another with --data";
+    let way_out = "Make it writable, or choose another with --data";
     if is_root() {
         // Root may write where the mode says no, but not where the mount does.
         match Mount::read_only(&lived.folder()) {

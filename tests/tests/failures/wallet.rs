@@ -73,13 +73,13 @@ async fn a_wallet_that_is_gone_cut_foreign_or_open_to_others_is_refused_by_name(
     let file = text(&current);
     std::fs::remove_file(&current).unwrap();
     std::fs::remove_file(&previous).unwrap();
-    refuse(&lived, &mut operator, Code::NoWallet, &[&file, "put a backup there"]).await;
+    refuse(&lived, &mut operator, Code::NoWallet, &[&file, "restore a backup there"]).await;
     for bytes in [&b""[..], &whole.0[..whole.0.len() / 2], b"\0\0\0\0"] {
         put(bytes);
         refuse(&lived, &mut operator, Code::WalletDamaged, &[&file, "backup"]).await;
     }
     put(&std::fs::read(other.file("wallets/main.wallet")).unwrap());
-    let way_out = "put the right one back";
+    let way_out = "restore the right file";
     refuse(&lived, &mut operator, Code::WalletDamaged, &[way_out]).await;
     put(&whole.0);
     std::fs::set_permissions(&current, PermissionsExt::from_mode(0o644)).unwrap();
@@ -127,7 +127,7 @@ async fn a_damaged_current_save_is_passed_over_loudly_for_the_previous_one() {
     assert!(opened.result.is_ok(), "{opened:?}");
     let [warning] = opened.warnings.as_slice() else { panic!("{:?}", opened.warnings) };
     assert_eq!(warning.code, "PREVIOUS_COPY");
-    assert!(warning.message.contains("compare your seeds and agents"), "{}", warning.message);
+    assert!(warning.message.contains("check your seeds and agents"), "{}", warning.message);
     // It is whole again, and no longer told.
     operator.must("wallet lock").await;
     assert!(operator.outcome("wallet open").await.reply.warnings.is_empty());

@@ -101,13 +101,13 @@ async fn every_end_of_a_payment_and_what_the_operator_did_are_told() {
             "payment.refused",
             "4.000000 USDC",
             "host4.example",
-            Some("Exceeds per-request maximum (4.00 USD asked, at most 3.00)"),
+            Some("Exceeds per-request maximum (4.00 USD requested, at most 3.00)"),
         ),
         (
             "payment.rejected",
             "2.000002 USDC",
             "host5.example",
-            Some("Exceeds per-request maximum (2.000002 USD asked, at most 1.00)"),
+            Some("Exceeds per-request maximum (2.000002 USD requested, at most 1.00)"),
         ),
         ("payment.expired", "2.000003 USDC", "host6.example", None),
     ] {
@@ -205,17 +205,17 @@ async fn opening_locking_and_wrong_passwords_leave_a_trace() {
     let told = activity(&mut operator, "activity --limit 500").await.entries;
     let told: Vec<_> = told.iter().rev().filter(|row| row.kind.starts_with("wallet.")).collect();
     let told: Vec<_> = told.iter().map(|row| (row.kind.as_str(), row.detail.as_deref())).collect();
-    let wrong = "wrong passwords since it was unlocked last";
+    let wrong = "wrong passwords since the last unlock";
     assert_eq!(
         told,
         [
             ("wallet.created", Some("main")),
             ("wallet.locked", None),
-            ("wallet.password_refused", Some("1 wrong password since it was unlocked last")),
+            ("wallet.password_refused", Some("1 wrong password since the last unlock")),
             ("wallet.password_refused", Some(format!("2 {wrong}").as_str())),
             ("wallet.password_refused", Some(format!("3 {wrong}").as_str())),
             ("wallet.unlocked", None),
-            ("wallet.password_refused", Some("1 wrong password since it was unlocked last")),
+            ("wallet.password_refused", Some("1 wrong password since the last unlock")),
         ]
     );
 }

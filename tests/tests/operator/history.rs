@@ -194,7 +194,7 @@ async fn a_refused_payment_names_the_limit_and_the_policy_to_its_operator_alone(
     };
     let limit = told(&mut operator).await;
     let why = limit.refused.clone().unwrap();
-    assert_eq!(why.why, "4.00 USD asked, `p` v1 allows 3.00 a payment");
+    assert_eq!(why.why, "4.00 USD requested, `p` v1 allows 3.00 per payment");
     assert_eq!((why.policy.as_deref(), why.option.as_deref()), (Some("p"), Some("--txn")));
     assert_eq!(refused.refused.as_deref(), Some(why.why.as_str()));
     assert!(limit.origins_only && limit.form["payment"]["requestUrl"] == "https://host4.example");
@@ -204,13 +204,13 @@ async fn a_refused_payment_names_the_limit_and_the_policy_to_its_operator_alone(
 
     operator.must("policy edit p --txn 4").await;
     let raised = told(&mut operator).await.refused.unwrap();
-    let now = "4.00 USD asked, 3.00 a payment was allowed then; `p` v2 allows 4.00 now";
+    let now = "4.00 USD requested, 3.00 per payment was allowed then; `p` v2 allows 4.00 now";
     assert_eq!((raised.why.as_str(), raised.option), (now, None));
 
     // 2.00 of the 3.00 are held back by the request that waits.
     operator.must("policy edit p --day 3").await;
     ask(&engine, &second, 2_000_000, 6).await;
     let day = history(&engine, "history --status refused --limit 1").await.requests.remove(0);
-    let left = "2.00 USD asked, 1.00 was left of the day; `p` v3 allows 3.00 a day";
+    let left = "2.00 USD requested, 1.00 was left for the day; `p` v3 allows 3.00 per day";
     assert_eq!(day.refused.as_deref(), Some(left));
 }

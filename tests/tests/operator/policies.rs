@@ -30,7 +30,7 @@ async fn an_edit_answers_what_it_changed_and_says_plainly_what_is_looser() {
     let looser = warnings.iter().find(|warning| warning.code == "LOOSENED").unwrap();
     assert_eq!(
         looser.message,
-        "This is looser than before, for its agent at once: max per payment 10.00 -> 100.00 USD."
+        "This allows more than before for its agent, effective at once: max per payment 10.00 -> 100.00 USD."
     );
     let (policy, warnings) = edited(&mut operator, "policy edit p --txn 5").await;
     assert_eq!(texts(&policy), ["max per payment 100.00 -> 5.00 USD"]);

@@ -57,7 +57,7 @@ async fn a_limit_edited_with_a_chain_that_fits_asks_for_every_payment_until_it_i
             forger.write_back();
         })
         .await;
-    told_untrusted(&warnings, "The journal does not fit the wallet");
+    told_untrusted(&warnings, "The journal does not match the wallet");
     stage.is_held_as_untrusted().await;
     let audit = stage.audit().await;
     assert!(!audit.sealed && audit.untrusted.is_some(), "{audit:?}");
@@ -68,7 +68,7 @@ async fn a_limit_edited_with_a_chain_that_fits_asks_for_every_payment_until_it_i
     let changed = stage.operator().outcome("wallet passwd").await.reply.result;
     assert_eq!(changed.map_err(|fault| fault.code), Err(Code::JournalUntrusted));
     let warnings = stage.between(|_stage| ()).await;
-    told_untrusted(&warnings, "The journal does not fit the wallet");
+    told_untrusted(&warnings, "The journal does not match the wallet");
     stage.is_held_as_untrusted().await;
 
     // Only the operator's password accepts it.
@@ -235,7 +235,7 @@ async fn a_seal_that_is_gone_made_up_or_moved_is_untrusted() {
         stage.put_back(&whole);
         Forger::open(&stage.journal()).seal(change);
         let warnings = stage.open().await;
-        told_untrusted(&warnings, "The journal does not fit the wallet");
+        told_untrusted(&warnings, "The journal does not match the wallet");
         stage.is_held_as_untrusted().await;
         stage.close().await;
     }

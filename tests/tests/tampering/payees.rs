@@ -60,7 +60,7 @@ async fn a_disk_that_does_not_take_them_leaves_them_unknown_and_everything_else_
     let unknown = async |stage: &Stage| {
         let card = card(stage).await;
         assert_eq!(card.paid_before, None);
-        assert!(card.paid_before_unknown_reason.unwrap().contains("not up to date"));
+        assert!(card.paid_before_unknown_reason.unwrap().contains("out of date"));
     };
     unknown(&stage).await;
     // A commit that goes on from there does not make the rows whole.

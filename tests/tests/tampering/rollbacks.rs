@@ -116,7 +116,7 @@ async fn an_old_password_with_an_old_wallet_does_not_make_the_journal_trusted() 
     assert_eq!(stage.pay().await.0, 200);
     // Opened with the password that was replaced.
     let warnings = stage.between(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
-    told_untrusted(&warnings, "the seal does not fit the entries");
+    told_untrusted(&warnings, "the seal does not match the entries");
     stage.is_held_as_untrusted().await;
 }
 

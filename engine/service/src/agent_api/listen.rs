@@ -28,8 +28,9 @@ pub async fn bind(
         }
         Exposure::Loopback if listen.ip().is_loopback() => (listen, None),
         Exposure::Loopback => {
-            let why =
-                format!("The agent server listens on loopback addresses, and {listen} is none.");
+            let why = format!(
+                "The agent server listens on loopback addresses only, and {listen} is not one."
+            );
             return Err(Fault::because(Code::BadInput, why));
         }
         Exposure::Lan => (

@@ -42,7 +42,7 @@ async fn try_mandate(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
         .with("policy", policy(&caller))
         .with("networks", networks(&caller))
         .with("mandate", Value::Null)
-        .with("mandate_note", "No Intent Mandate was issued for this agent.");
+        .with("mandate_note", "No Intent Mandate exists for this agent.");
     Ok(Answer::new(200, body))
 }
 

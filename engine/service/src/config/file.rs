@@ -90,7 +90,9 @@ fn apply_networks(
         let row = by_text(name)
             .ok_or_else(|| format!("networks.{name} is not a network Bursar knows"))?;
         if let Some(other) = met.insert(row.chain, name) {
-            return Err(format!("networks.{other} and networks.{name} are one network, twice"));
+            return Err(format!(
+                "networks.{other} and networks.{name} are the same network: keep one"
+            ));
         }
         if let Some(rpc) = &table.rpc {
             let urls = urls(rpc.iter().map(String::as_str));
@@ -110,8 +112,8 @@ fn apply_networks(
 fn refuse_what_loosens(file: &File) -> Result<(), String> {
     if file.server.allow_lan.is_some() {
         return Err(
-            "server.allow_lan: this loosens a protection, so it is set with `bursar server \
-                    start --allow-lan` only"
+            "server.allow_lan: this weakens a protection, so set it with `bursar server start \
+             --allow-lan` only"
                 .to_owned(),
         );
     }

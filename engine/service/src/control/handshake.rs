@@ -37,7 +37,7 @@ pub(super) async fn accept(
         return Err(SessionError::Malformed);
     };
     if !proof_matches(&proof(token, Side::Client, &client, nonce), &given) {
-        let fault = Fault::because(Code::AuthFailed, "The control token does not fit.");
+        let fault = Fault::because(Code::AuthFailed, "The control token is wrong.");
         channel.send(&ToClient::Refused { fault }).await?;
         return Err(SessionError::Refused);
     }
@@ -51,7 +51,7 @@ pub(super) async fn accept(
     }
     let Some(place) = entrance.pass() else {
         let message = format!(
-            "{CONTROL_SESSIONS} programs are attached to the engine, and there is no place for more: end one."
+            "{CONTROL_SESSIONS} programs are attached to the engine, which is the maximum: end one."
         );
         channel.send(&ToClient::Refused { fault: Fault::because(Code::Busy, message) }).await?;
         return Err(SessionError::Refused);

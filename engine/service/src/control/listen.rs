@@ -105,7 +105,7 @@ async fn accept(
         let Ok(nonce) = engine.random_hex() else { continue };
         let peer = Peer::of(&stream);
         if !peer.is_ours() {
-            tracing::warn!("another account reached for the control socket");
+            tracing::warn!("another account tried to use the control socket");
             continue;
         }
         let entrance = places.enter();

@@ -30,7 +30,7 @@ impl Shared {
 /// Where the server will be, unless an agent that went there now would meet somebody else.
 fn to_be(listen: SocketAddr) -> Door {
     let problem = if listen.port() == 0 {
-        Some("the agent server does not run, and takes a free port when it starts".to_owned())
+        Some("the agent server is not running, and picks a free port when it starts".to_owned())
     } else if is_taken(listen) {
         let another = another(listen);
         Some(format!("another program listens on {listen}, not the agent server. {another}"))

@@ -12,8 +12,8 @@ use bursar_core::text::visible;
 
 use super::{Discovery, Held, Kind, NetworkFunds, Unknown};
 
-const NO_EXPLORER: &str = "The explorer gave no usable answer: other tokens may be missing.";
-const TOO_MANY: &str = "The explorer named as many tokens as are read: others may be missing.";
+const NO_EXPLORER: &str = "The explorer gave no valid answer: other tokens may be missing.";
+const TOO_MANY: &str = "The explorer lists more tokens than Bursar reads: some may be missing.";
 
 /// The tokens of our table, in the order in which they are read and told.
 pub(super) fn known_tokens(network: &'static Network) -> impl Iterator<Item = (Kind, Token)> {

@@ -40,10 +40,10 @@ pub(super) fn event(bytes: &[u8]) -> Option<Event> {
 pub(super) fn decode(bytes: &[u8], after: Head) -> Result<Entry, String> {
     let parts = Parts::of(bytes)?;
     if Some(parts.seq) != after.seq.checked_add(1) {
-        return Err(format!("it says that it is entry {}", parts.seq));
+        return Err(format!("its own number is {}", parts.seq));
     }
     if *parts.before != after.hash {
-        return Err("its hash of the entry before does not fit".to_owned());
+        return Err("its hash of the previous entry is wrong".to_owned());
     }
     parts.entry()
 }
@@ -52,7 +52,7 @@ pub(super) fn decode(bytes: &[u8], after: Head) -> Result<Entry, String> {
 pub(super) fn decode_at(bytes: &[u8], seq: u64) -> Result<Entry, String> {
     let parts = Parts::of(bytes)?;
     if parts.seq != seq {
-        return Err(format!("it says that it is entry {}", parts.seq));
+        return Err(format!("its own number is {}", parts.seq));
     }
     parts.entry()
 }
@@ -61,7 +61,7 @@ pub(super) fn decode_at(bytes: &[u8], seq: u64) -> Result<Entry, String> {
 pub(super) fn decode_back(bytes: &[u8], at: Head) -> Result<(Entry, Hash), String> {
     let parts = Parts::of(bytes)?;
     if parts.seq != at.seq || hash(bytes) != at.hash {
-        return Err("it is not the one that the entry after it names".to_owned());
+        return Err("its hash is not the one in the next entry".to_owned());
     }
     let before = *parts.before;
     Ok((parts.entry()?, before))
@@ -80,7 +80,7 @@ impl<'a> Parts<'a> {
         const SHORT: &str = "the entry is cut short";
         let (version, rest) = bytes.split_first().ok_or(SHORT)?;
         if *version != VERSION {
-            return Err(format!("entry version {version} is not one this program knows"));
+            return Err(format!("this program does not know entry version {version}"));
         }
         let (seq, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;
         let (at, rest) = rest.split_first_chunk::<8>().ok_or(SHORT)?;

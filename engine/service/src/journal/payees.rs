@@ -16,7 +16,7 @@ use super::{Head, Journal, JournalError, Reader};
 
 /// What a reader says while the rows do not stand for the head: another version of the program wrote since,
 /// or the disk refused them.
-const BEHIND: &str = "the index of payees is not up to date; a restart makes it anew";
+const BEHIND: &str = "the index of payees is out of date; restart the engine to rebuild it";
 
 impl Journal {
     /// Counts the payment that an entry authorized, for the next commit.
@@ -35,7 +35,7 @@ impl Journal {
                     Ok(before) => drop(slot.insert(before.map_or(paid, |known| known.and(paid)))),
                     // It decides nothing, so it stops nothing: the rows stay behind until they are made anew.
                     Err(failure) => {
-                        tracing::warn!(failure = failure.0, "who was paid before is not known");
+                        tracing::warn!(failure = failure.0, "earlier payments are not known");
                         self.waiting.payees_lost = true;
                     }
                 }

@@ -53,8 +53,8 @@ pub(super) async fn watch(
     let mut told = order.since.unwrap_or(head);
     if told > head {
         let message = format!(
-            "This journal has {head} entries, and entry {told} was seen already: it was shortened or replaced. \
-             Look with `bursar audit verify`."
+            "This journal has {head} entries, but entry {told} was already shown: it was shortened or \
+             replaced. Run `bursar audit verify`."
         );
         return Err(Fault::because(Code::BadInput, message));
     }

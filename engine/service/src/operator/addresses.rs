@@ -163,12 +163,12 @@ async fn delete(
         let lines = vec![
             format!("{} ({})", known.address.to_checksum(None), known.label),
             format!(
-                "What lies there stays there; `address create <label> {}` with the seed {seed} \
-                     leads to it again.",
+                "Its money stays there; `address create <label> {}` with the seed {seed} restores \
+                 it.",
                 known.index
             ),
         ];
-        super::agree(dialogue, lines, "Forget it?").await?;
+        super::agree(dialogue, lines, "Remove it?").await?;
     }
     act(engine, Action::DeleteAddress { label: label.clone() }).await?;
     let name = known.map_or_else(|| label.clone(), |known| known.label.clone());
@@ -201,7 +201,7 @@ fn which_seed(wallet: &Wallet, named: Option<SeedId>) -> Result<SeedId, Fault> {
             let names: Vec<String> = several.iter().map(ToString::to_string).collect();
             Err(Fault::because(
                 Code::Ambiguous,
-                format!("There are several seeds, {}: name one with --seed.", names.join(", ")),
+                format!("There are several seeds ({}): choose one with --seed.", names.join(", ")),
             ))
         }
     }

@@ -118,8 +118,8 @@ async fn delete(
     let lines = vec![
         format!("agent {} ({})", agent.id, agent.name),
         works,
-        "No request of it waits. Its credentials end at once, for good.".to_owned(),
-        "What it did stays in the history; what was signed for it can still be redeemed until it lapses."
+        "It has no waiting requests. Its credentials stop working at once, permanently.".to_owned(),
+        "Its history stays. Payments already signed can still be redeemed until they expire."
             .to_owned(),
     ];
     super::type_name(dialogue, lines, agent.name.as_str(), confirm).await?;
@@ -184,7 +184,7 @@ async fn again(engine: &Arc<Shared>, agent: &Agent, dialogue: &Dialogue) -> Resu
     if agent.credential.mode() == AuthMode::Bearer {
         return Err(Fault::because(
             Code::NothingFound,
-            "Only the hash of a bearer token is kept: add --regenerate to issue a new one.",
+            "Only the hash of a bearer token is stored: add --regenerate to issue a new one.",
         ));
     }
     let (vault, id) = (Arc::clone(&engine.vault), agent.id.clone());

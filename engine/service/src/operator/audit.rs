@@ -33,7 +33,7 @@ pub(super) async fn run(
             let loosened = engine.core.view().state.settings.loosened();
             done.warnings.extend(loosened.into_iter().map(|what| Warning {
                 code: "LOOSENED".to_owned(),
-                message: format!("By this journal {what}: see `config list`."),
+                message: format!("With this journal, {what}: see `config list`."),
             }));
             Ok(done)
         }
@@ -76,8 +76,7 @@ async fn verify(engine: &Arc<Shared>, head: Option<&str>) -> Result<Done, Fault>
     if !payees_known {
         done.warnings.push(Warning {
             code: "PAYEES_WRONG".to_owned(),
-            message: "What cards say of earlier payments to a payee is not what the journal says: `audit \
-                      accept` makes it anew."
+            message: "The index of earlier payments does not match the journal: `audit accept` rebuilds it."
                 .to_owned(),
         });
     }
@@ -110,7 +109,7 @@ fn rows_are_right(
 fn read_hash(text: &str) -> Result<Hash, Fault> {
     let mut hash = Hash::default();
     hex::decode_to_slice(text, &mut hash).map_err(|_bad| {
-        Fault::because(Code::BadInput, "A head is 64 hex digits, as `status` shows it.")
+        Fault::because(Code::BadInput, "A head has 64 hex digits, as `status` shows it.")
     })?;
     Ok(hash)
 }

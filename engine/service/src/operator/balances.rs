@@ -67,7 +67,7 @@ fn addresses(engine: &Shared, named: Option<&Name>) -> Result<Vec<(Name, Address
     }
     if wallet.addresses.len() > FUNDS_ADDRESSES {
         let why = format!(
-            "There are more than {FUNDS_ADDRESSES} addresses: name one, `balances --address <label>`."
+            "There are more than {FUNDS_ADDRESSES} addresses: choose one with `balances --address <label>`."
         );
         return Err(Fault::because(Code::BadInput, why));
     }
@@ -104,7 +104,7 @@ fn network(on: &NetworkFunds, config: &Config, room: &mut usize) -> NetworkHoldi
     let balances = listed.map(|held| balance(held, on.network, config)).collect();
     let incomplete = match left_out {
         0 => on.incomplete.map(str::to_owned),
-        more => Some(format!("{more} more tokens are not shown: name one address and network.")),
+        more => Some(format!("{more} more tokens are not shown: choose one address and network.")),
     };
     NetworkHoldingsAnswer {
         chain_id: on.network.chain.0,

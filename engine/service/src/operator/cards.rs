@@ -47,14 +47,14 @@ impl Beside {
     }
 
     fn balance(&self, request: &Request) -> Result<Balance, String> {
-        const STRANGER: &str = "Bursar does not know the token.";
+        const STRANGER: &str = "Bursar does not know this token.";
         let network = request.ask.network().ok_or(STRANGER)?;
         let unknown = |why| silence::reason(why, network, &self.config);
         let known = self.balances.get(&(request.from, request.ask.chain));
         let glance = match known {
             Some(Ok(glance)) => glance,
             Some(Err(why)) => return Err(unknown(*why)),
-            None => return Err("The request came while the networks were asked.".to_owned()),
+            None => return Err("The request arrived while balances were being read.".to_owned()),
         };
         let asset = Some(request.ask.asset);
         let held = glance.funds.held.iter().find(|held| held.token == asset && held.is_verified());

@@ -103,11 +103,11 @@ async fn warnings(engine: &Arc<Shared>, key: Key) -> Vec<Warning> {
     match engine.settings.get().source(key) {
         Source::Environment => warnings.push(warning(
             "OVERRULED",
-            format!("{} overrules settings.toml, so its value stays in force.", key.variable()),
+            format!("{} overrides settings.toml, so its value stays in effect.", key.variable()),
         )),
         Source::Argument => warnings.push(warning(
             "OVERRULED",
-            "The engine was started with --listen, which overrules settings.toml.".to_owned(),
+            "The engine was started with --listen, which overrides settings.toml.".to_owned(),
         )),
         Source::Default | Source::File => {}
     }
@@ -128,8 +128,7 @@ async fn warnings(engine: &Arc<Shared>, key: Key) -> Vec<Warning> {
     if kept_by_server && engine.server.lock().await.is_some() {
         warnings.push(warning(
             "RESTART_SERVER",
-            "The agent server keeps the value that it was started with: run `bursar server stop`, then \
-             `bursar server start`."
+            "The agent server still uses the old value: run `bursar server stop`, then `bursar server start`."
                 .to_owned(),
         ));
     }
@@ -182,7 +181,7 @@ impl Told {
             Key::ConsoleNotify => json!(config.notices.text()),
             Key::ConfirmTypingAbove => {
                 let amount = settings.confirm_typing_above.map(|amount| amount.to_string());
-                return (json!(amount), "it depends on the policy: a tenth of its largest payment");
+                return (json!(amount), "depends on the policy: a tenth of its largest payment");
             }
         };
         (value, "")

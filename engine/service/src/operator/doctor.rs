@@ -25,8 +25,7 @@ pub(super) async fn run(engine: &Arc<Shared>, dialogue: &Dialogue) -> Result<Don
     let mut checks = blocking(move || {
         let mut checks = folder::look(looking.folder.path(), &*looking.ports.disk);
         checks.push(folder::lock(alone));
-        checks
-            .push(CheckAnswer::ok("settings", "settings.toml and the environment are understood"));
+        checks.push(CheckAnswer::ok("settings", "settings.toml and the environment are valid"));
         checks.extend(records::look(&looking));
         checks.extend(machine::look(&looking.core.now()));
         checks
@@ -49,10 +48,10 @@ pub fn without_engine(path: &Path, fault: Option<&Fault>) -> Answer {
     let environment = |name: &str| std::env::var(name).ok();
     let settings = Config::load(&path.join("settings.toml"), &environment, None);
     checks.push(match &settings {
-        Ok(_read) => {
-            CheckAnswer::ok("settings", "settings.toml and the environment are understood")
+        Ok(_read) => CheckAnswer::ok("settings", "settings.toml and the environment are valid"),
+        Err(wrong) => {
+            CheckAnswer::fail("settings", wrong.message.clone(), "correct the named setting")
         }
-        Err(wrong) => CheckAnswer::fail("settings", wrong.message.clone(), "correct what it names"),
     });
     checks.extend(records::look_alone(path));
     checks.extend(machine::look_alone());

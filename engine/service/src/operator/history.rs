@@ -256,7 +256,7 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     }
     let hex = wanted.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
     if !hex || wanted.bytes().filter(|b| *b != b'-').count() < 3 {
-        let rule = "A request is named by at least 3 hex digits of the beginning of its id.";
+        let rule = "Give at least the first 3 hex digits of the request's id.";
         return Err(Fault::because(Code::BadInput, rule));
     }
     let (mut fits, mut seen) = (Vec::new(), 0usize);
@@ -270,12 +270,12 @@ fn find(reader: &dyn Reader, wanted: &str) -> Result<Request, Fault> {
     visited.map_err(damaged)?;
     if fits.len() > 1 {
         let ids: Vec<String> = fits.iter().map(|request| request.id.to_string()).collect();
-        let message = format!("Several requests begin so: {}.", ids.join(", "));
+        let message = format!("Several requests begin like this: {}.", ids.join(", "));
         return Err(Fault::because(Code::Ambiguous, message));
     }
     fits.pop().ok_or_else(|| {
         unknown(format!(
-            "None of the last {RECENT} requests begins with {wanted}: write the whole id, or see `bursar history`."
+            "None of the last {RECENT} requests begins with {wanted}: give the full id, or see `bursar history`."
         ))
     })
 }

@@ -68,10 +68,10 @@ fn doubts(policy: &Policy) -> Vec<Warning> {
             .push(Warning { code: "LIMIT_WITHOUT_EFFECT".to_owned(), message: message.to_owned() });
     };
     if limits.auto_below > limits.per_request {
-        doubt("--auto lies above --txn: every payment that is allowed at all is signed unasked.");
+        doubt("--auto is above --txn: every allowed payment is signed without asking you.");
     }
     if limits.per_request > limits.daily {
-        doubt("--txn lies above --day: the daily limit refuses such a payment.");
+        doubt("--txn is above --day: the daily limit refuses such a payment.");
     }
     doubts
 }
@@ -84,12 +84,14 @@ fn loosened(changes: &[Change], agents: usize) -> Option<Warning> {
         return None;
     }
     let whom = match agents {
-        0 => "agents that get this policy".to_owned(),
+        0 => "any agent with this policy".to_owned(),
         1 => "its agent".to_owned(),
         more => format!("its {more} agents"),
     };
-    let message =
-        format!("This is looser than before, for {whom} at once: {}.", change::told(&looser));
+    let message = format!(
+        "This allows more than before for {whom}, effective at once: {}.",
+        change::told(&looser)
+    );
     Some(Warning { code: "LOOSENED".to_owned(), message })
 }
 
@@ -105,7 +107,7 @@ fn idle(changes: &[Change]) -> Option<Warning> {
     }
     let told = change::told(&idle);
     let message =
-        format!("This version neither trades nor lends, so nothing follows yet from {told}.");
+        format!("This version does not trade or lend, so this has no effect yet: {told}.");
     Some(Warning { code: "NO_LANE_YET".to_owned(), message })
 }
 
@@ -127,17 +129,17 @@ fn rehearse(
     };
     let url = domain.as_ref().map(|domain| format!("https://{domain}/"));
     if url.as_deref().is_some_and(|url| hosts::host_of(url).is_err()) {
-        let message = "--domain takes a domain like api.example.com.";
+        let message = "--domain needs a domain like api.example.com.";
         return Err(Fault::because(Code::BadInput, message));
     }
     let (moment, trusted) = (engine.core.now(), view.untrusted.is_none());
     let verdict =
         rehearsal::rehearse(&view.state, &record.policy, row, amount, url, &moment, trusted);
     let (verdict, code, reason) = match verdict {
-        Verdict::Act => ("act", None, "it would be signed without asking".to_owned()),
+        Verdict::Act => ("act", None, "signed without asking you".to_owned()),
         Verdict::Hold(why) => {
             let told = why.told(amount, record.policy.payments.auto_below);
-            ("hold", Some(why.text().to_owned()), format!("you would be asked: {told}"))
+            ("hold", Some(why.text().to_owned()), format!("needs your approval: {told}"))
         }
         Verdict::Refuse(refusal) => {
             ("refuse", Some(refusal.code.text().to_owned()), refusal.told())

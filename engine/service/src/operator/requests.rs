@@ -50,7 +50,7 @@ pub(super) async fn list(engine: &Arc<Shared>, order: &RequestsOrder) -> Result<
         Vec::new()
     } else {
         let message =
-            format!("{left} more do not fit here: decide some of these, then look again.");
+            format!("{left} more are not shown: decide some of these, then list them again.");
         vec![Warning { code: "MORE_REQUESTS".to_owned(), message }]
     };
     Ok(Done { answer: Answer::Requests { requests }, warnings, secret: None })
@@ -137,7 +137,7 @@ async fn confirm(
             None => {
                 return Err(Fault::because(
                     Code::ConfirmationNeeded,
-                    format!("This amount must be typed: add --confirm {}.", card.usd),
+                    format!("You must type this amount: add --confirm {}.", card.usd),
                 ));
             }
         };
@@ -154,7 +154,7 @@ async fn confirm(
         (false, true) => dialogue.confirm(card.lines(), "Approve?").await,
         (false, false) => Err(Fault::because(
             Code::ConfirmationNeeded,
-            "Nobody can be asked here: look at `bursar requests`, then add --yes.",
+            "There is no terminal to ask on: check `bursar requests`, then add --yes.",
         )),
     }
 }
@@ -258,7 +258,8 @@ fn find(
     if prefix.chars().filter(|c| *c != '-').count() < shortest {
         let message = match shortest {
             SHOWN => {
-                "Without a look at the card, give the eight characters of the id that `requests` shows, or --card."
+                "To approve without seeing the card, give the eight characters of the id that `requests` \
+                 shows, or --card."
             }
             _few => "Give at least four characters of the id.",
         };
@@ -283,7 +284,7 @@ fn find(
             let ids: Vec<String> = several.iter().map(|request| request.id.short()).collect();
             Err(Fault::because(
                 Code::Ambiguous,
-                format!("Several requests begin so: {}.", ids.join(", ")),
+                format!("Several requests begin like this: {}.", ids.join(", ")),
             ))
         }
     }

@@ -62,7 +62,7 @@ async fn confirm(
             (false, true) => dialogue.confirm(card.lines(), "Send it?").await,
             (false, false) => Err(Fault::because(
                 Code::ConfirmationNeeded,
-                "Nobody can be asked here: look at `bursar balances`, then add --yes.",
+                "There is no terminal to ask on: check `bursar balances`, then add --yes.",
             )),
         };
     }
@@ -71,7 +71,7 @@ async fn confirm(
         Some(given) => given.clone(),
         None if interactive => dialogue.typed_amount(card.lines(), &amount).await?,
         None => {
-            let message = format!("This amount must be typed: add --confirm {amount}.");
+            let message = format!("You must type this amount: add --confirm {amount}.");
             return Err(Fault::because(Code::ConfirmationNeeded, message));
         }
     };
@@ -154,7 +154,7 @@ fn find(state: &State, prefix: &str) -> Result<Arc<SendRecord>, Fault> {
         )),
         several => {
             let ids: Vec<String> = several.iter().map(|record| record.send.id.short()).collect();
-            let message = format!("Several sends begin so: {}.", ids.join(", "));
+            let message = format!("Several sends begin like this: {}.", ids.join(", "));
             Err(Fault::because(Code::Ambiguous, message))
         }
     }

@@ -36,7 +36,7 @@ async fn network_warnings(engine: &Arc<Shared>, answer: &ServerAnswer) -> Vec<Wa
     let warning = |code: &str, message: String| Warning { code: code.to_owned(), message };
     let mut warnings = vec![warning(
         "OPEN_TO_NETWORK",
-        "Every machine of the network can call the agent server and read what passes: use hmac agents."
+        "Every machine on the network can call the agent server and read its traffic: use hmac agents."
             .to_owned(),
     )];
     if let Some(server) = engine.server.lock().await.as_ref() {

@@ -19,10 +19,10 @@ pub(super) fn reason(why: Unknown, network: &Network, config: &Config) -> String
             format!("No endpoint is set for {title}: {set}.")
         }
         Unknown::NoAnswer => {
-            format!("No endpoint of {title} gave a usable answer{}.", asked(network, config))
+            format!("No endpoint of {title} gave a valid answer{}.", asked(network, config))
         }
         Unknown::TooSlow => format!("{title} did not answer in time{}.", asked(network, config)),
-        Unknown::NotAToken => format!("The token's contract on {title} gave no usable balance."),
+        Unknown::NotAToken => format!("The token's contract on {title} gave no valid balance."),
     }
 }
 

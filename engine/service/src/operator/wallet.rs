@@ -52,7 +52,7 @@ async fn create(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> R
             Code::WalletExists => Fault::because(
                 Code::WalletExists,
                 format!(
-                    "{} The journal does not know it: put its journal back, or move the file away.",
+                    "{} The journal does not know it: restore its journal, or move the file away.",
                     fault.message
                 ),
             ),
@@ -135,7 +135,8 @@ async fn admit(engine: &Arc<Shared>, sealed: Option<Head>) -> Result<Vec<Warning
         warnings.push(Warning {
             code: Code::JournalUntrusted.text().to_owned(),
             message: format!(
-                "The journal does not fit the wallet: {why}. Every payment asks until `audit accept`."
+                "The journal does not match the wallet: {why}. Every payment needs your approval until \
+                 `audit accept`."
             ),
         });
     }

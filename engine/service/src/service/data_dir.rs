@@ -28,7 +28,7 @@ impl DataFolder {
         named.or_else(|| dirs::data_local_dir().map(|dir| dir.join("bursar"))).ok_or_else(|| {
             Fault::because(
                 Code::DataFolder,
-                "This account has no place for data: name a folder with --data.",
+                "This account has no data folder: choose one with --data.",
             )
         })
     }
@@ -43,7 +43,7 @@ impl DataFolder {
         }
         let found = fs::symlink_metadata(&path).map_err(|error| unusable(&path, &error))?;
         if !found.is_dir() {
-            return Err(refuse(&path, "is not a folder of its own (a link is not followed)"));
+            return Err(refuse(&path, "is not a folder (links are not followed)"));
         }
         if found.uid() != rustix::process::geteuid().as_raw() {
             return Err(refuse(&path, "belongs to another account"));
@@ -83,7 +83,7 @@ fn unusable(path: &Path, error: &io::Error) -> Fault {
     Fault::because(
         Code::DataFolder,
         format!(
-            "The data folder {} cannot be used: {error}. Make it writable, or name another with --data.",
+            "The data folder {} cannot be used: {error}. Make it writable, or choose another with --data.",
             path.display()
         ),
     )
@@ -92,6 +92,6 @@ fn unusable(path: &Path, error: &io::Error) -> Fault {
 fn refuse(path: &Path, why: &str) -> Fault {
     Fault::because(
         Code::DataFolder,
-        format!("The data folder {} {why}: name another with --data.", path.display()),
+        format!("The data folder {} {why}: choose another with --data.", path.display()),
     )
 }

@@ -66,7 +66,8 @@ pub fn claim(folder: &DataFolder, wait: Duration) -> Result<Instance, Fault> {
     Err(Fault::because(
         Code::EngineRunning,
         format!(
-            "Another program holds the data folder {} and does not answer: wait for it, or end it.",
+            "Another program is using the data folder {} and does not answer: wait for it, or end \
+             it.",
             folder.path().display()
         ),
     ))

@@ -45,7 +45,7 @@ impl Layout {
 pub enum PathError {
     #[error("a derivation path begins with m, as in m/44'/60'/0'/0/0")]
     NoRoot,
-    #[error("step {0} of the path is not a number, with ' behind it if it is hardened")]
+    #[error("step {0} of the path must be a number, followed by ' if it is hardened")]
     BadStep(usize),
     #[error("an index is at most 2147483647")]
     IndexTooLarge,

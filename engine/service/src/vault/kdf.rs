@@ -80,7 +80,7 @@ pub enum KdfError {
     #[error("{parameter} is {found}, only {lowest} to {highest} is accepted")]
     OutOfBounds { parameter: &'static str, found: u32, lowest: u32, highest: u32 },
 
-    #[error("memory_kib times iterations is more than twice that of a wallet of ours")]
+    #[error("memory_kib times iterations is more than twice Bursar's own value")]
     TooMuchWork,
 
     #[error("this needs {memory_kib} KiB of free memory; close other programs and try again")]

@@ -19,7 +19,7 @@ pub enum SealError {
     NotAuthentic,
     #[error("the message is too long")]
     TooLong,
-    #[error("the system gives no random bytes")]
+    #[error("the system provides no random bytes")]
     NoEntropy,
 }
 

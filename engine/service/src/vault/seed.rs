@@ -24,7 +24,7 @@ pub enum SeedError {
     WordCount(usize),
     #[error("word {0} is not in the English BIP-39 list: check its spelling")]
     UnknownWord(usize),
-    #[error("the words do not belong together (wrong checksum): check their spelling and order")]
+    #[error("the checksum of the words is wrong: check their spelling and order")]
     Checksum,
     #[error("a seed has 16, 20, 24, 28 or 32 bytes of entropy, this has {0}")]
     EntropySize(usize),

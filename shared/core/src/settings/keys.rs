@@ -102,7 +102,8 @@ settings! {
     Listen "server.listen" File Listen "127.0.0.1:9402"
         "The address the agent server listens on; port 0 picks a free port. Takes effect when the server starts.";
     Rate "server.rate_per_minute" File Count "300"
-        "Requests a minute from one agent, or from one address without a valid proof. 0 turns the limit off, which is stored in the journal.";
+        "Requests a minute from one agent, or from one address without a valid proof. 0 turns the limit \
+         off, which is stored in the journal.";
     Hosts "server.hosts" Journal Hosts "none"
         "Further host names under which the agent server may be called.";
     LanBearer "server.lan_bearer" Journal WarnOrRefuse "warn"
@@ -124,7 +125,8 @@ settings! {
     ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5"
         "Approvals of this amount or more ask you to type the amount.";
     ConsoleNotify "console.notify" File Notices "all"
-        "How a console announces a new request and the last minute of one: the terminal's bell and a notice, the bell alone, or nothing.";
+        "How a console announces a new request and the last minute of one: the terminal's bell and a \
+         notice, the bell alone, or nothing.";
 }
 
 impl Key {

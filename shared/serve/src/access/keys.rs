@@ -27,7 +27,8 @@ impl ApiKey {
         let mut digest = [0; 32];
         // Without a prefix, as sha256sum writes it.
         if sha256.starts_with("0x") || hex::decode_to_slice(sha256, &mut digest).is_err() {
-            let wanted = "the sha256 of a key must be the 64 hex digits that `printf %s \"$KEY\" | sha256sum` prints";
+            let wanted = "the sha256 of a key must be the 64 hex digits that `printf %s \"$KEY\" | \
+                 sha256sum` prints";
             return Err(wanted.to_owned());
         }
         Ok(Self { name: name.to_owned(), sha256: digest })

@@ -9,7 +9,8 @@ pub enum ConfigFault {
     #[error("{} cannot be read ({source}): correct its name or its mode.", file.display())]
     Unreadable { file: PathBuf, source: io::Error },
     #[error(
-        "{} is a secret, and this platform cannot show who may read a file: set the secret in the environment instead.", file.display()
+        "{} is a secret, and this platform cannot show who may read a file: set the secret in the \
+         environment instead.", file.display()
     )]
     Unguarded { file: PathBuf },
     #[error("{} is longer than {max} bytes: use another file.", file.display())]

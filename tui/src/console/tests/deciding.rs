@@ -385,7 +385,7 @@ fn a_question_takes_no_early_yes_and_no_pasted_word() {
     stage.keys(":address delete research");
     stage.press(KeyCode::Enter);
     let (id, _) = stage.took("address.delete").unwrap();
-    let prompt = Prompt::Confirm { lines: Vec::new(), question: "Forget it?".into() };
+    let prompt = Prompt::Confirm { lines: Vec::new(), question: "Remove it?".into() };
     stage.frame(ToClient::Prompt { id, prompt });
     stage.keys("yy");
     stage.wait(GUARD_MS - 1);

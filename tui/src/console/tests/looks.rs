@@ -152,7 +152,7 @@ fn dialogs() {
         let status = stage.model.server.status.as_mut().unwrap();
         status.wallet.locked = true;
         status.frozen = true;
-        status.untrusted = Some("The journal does not fit the wallet.".into());
+        status.untrusted = Some("The journal does not match the wallet.".into());
         status.server.open_to_network = true;
         stage.model.server.queue.clear();
         looks("locked_frozen_untrusted", &stage);

@@ -100,7 +100,7 @@ fn what_an_address_holds_is_opened_with_its_reasons() {
     stage.press(KeyCode::Enter);
     let (id, _) = stage.took("balances").unwrap();
     stage.answer(id, Ok(Answer::Balances { addresses: vec![fixtures::holdings("EVIL")] }));
-    assert!(stage.screen().contains("gave no usable balance"), "{}", stage.screen());
+    assert!(stage.screen().contains("gave no valid balance"), "{}", stage.screen());
 }
 
 /// The row that is looked at has the first word.
@@ -108,7 +108,7 @@ fn what_an_address_holds_is_opened_with_its_reasons() {
 fn an_unknown_amount_says_why() {
     let mut stage = Stage::full(SIZE);
     stage.keys("2");
-    assert!(stage.screen().contains("! Base: The token does not say how many decimals it has."));
+    assert!(stage.screen().contains("! Base: The token does not report its decimals."));
     stage.press(KeyCode::End);
     assert!(stage.screen().contains("! Ethereum: No endpoint of Ethereum"));
     assert!(stage.screen().contains("r asks again."));

@@ -93,18 +93,18 @@ pub(crate) fn holdings(foreign: &str) -> HoldingsAnswer {
     let bare = BalanceAnswer {
         decimals: None,
         amount: None,
-        amount_unknown_reason: Some("The token does not say how many decimals it has.".into()),
+        amount_unknown_reason: Some("The token does not report its decimals.".into()),
         ..stranger("ODD")
     };
-    let silence = "No endpoint of Ethereum gave a usable answer (asked https://rpc.example:443).";
-    let refusal = "The token's contract gave no usable balance.";
+    let silence = "No endpoint of Ethereum gave a valid answer (asked https://rpc.example:443).";
+    let refusal = "The token's contract gave no valid balance.";
     let mut networks = vec![
         on(8453, "Base", vec![eth(), usdc(), stranger(foreign), bare]),
         on(84532, "Base Sepolia", vec![eth(), silent(usdc(), refusal)]),
         on(1, "Ethereum", vec![silent(eth(), silence), silent(usdc(), silence)]),
     ];
     networks[0].incomplete =
-        Some("The explorer named as many tokens as are read: others may be missing.".into());
+        Some("The explorer lists more tokens than Bursar reads: some may be missing.".into());
     networks[2].error = Some(silence.into());
     HoldingsAnswer { label: "research".into(), address: PAYER.into(), networks }
 }

@@ -55,7 +55,7 @@ pub(crate) fn unknown_row() -> HistoryRow {
     }
 }
 
-const OVER: &str = "7.00 USD asked, `careful` v1 allows 5.00 a payment";
+const OVER: &str = "7.00 USD requested, `careful` v1 allows 5.00 per payment";
 
 pub(crate) fn refused_row() -> HistoryRow {
     let (status, refused) = ("refused".into(), Some(OVER.into()));
@@ -141,7 +141,7 @@ pub(crate) fn rehearsal() -> RehearsalAnswer {
         domain: None,
         verdict: "hold".into(),
         code: Some("above_threshold".into()),
-        reason: "you would be asked: 1.50 is over the automatic limit of 0.50".into(),
+        reason: "needs your approval: 1.50 is over the automatic limit of 0.50".into(),
     }
 }
 

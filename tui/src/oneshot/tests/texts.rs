@@ -156,7 +156,7 @@ async fn a_rehearsal_of_a_payment() {
     let acts = RehearsalAnswer {
         verdict: "act".into(),
         code: None,
-        reason: "it would be signed without asking".into(),
+        reason: "signed without asking you".into(),
         domain: Some("api.example.com".into()),
         ..rehearsal()
     };

@@ -409,7 +409,7 @@ class Wallet:
         return self._good(*self._post("/mandate", self.read_body()))
 
     def balances(self):
-        """What the agent's address holds."""
+        """The balances of the agent's address."""
         return self._good(*self._post("/balances", self.read_body()))
 
     def status(self):

@@ -18,7 +18,7 @@ pub(super) fn all() -> Value {
     let maybe = |kind: &str| json!({ "type": [kind, "null"] });
     let uuid = json!({ "type": "string", "format": "uuid" });
     let micro = json!({ "type": ["integer", "null"], "minimum": 0,
-        "description": "Millionths of a dollar; null where nobody can say." });
+        "description": "Millionths of a dollar; null if unknown." });
     let agent = json!({ "type": "string", "pattern": "^[A-Z]{3}[0-9]{3}$" });
     let signature = json!({ "type": "string",
         "description": "hmac: SIG:<unix seconds>:<64 hex digits>; bearer: AT_<64 hex digits>." });

@@ -24,7 +24,7 @@ pub(super) fn load(
         return match (carried, read.list_tables().map_err(failed)?.next()) {
             (0, None) => Ok(0),
             (0, Some(table)) => {
-                Err(StoreError(format!("it has a table {:?} of another version", table.name())))
+                Err(StoreError(format!("its table {:?} has another version", table.name())))
             }
             (_, _) => Err(apart()),
         };
@@ -53,8 +53,7 @@ pub(super) fn load(
 /// The two files are not of one mind.
 pub(super) fn apart() -> StoreError {
     StoreError(
-        "it and journal-history.redb beside it are not of the same moment, or one of them is missing: they \
-         belong together"
+        "it and journal-history.redb are from different times, or one is missing: restore both from the same backup"
             .to_owned(),
     )
 }

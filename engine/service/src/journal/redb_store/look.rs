@@ -55,7 +55,7 @@ pub fn look(path: &Path) -> Result<(), JournalError> {
         Some(damage) => Err(damage),
         None if tables.head != at => Err(JournalError::Damaged {
             seq: at.seq.saturating_add(1),
-            reason: "the chain does not lead to the recorded head".to_owned(),
+            reason: "the hash chain does not end at the recorded head".to_owned(),
         }),
         None => Ok(()),
     }

@@ -50,7 +50,7 @@ pub async fn execute(run: &Execution, slip: Slip) -> Result<Option<Signature65>,
 /// Signs and records, without a moment in between at which the work could be dropped.
 async fn sign(run: &Execution, slip: Slip) -> Result<Signature65, SignFault> {
     let Some(id) = slip.request() else {
-        return Err(SignFault::Refused("this is no payment".to_owned()));
+        return Err(SignFault::Refused("this is not a payment".to_owned()));
     };
     let reach =
         |point| run.faults.reach(point).map_err(|error| SignFault::Refused(error.to_string()));

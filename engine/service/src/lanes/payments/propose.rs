@@ -57,14 +57,15 @@ fn read(
     if !offer.is_eip3009() {
         return Err(Fault::because(
             Code::InvalidPaymentData,
-            "This wallet pays by EIP-3009, and the offer asks for another assetTransferMethod.",
+            "This wallet pays by EIP-3009 only, and the offer asks for another \
+             assetTransferMethod.",
         ));
     }
     let resource_url = required.resource_url(offer).map(str::to_owned);
     let other_urls = required.other_urls(offer).map_err(fault)?;
     for url in [&request_url, &resource_url].into_iter().flatten().chain(&other_urls) {
         if url.len() > URL_BYTES {
-            return Err(Fault::because(Code::InvalidRequest, "A URL may have 4 KiB."));
+            return Err(Fault::because(Code::InvalidRequest, "A URL is longer than 4 KiB."));
         }
     }
     let amount = Atoms(offer.amount);

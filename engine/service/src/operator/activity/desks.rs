@@ -8,9 +8,7 @@ pub(super) fn told(key: &DeskKey, event: &Event) -> (&'static str, String) {
     let network = by_chain(key.chain).map_or("an unknown network", |row| row.title);
     let id: String = event.submission().to_string().chars().take(8).collect();
     let (kind, detail) = match event {
-        Event::Opened { filler: true, .. } => {
-            ("tx.filler", "fills a nonce that is missing".to_owned())
-        }
+        Event::Opened { filler: true, .. } => ("tx.filler", "fills a missing nonce".to_owned()),
         Event::Opened { .. } => ("tx.opened", String::new()),
         Event::Reserved { nonce, .. } => ("tx.nonce", format!("nonce {nonce}")),
         Event::Authorized { kind, fees, .. } => {
@@ -18,17 +16,17 @@ pub(super) fn told(key: &DeskKey, event: &Event) -> (&'static str, String) {
                 Kind::Whole => "",
                 Kind::Nothing { .. } => " to cancel it",
             };
-            ("tx.authorized", format!("at most {} wei a unit of gas{what}", fees.most()))
+            ("tx.authorized", format!("at most {} wei per unit of gas{what}", fees.most()))
         }
         Event::Signed { raw, .. } => ("tx.signed", format!("tx {}", raw.hash)),
         Event::Declined { .. } => ("tx.declined", "the signer refused".to_owned()),
         Event::CancelWanted { .. } => ("tx.cancel_wanted", String::new()),
         Event::Included { included, .. } => ("tx.included", format!("block {}", included.block)),
         Event::Missed { .. } => {
-            ("tx.missed", "another transaction seems to have its nonce".to_owned())
+            ("tx.missed", "its nonce seems to be used by another transaction".to_owned())
         }
-        Event::Bounded { .. } => ("tx.bounded", "no more is offered for it".to_owned()),
-        Event::WaitsAgain { .. } => ("tx.waits_again", "it is in no block any more".to_owned()),
+        Event::Bounded { .. } => ("tx.bounded", "its gas price is not raised further".to_owned()),
+        Event::WaitsAgain { .. } => ("tx.waits_again", "it is no longer in a block".to_owned()),
         Event::Troubled { trouble, .. } => ("tx.trouble", trouble_text(*trouble).to_owned()),
         Event::Finished { outcome, .. } => ("tx.finished", outcome_text(outcome)),
     };
@@ -39,12 +37,12 @@ pub(super) fn told(key: &DeskKey, event: &Event) -> (&'static str, String) {
 /// Why a transaction does not get on, for people.
 pub(crate) fn trouble_text(trouble: Option<Trouble>) -> &'static str {
     match trouble {
-        None => "it gets on again",
-        Some(Trouble::TooExpensive) => "gas costs more than its ceiling",
-        Some(Trouble::Underpriced) => "the network wants a higher offer",
+        None => "it is progressing again",
+        Some(Trouble::TooExpensive) => "gas costs more than its limit",
+        Some(Trouble::Underpriced) => "the network requires a higher gas price",
         Some(Trouble::Unfunded) => "the address cannot pay for gas and value",
         Some(Trouble::Refused) => "a node refused it",
-        Some(Trouble::NonceJump) => "a node's count of transactions cannot be right",
+        Some(Trouble::NonceJump) => "a node reports an implausible nonce",
     }
 }
 
@@ -53,15 +51,14 @@ pub(crate) fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Succeeded { hash, block } => format!("done in block {block}, tx {hash}"),
         Outcome::Reverted { hash, block } => {
-            format!("failed in block {block}: nothing was moved, gas was paid, tx {hash}")
+            format!("failed in block {block}: no money moved, gas was paid, tx {hash}")
         }
         Outcome::Cancelled { hash, block } => {
-            format!("cancelled: tx {hash} took its nonce in block {block}")
+            format!("cancelled: replaced by tx {hash} in block {block}")
         }
-        Outcome::Dropped => "dropped: nothing was ever sent".to_owned(),
+        Outcome::Dropped => "dropped: nothing was sent".to_owned(),
         Outcome::Displaced => {
-            "unknown: a transaction that is not Bursar's took its nonce, says the network"
-                .to_owned()
+            "unknown: the network reports another program's transaction with its nonce".to_owned()
         }
     }
 }

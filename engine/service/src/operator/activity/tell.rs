@@ -128,7 +128,7 @@ fn told(event: &Event) -> Told<'_> {
         Event::PasswordChanged => ("wallet.password_changed", Wallet, None),
         Event::PasswordRefused { times } => {
             let plural = if *times == 1 { "" } else { "s" };
-            let detail = format!("{times} wrong password{plural} since it was unlocked last");
+            let detail = format!("{times} wrong password{plural} since the last unlock");
             ("wallet.password_refused", Wallet, Some(detail))
         }
         Event::PaymentAuthorized { asked, .. } => ("payment.authorized", Asked(asked), None),
@@ -235,10 +235,10 @@ fn check(found: &Check) -> Option<String> {
     let word = match found {
         Check::Off => return None,
         Check::Verified { .. } => "seen on the chain",
-        Check::Pending { .. } => "being looked for",
+        Check::Pending { .. } => "being checked",
         Check::Reverted { .. } | Check::Mismatch { .. } => "failed",
         Check::NotFound => "not found",
-        Check::Unavailable => "nobody could be asked",
+        Check::Unavailable => "not checked",
     };
     Some(match (found.detail(), found.block()) {
         (Some(detail), _) => format!("{word}: {detail}"),
@@ -267,10 +267,7 @@ mod tests {
                 Some("failed: this transaction does not contain this payment"),
             ),
             (Check::NotFound, Some("not found: the chain does not know this transaction")),
-            (
-                Check::Unavailable,
-                Some("nobody could be asked: no endpoint of the network answered"),
-            ),
+            (Check::Unavailable, Some("not checked: no endpoint of the network answered")),
         ] {
             let event = Event::SettlementChecked { id, found };
             let (kind, about, told) = told(&event);

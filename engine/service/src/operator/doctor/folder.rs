@@ -22,7 +22,7 @@ pub(super) fn look(path: &Path, disk: &dyn Disk) -> Vec<CheckAnswer> {
         }
         Err(error) => {
             let finding = format!("{}: {error}", path.display());
-            return vec![CheckAnswer::fail("data folder", finding, "name another with --data")];
+            return vec![CheckAnswer::fail("data folder", finding, "choose another with --data")];
         }
     };
     let us = rustix::process::geteuid().as_raw();
@@ -40,7 +40,7 @@ fn owner(path: &Path, is_folder: bool, ours: bool, mode: u32, writable: bool) ->
         CheckAnswer::fail("data folder", format!("{shown} {what}"), advice)
     };
     if !is_folder {
-        fail("is no folder of its own", "name another with --data".to_owned())
+        fail("is not a folder", "choose another with --data".to_owned())
     } else if !ours {
         fail("belongs to another account", format!("run as its owner, or: chown -R $USER {shown}"))
     } else if mode & 0o077 != 0 {
@@ -54,17 +54,17 @@ fn owner(path: &Path, is_folder: bool, ours: bool, mode: u32, writable: bool) ->
 
 fn space(free: Option<u64>) -> CheckAnswer {
     let Some(free) = free else {
-        let advice = "look at the disk: df -h";
-        return CheckAnswer::warn("disk space", "the disk does not say how much is free", advice);
+        let advice = "check the disk: df -h";
+        return CheckAnswer::warn("disk space", "the free space of the disk is not known", advice);
     };
     let finding = format!("{} MiB free", free >> 20);
     match free {
         free if free < FREE_DISK_BYTES => {
             let finding = format!("{finding}: payments are refused");
-            CheckAnswer::fail("disk space", finding, "free some where the data folder lies")
+            CheckAnswer::fail("disk space", finding, "free space on the data folder's disk")
         }
         free if free < LITTLE_BYTES => {
-            CheckAnswer::warn("disk space", finding, "free some where the data folder lies")
+            CheckAnswer::warn("disk space", finding, "free space on the data folder's disk")
         }
         _enough => CheckAnswer::ok("disk space", finding),
     }
@@ -102,10 +102,10 @@ fn kind(remote: Option<&str>) -> CheckAnswer {
     match remote {
         Some(name) => CheckAnswer::warn(
             "file system",
-            format!("the data folder lies on {name}, where locks and flushes may not hold"),
-            "move it to a disk of this machine",
+            format!("the data folder is on {name}, where file locks and flushes are unreliable"),
+            "move it to a local disk",
         ),
-        None => CheckAnswer::ok("file system", "of this machine"),
+        None => CheckAnswer::ok("file system", "local"),
     }
 }
 
@@ -113,9 +113,9 @@ fn kind(remote: Option<&str>) -> CheckAnswer {
 pub(super) fn lock(alone: bool) -> CheckAnswer {
     if alone {
         let advice = "agents need one: bursar engine";
-        CheckAnswer::warn("engine", "none runs; nobody else holds the data folder", advice)
+        CheckAnswer::warn("engine", "not running; no other program uses the data folder", advice)
     } else {
-        let finding = format!("runs as process {}, and holds the data folder", std::process::id());
+        let finding = format!("running as process {}", std::process::id());
         CheckAnswer::ok("engine", finding)
     }
 }

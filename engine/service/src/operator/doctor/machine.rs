@@ -23,11 +23,11 @@ fn boot(id: &str) -> CheckAnswer {
     if id.is_empty() {
         CheckAnswer::warn(
             "boot id",
-            "this machine does not tell one boot from another",
-            "do not set its clock by hand: waiting requests and daily limits go by it alone",
+            "this machine has no boot id",
+            "do not change its clock: waiting requests and daily limits depend on it alone",
         )
     } else {
-        CheckAnswer::ok("boot id", "known: a clock that is set does not lengthen a wait")
+        CheckAnswer::ok("boot id", "known: changing the clock does not extend waiting times")
     }
 }
 
@@ -35,11 +35,11 @@ fn open_files(soft: Option<u64>) -> CheckAnswer {
     match soft {
         Some(soft) if soft < OPEN_FILES => CheckAnswer::warn(
             "open files",
-            format!("{soft} are allowed, all connections of agents need {OPEN_FILES}"),
+            format!("{soft} are allowed, but agents' connections may need {OPEN_FILES}"),
             "raise the limit: ulimit -n, or LimitNOFILE of the service",
         ),
         Some(soft) => CheckAnswer::ok("open files", format!("{soft} are allowed")),
-        None => CheckAnswer::ok("open files", "as many as wanted"),
+        None => CheckAnswer::ok("open files", "no limit"),
     }
 }
 
@@ -66,11 +66,11 @@ pub(super) fn server(url: Option<&str>, alone: bool, settings: &Settings) -> Che
             let lan = settings.allow_lan.then_some("this machine's own addresses and name");
             let hosts = settings.hosts.iter().map(String::as_str);
             let names: Vec<&str> = names.chain(lan).chain(hosts).collect();
-            let finding = format!("listens at {url}, answers to {}", names.join(", "));
+            let finding = format!("listens at {url}, accepts the host names {}", names.join(", "));
             CheckAnswer::ok("agent server", finding)
         }
         None if alone => {
-            CheckAnswer::warn("agent server", "not running without an engine", "bursar engine")
+            CheckAnswer::warn("agent server", "not running: it needs an engine", "bursar engine")
         }
         None => CheckAnswer::warn("agent server", "not running", "bursar server start"),
     }

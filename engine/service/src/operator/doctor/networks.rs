@@ -13,7 +13,7 @@ use crate::ports::Ports;
 pub(super) async fn look(row: &Network, ports: &Ports) -> Vec<CheckAnswer> {
     let Some(chain) = ports.chains.get(&row.chain) else {
         let advice = format!("bursar network rpc {} <url>", row.chain);
-        return vec![CheckAnswer::warn(row.title, "on, but without an endpoint", advice)];
+        return vec![CheckAnswer::warn(row.title, "enabled, but without an endpoint", advice)];
     };
     let identity = chain_id(row, chain.chain_id().await);
     if identity.advice.is_some() {
@@ -37,7 +37,7 @@ fn chain_id(row: &Network, answered: Result<ChainId, ChainFault>) -> CheckAnswer
     );
     match answered {
         Ok(id) if id == row.chain => {
-            CheckAnswer::ok(row.title, format!("its endpoint answers for chain {id}"))
+            CheckAnswer::ok(row.title, format!("its endpoint serves chain {id}"))
         }
         Ok(id) => CheckAnswer::fail(row.title, format!("the endpoint serves chain {id}"), advice),
         Err(fault) => CheckAnswer::fail(row.title, fault.to_string(), advice),
@@ -50,7 +50,7 @@ fn token(
     domain: Result<Bytes, ChainFault>,
 ) -> CheckAnswer {
     let check = format!("{} on {}", row.stablecoin.symbol, row.title);
-    let advice = "do not pay there: bursar network disable, and tell us";
+    let advice = "do not pay there: bursar network disable, and report it";
     let (decimals, domain) = match (decimals, domain) {
         (Ok(decimals), Ok(domain)) => (decimals, domain),
         (Err(fault), _) | (_, Err(fault)) => {
@@ -62,14 +62,14 @@ fn token(
     let right =
         U256::try_from_be_slice(&decimals) == Some(U256::from(known)) && !decimals.is_empty();
     if !right {
-        let finding = format!("its decimals are not the {known} of our table");
+        let finding = format!("its decimals are not {known}, as Bursar expects");
         return CheckAnswer::fail(check, finding, advice);
     }
     if domain.as_ref() != domain_separator.as_slice() {
-        let finding = "signs under another domain than that of our table";
+        let finding = "its signing domain is not the one that Bursar expects";
         return CheckAnswer::fail(check, finding, advice);
     }
-    CheckAnswer::ok(check, "decimals and signing domain are those of our table")
+    CheckAnswer::ok(check, "decimals and signing domain are as expected")
 }
 
 /// Milliseconds by which our clock is ahead of the newest block's; `None` where the chain is asleep: only
@@ -95,14 +95,16 @@ fn clock(row: &Network, ahead: Result<Option<i64>, ChainFault>) -> CheckAnswer {
     let advice = "set this machine's clock: timedatectl set-ntp true";
     match ahead {
         Err(fault) => CheckAnswer::warn(check, fault.to_string(), "ask again"),
-        Ok(None) => CheckAnswer::ok(check, "the chain makes no blocks now, so it says nothing"),
+        Ok(None) => CheckAnswer::ok(check, "not known: the chain makes no blocks now"),
         Ok(Some(ms)) => {
             let side = if ms < 0 { "behind" } else { "ahead of" };
             let finding = format!("{} s {side} the newest block", (ms / 1000).abs());
             match ms.saturating_abs() {
-                off if off > CLOCK_OFF_CHAIN_MS => {
-                    CheckAnswer::fail(check, format!("{finding}: payments ask"), advice)
-                }
+                off if off > CLOCK_OFF_CHAIN_MS => CheckAnswer::fail(
+                    check,
+                    format!("{finding}: payments need your approval"),
+                    advice,
+                ),
                 off if off > CLOCK_OFF_CHAIN_WARN_MS => CheckAnswer::warn(check, finding, advice),
                 _near => CheckAnswer::ok(check, finding),
             }

@@ -58,13 +58,13 @@ fn wallet(name: Option<&str>, look: Result<(), String>) -> CheckAnswer {
     match (name, look) {
         (None, _) => {
             let advice = "create one: bursar wallet create <name>";
-            CheckAnswer::warn("wallet", "there is none yet", advice)
+            CheckAnswer::warn("wallet", "none yet", advice)
         }
-        (Some(name), Ok(())) => CheckAnswer::ok("wallet", format!("the file of {name} is whole")),
+        (Some(name), Ok(())) => CheckAnswer::ok("wallet", format!("the file of {name} is intact")),
         (Some(name), Err(why)) => CheckAnswer::fail(
             "wallet",
             format!("{name}: {why}"),
-            "put a backup of it in place; `wallet open` also tries the previous save",
+            "restore a backup of it; `wallet open` also tries the previous save",
         ),
     }
 }
@@ -77,7 +77,7 @@ fn journal(view: &View) -> CheckAnswer {
     match &view.untrusted {
         Some(why) => CheckAnswer::fail(
             "journal",
-            format!("it does not fit the wallet: {why}"),
+            format!("it does not match the wallet: {why}"),
             "bursar audit verify, then bursar audit accept",
         ),
         None => CheckAnswer::ok("journal", format!("{} records, opened", view.head.seq)),
@@ -97,13 +97,13 @@ fn journal_file(missing: bool, has_wallet: bool, chain: Result<(), String>) -> C
     match (missing, has_wallet, chain) {
         (true, true, _) => CheckAnswer::fail(
             "journal",
-            "it is missing, and there is a wallet file",
-            "put back a backup of the data folder",
+            "it is missing, although there is a wallet file",
+            "restore a backup of the data folder",
         ),
-        (true, false, _) => CheckAnswer::ok("journal", "there is none yet"),
-        (false, _, Ok(())) => CheckAnswer::ok("journal", "its chain is whole"),
+        (true, false, _) => CheckAnswer::ok("journal", "none yet"),
+        (false, _, Ok(())) => CheckAnswer::ok("journal", "its hash chain is intact"),
         (false, _, Err(why)) => {
-            CheckAnswer::fail("journal", why, "put back a backup of the data folder")
+            CheckAnswer::fail("journal", why, "restore a backup of the data folder")
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn told(state: &State, request: &Request) -> Option<RefusedAnswer> {
     // A limit that was raised since needs no other.
     let policy = limit.refuses_still.then(|| limit.policy.to_owned());
     let option = policy.is_some().then(|| limit.option.to_owned());
-    Some(RefusedAnswer { why: format!("{asked} USD asked, {}", limit.told), policy, option })
+    Some(RefusedAnswer { why: format!("{asked} USD requested, {}", limit.told), policy, option })
 }
 
 struct Limit<'a> {
@@ -51,14 +51,14 @@ impl<'a> Limit<'a> {
         if refusal.code == Code::ExceedsPerRequestMax {
             let limit = now.per_request;
             let told = if limit == bound {
-                format!("{named} allows {limit} a payment")
+                format!("{named} allows {limit} per payment")
             } else {
-                format!("{bound} a payment was allowed then; {named} allows {limit} now")
+                format!("{bound} per payment was allowed then; {named} allows {limit} now")
             };
             return Self { policy, told, option: "--txn", refuses_still: asked > limit };
         }
         let left = if bound == Usd::ZERO { "nothing".to_owned() } else { bound.to_string() };
-        let told = format!("{left} was left of the day; {named} allows {} a day", now.daily);
+        let told = format!("{left} was left for the day; {named} allows {} per day", now.daily);
         Self { policy, told, option: "--day", refuses_still: true }
     }
 }

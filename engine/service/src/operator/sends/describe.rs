@@ -16,7 +16,7 @@ pub(super) fn send(state: &State, record: &SendRecord) -> SendAnswer {
     let (status, told) = match (&record.ended, open) {
         (Some((outcome, _at)), _) => (ended(outcome), outcome_text(outcome)),
         (None, Some(one)) => underway(one),
-        (None, None) => ("waiting", "It waits for its turn.".to_owned()),
+        (None, None) => ("waiting", "queued".to_owned()),
     };
     let mined = record.ended.as_ref().and_then(|(outcome, _at)| match outcome {
         Outcome::Succeeded { hash, block }
@@ -63,20 +63,17 @@ fn underway(one: &Submission) -> (&'static str, String) {
     let trouble = one.trouble.map(|trouble| format!(": {}", trouble_text(Some(trouble))));
     let trouble = trouble.unwrap_or_default();
     match &one.place {
-        Place::Included(included) => (
-            "included",
-            format!("in block {}, waiting for the blocks that make it final", included.block),
-        ),
+        Place::Included(included) => {
+            ("included", format!("in block {}, not final yet", included.block))
+        }
         Place::Missed { .. } => {
-            ("sent", "another transaction seems to have its nonce; looking again".to_owned())
+            ("sent", "its nonce seems to be used by another transaction; checking again".to_owned())
         }
         Place::Waiting if one.cancel => {
-            ("sent", format!("being cancelled: whichever is in a block first counts{trouble}"))
+            ("sent", format!("being cancelled; it can still be mined first{trouble}"))
         }
         Place::Waiting if one.is_signed() => ("sent", format!("sent, not in a block yet{trouble}")),
-        Place::Waiting if one.nonce.is_some() => {
-            ("waiting", format!("waiting for its signature{trouble}"))
-        }
-        Place::Waiting => ("waiting", format!("asking what gas costs{trouble}")),
+        Place::Waiting if one.nonce.is_some() => ("waiting", format!("being signed{trouble}")),
+        Place::Waiting => ("waiting", format!("reading the price of gas{trouble}")),
     }
 }

@@ -58,7 +58,7 @@ pub(super) async fn plan(
     let atoms = parse_decimal(&order.amount, asset.decimals).map_err(|error| {
         Fault::because(
             Code::BadInput,
-            format!("{} is no amount of {}: {error}.", order.amount, asset.symbol),
+            format!("{} is not a valid amount of {}: {error}.", order.amount, asset.symbol),
         )
     })?;
     if atoms.is_zero() {
@@ -100,7 +100,7 @@ pub(super) async fn plan(
     let quote = ask(network, errands::quote(&*chain, known.address, &network.gas).await)?;
     let offer = fees::within(&quote.fee, network.gas.ceiling).ok_or_else(|| {
         let message = format!(
-            "Gas on {} costs more than Bursar ever offers: try again when it is cheaper.",
+            "Gas on {} costs more than Bursar's maximum: try again when it is cheaper.",
             network.title
         );
         Fault::because(Code::ChainUnavailable, message)
@@ -184,12 +184,12 @@ async fn estimate(
         Ok(needed) if needed <= GAS_MAX => Ok(needed.saturating_add(needed / 4)),
         Ok(_absurd) => Err(Fault::because(
             Code::WouldFail,
-            "It would use more gas than a transfer ever does, so nothing was sent.",
+            "It would use far more gas than a transfer, so nothing was sent.",
         )),
         Err(ChainFault::Reverted { data }) => {
             let reason = text::quoted(&revert::reason(&data), 200);
             let message =
-                format!("It would fail, so nothing was sent: the contract says {reason}.");
+                format!("It would fail, so nothing was sent: the contract reports {reason}.");
             Err(Fault::because(Code::WouldFail, message))
         }
         Err(fault) => Err(unavailable(row, &fault)),
@@ -201,7 +201,7 @@ pub(super) fn ask<T>(row: &Network, answer: Result<T, ChainFault>) -> Result<T, 
 }
 
 fn unavailable(row: &Network, fault: &ChainFault) -> Fault {
-    let message = format!("No endpoint of {} gave a usable answer: nothing was sent.", row.title);
+    let message = format!("No endpoint of {} gave a valid answer: nothing was sent.", row.title);
     Fault::because(Code::ChainUnavailable, message).with_detail(fault)
 }
 

@@ -46,7 +46,7 @@ pub(super) fn network(
         [only] => Ok(only),
         _none_or_several => Err(Fault::because(
             Code::BadInput,
-            "Say on which network: add --network, for example --network base.",
+            "The network is not clear: add --network, for example --network base.",
         )),
     }
 }
@@ -82,7 +82,7 @@ pub(super) async fn asset(
     }
     let unknown = || {
         let message = format!(
-            "{} has no token {}: give the address of its contract.",
+            "Bursar knows no token {1} on {0}: give the address of its contract.",
             row.title,
             text::visible(text)
         );
@@ -99,7 +99,7 @@ pub(super) async fn asset(
 pub(super) fn payee(wallet: &Wallet, text: &str) -> Result<Address, Fault> {
     if let Some(address) = address(text) {
         return if address.is_zero() {
-            let message = "This is the zero address: what goes there is lost. Nothing was sent.";
+            let message = "This is the zero address: money sent there is lost. Nothing was sent.";
             Err(Fault::because(Code::BadInput, message))
         } else {
             Ok(address)

@@ -12,28 +12,28 @@ pub enum WalletFileError {
     #[error("there already is a wallet, {}: open it, or delete it first", .file.display())]
     AlreadyExists { file: PathBuf },
 
-    #[error("there is no wallet file {}: create a wallet, or put a backup there", .file.display())]
+    #[error("there is no wallet file {}: create a wallet, or restore a backup there", .file.display())]
     NotFound { file: PathBuf },
 
     // Who types it knows which wallet that is; the file would only be in the way of the advice.
     #[error(
         "The password does not open the wallet: type it again. A forgotten password cannot be recovered, \
-         but the seed phrase makes the same addresses in a new wallet."
+         but the seed phrase restores the addresses in a new wallet."
     )]
     WrongPassword { file: PathBuf },
 
-    #[error("{} is damaged: {reason}. Put a backup of it in its place", .file.display())]
+    #[error("{} is damaged: {reason}. Restore a backup of it", .file.display())]
     Damaged { file: PathBuf, reason: &'static str },
 
     #[error(
-        "{} has version {version} of the wallet format, this program knows version 1: use the \
-         program that saved it, or a newer one", .file.display()
+        "{} has version {version} of the wallet format, but this program knows version 1 only: \
+         use the program that saved it, or a newer one", .file.display()
     )]
     UnsupportedVersion { file: PathBuf, version: u64 },
 
     #[error(
-        "the key derivation of {} is refused: {source}. If you did not set it so yourself, the \
-         file was altered: put a backup in its place", .file.display()
+        "the key derivation settings of {} are refused: {source}. If you did not change them, the \
+         file was tampered with: restore a backup", .file.display()
     )]
     KdfOutOfBounds { file: PathBuf, source: KdfError },
 
@@ -47,15 +47,15 @@ pub enum WalletFileError {
     TooOpen { file: PathBuf, mode: u32, wanted: u32 },
 
     #[error(
-        "{name:?} cannot be the name of a wallet file: use up to 64 letters, digits, blanks, '-', \
-         '_' and '.', with a letter or digit at both ends"
+        "{name:?} cannot be the name of a wallet file: use up to 64 letters, digits, spaces, '-', \
+         '_' and '.', and start and end with a letter or digit"
     )]
     BadName { name: String },
 
-    #[error("{} would be larger than a wallet file may be: delete agents", .file.display())]
+    #[error("{} would be larger than the maximum of a wallet file: delete agents", .file.display())]
     TooLarge { file: PathBuf },
 
-    #[error("{} cannot be sealed and was not changed: {source}. Try again", .file.display())]
+    #[error("{} could not be encrypted and was not changed: {source}. Try again", .file.display())]
     NotSealed { file: PathBuf, source: SealError },
 
     #[error(

@@ -130,18 +130,18 @@ impl WalletText {
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Unreadable> {
         // Format and version are judged first: a later version may have other fields.
         let kind: Kind = serde_json::from_slice(bytes)
-            .map_err(|_syntax| Unreadable::Damaged("it is not the text of a wallet file"))?;
+            .map_err(|_syntax| Unreadable::Damaged("it is not a wallet file"))?;
         if kind.format != FORMAT {
-            return Err(Unreadable::Damaged("it is not the text of a wallet file"));
+            return Err(Unreadable::Damaged("it is not a wallet file"));
         }
         if kind.version != u64::from(VERSION) {
             return Err(Unreadable::Version(kind.version));
         }
         let wire: Wire = serde_json::from_slice(bytes)
-            .map_err(|_shape| Unreadable::Damaged("a field is missing or not as it should be"))?;
-        let text = wire.read().ok_or(Unreadable::Damaged("a field is not as it should be"))?;
+            .map_err(|_shape| Unreadable::Damaged("a field is missing or invalid"))?;
+        let text = wire.read().ok_or(Unreadable::Damaged("a field is invalid"))?;
         if text.render() != bytes {
-            return Err(Unreadable::Damaged("its checksum does not match its text"));
+            return Err(Unreadable::Damaged("its checksum does not match its content"));
         }
         Ok(text)
     }

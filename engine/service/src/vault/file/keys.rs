@@ -121,7 +121,7 @@ impl Keys {
 
     pub(super) fn open(&self, file: &Path, text: &WalletText) -> Result<Contents, WalletFileError> {
         let plaintext = self.open_payload(text).map_err(|_tag| {
-            WalletFileError::damaged(file, "the password is right, but its contents are not intact")
+            WalletFileError::damaged(file, "the password is right, but the contents are damaged")
         })?;
         Contents::decode(&plaintext)
             .ok_or_else(|| WalletFileError::damaged(file, "its contents cannot be read"))

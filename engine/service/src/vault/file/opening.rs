@@ -62,11 +62,11 @@ impl fmt::Display for Fallback {
             Self::CurrentMissing => f.write_str("The wallet file is missing.")?,
             Self::CurrentDamaged { reason } => write!(f, "The wallet file is damaged: {reason}.")?,
             Self::CurrentLockedOtherwise => f.write_str(
-                "This password opens the previous save only: a change of the password did not \
-                 finish, or the wallet file was altered.",
+                "This password opens only the previous save: a password change did not finish, or \
+                 the wallet file was altered.",
             )?,
         }
-        f.write_str(" The save before it was opened; compare your seeds and agents.")
+        f.write_str(" The previous save was opened instead: check your seeds and agents.")
     }
 }
 
@@ -151,7 +151,8 @@ pub(super) fn load(
     if text.lock.name != place.name() {
         return Err(WalletFileError::damaged(
             file,
-            "it belongs to a wallet of another name; if you renamed it, name it as before",
+            "it belongs to a wallet with another name; if you renamed it, give it back its old \
+             name",
         ));
     }
     Ok(text)
