@@ -143,7 +143,7 @@ async fn take(folder: &DataFolder) -> Result<InstanceLock, Fault> {
         Instance::Free(lock) => Ok(lock),
         Instance::Running(_file) => Err(Fault::because(
             Code::EngineRunning,
-            "An engine was started while this command waited for your answer: run the command again, and it runs there.",
+            "An engine was started while this command waited for your answer: run the command again.",
         )),
     }
 }

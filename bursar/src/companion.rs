@@ -22,9 +22,8 @@ pub(crate) fn demo(global: &Global, arguments: &[OsString]) -> u8 {
     match exit_of(command) {
         Ok(exit) => exit,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let message = "The demo is a program of its own, `bursar-demo`, and is not installed here: run \
-                           `cargo install --path demo`, or `cargo run --release -p bursar-demo` in the \
-                           source folder.";
+            let message = "The demo is a separate program, `bursar-demo`, which is not installed: run \
+                 `cargo install --path demo`, or `cargo run --release -p bursar-demo` in the source folder.";
             crate::failed("demo", global, Fault::because(Code::NothingFound, message))
         }
         Err(error) => {

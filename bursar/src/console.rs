@@ -100,8 +100,8 @@ async fn own(
     say(&match waiting {
         0 => "The engine has stopped: agents are refused until it runs again.".to_owned(),
         waiting => format!(
-            "The engine has stopped: agents are refused until it runs again. {waiting} waiting, until their \
-             time is up."
+            "The engine has stopped: agents are refused until it runs again. {waiting} waiting, and can \
+             still expire."
         ),
     });
     Ok(0)
@@ -174,12 +174,15 @@ fn folder_option(global: &Global) -> String {
 /// What goes on without this console, in one line on the normal screen.
 fn parting(ended: &Ended) -> String {
     match (ended.waiting, ended.next_ms) {
-        (None, _) => "Left the console. The engine was not reachable at the end.".to_owned(),
+        (None, _) => "Left the console. The engine could not be reached.".to_owned(),
         (Some(waiting @ 1..), Some(next)) => format!(
-            "Left the console; the engine goes on. {waiting} waiting, the next runs out in {}.",
+            "Left the console; the engine keeps running. {waiting} waiting, the next expires in \
+             {}.",
             countdown(next.div_ceil(1000))
         ),
-        (Some(_none), _) => "Left the console; the engine goes on, and nothing waits.".to_owned(),
+        (Some(_none), _) => {
+            "Left the console; the engine keeps running, and no requests are waiting.".to_owned()
+        }
     }
 }
 

@@ -36,7 +36,7 @@ async fn until_signal(global: &Global, args: &EngineArgs) -> Result<u8, Fault> {
         Instance::Free(lock) => lock,
         Instance::Running(file) => {
             let message = format!(
-                "Another engine (process {}) holds the data folder {shown}: use it, or stop it first.",
+                "Another engine (process {}) is using the data folder {shown}: use that engine, or stop it first.",
                 file.pid
             );
             return Err(Fault::because(Code::EngineRunning, message));

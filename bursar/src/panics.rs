@@ -42,13 +42,13 @@ fn message(panic: &PanicHookInfo<'_>, store: bool) -> String {
     let folder = FOLDER.get().map(|folder| folder.join("journal.redb"));
     match folder.filter(|_known| store) {
         Some(journal) => format!(
-            "bursar: the journal {} is damaged (at {place}). Put back a backup of the data folder, or move \
+            "bursar: the journal {} is damaged (at {place}). Restore a backup of the data folder, or move \
              the journal away and set the wallet up again from its seed phrase.",
             journal.display()
         ),
         None => format!(
-            "bursar: stopped by a bug of its own at {place}. Nothing that was answered is lost: start it \
-             again, and report this line."
+            "bursar: stopped by a bug at {place}. No answered request is lost: start it again, and report \
+             this line."
         ),
     }
 }

@@ -57,8 +57,7 @@ pub(crate) async fn run(global: &Global, args: &PayArgs) -> u8 {
 /// All that can be wrong before anything is sent to anybody.
 async fn prepare(global: &Global, args: &PayArgs) -> Result<Purchase, Failure> {
     if global.data.is_some() {
-        let message = "--data is the data folder of other commands, and this one has none: the body of a request \
-                       is -d or --body.";
+        let message = "`bursar pay` has no --data: to send a body, use -d or --body.";
         return Err(Fault::because(Code::BadInput, message).into());
     }
     let wallet = Wallet::of(Agent::from_environment(|name| std::env::var_os(name))?)?;

@@ -47,7 +47,7 @@ pub(crate) fn allow_open_files() {
     if raised.is_err() || wanted < OPEN_FILES {
         tracing::warn!(
             needed = OPEN_FILES,
-            "too few open files are allowed for all connections: raise the limit (ulimit -n, LimitNOFILE)"
+            "the limit of open files is too low for all connections: raise it (ulimit -n, LimitNOFILE)"
         );
     }
 }
@@ -79,7 +79,9 @@ pub(crate) fn log_of_console(folder: &Path) -> Option<String> {
     let path = folder.join(CONSOLE_LOG);
     Some(match log_to_file(&path) {
         Ok(()) => format!("Log lines are in {}.", path.display()),
-        Err(error) => format!("There is no log: {} cannot be written: {error}.", path.display()),
+        Err(error) => {
+            format!("There is no log, because {} cannot be written: {error}.", path.display())
+        }
     })
 }
 

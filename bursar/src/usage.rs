@@ -30,7 +30,8 @@ Then:  bursar status, bursar requests, bursar approve <id>.   All commands:  bur
 
 /// Options of the console beside a command.
 pub(crate) fn for_the_console_only(global: &Global) -> u8 {
-    let message = "--observe, --ascii and --color are for the console: leave the command out.";
+    let message =
+        "--observe, --ascii and --color are for the console only: use them without a command.";
     crate::failed("bursar", global, Fault::because(Code::BadInput, message))
 }
 

@@ -200,7 +200,7 @@ fn an_engine_may_open_as_many_files_as_it_needs_and_gains_no_privileges() {
     assert_eq!(line, "READY\n");
     child.kill().unwrap();
     let said = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
-    assert!(said.contains("too few open files") && said.contains("ulimit -n"), "{said}");
+    assert!(said.contains("limit of open files") && said.contains("ulimit -n"), "{said}");
 }
 
 #[test]

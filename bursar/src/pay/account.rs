@@ -57,12 +57,12 @@ impl Account {
             format!("Stopped. {}", self.taken())
         } else if self.paid.is_some() {
             let id = self.id();
-            format!("Stopped. The payment {id} was signed and not sent: it runs out unused.")
+            format!("Stopped. The payment {id} was signed but not sent: it expires unused.")
         } else if self.request.is_some() {
             format!("Stopped. {}", self.waits())
         } else if self.asked {
-            "Stopped. The wallet may have this purchase among its requests (`bursar requests`). Nothing was \
-             sent to the server."
+            "Stopped. The wallet may still list this purchase (`bursar requests`). No payment was sent to \
+             the server."
                 .to_owned()
         } else {
             "Stopped. Nothing was paid.".to_owned()
@@ -74,8 +74,8 @@ impl Account {
     pub(super) fn waits(&self) -> String {
         let id = self.id();
         format!(
-            "Request {id} may still be approved in the wallet; nothing was sent to the server, and \
-             `bursar deny {id}` ends it."
+            "Request {id} may still be approved in the wallet; no payment was sent to the server. \
+             To end it: `bursar deny {id}`."
         )
     }
 
@@ -83,8 +83,8 @@ impl Account {
     pub(super) fn taken(&self) -> String {
         let id = self.id();
         format!(
-            "The payment {id} was sent and may have been taken: do not pay again before `bursar receipt {id}` \
-             says what became of it."
+            "The payment {id} was sent and may have been accepted: check `bursar receipt {id}` before you \
+             pay again."
         )
     }
 

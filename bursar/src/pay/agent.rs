@@ -46,14 +46,14 @@ impl Agent {
         let bearer = match found(MODE)?.as_str() {
             "hmac" => false,
             "bearer" => true,
-            _other => return Err(without(format!("{MODE} is neither hmac nor bearer."))),
+            _other => return Err(without(format!("{MODE} must be hmac or bearer."))),
         };
         if key(&token).is_none() {
-            return Err(without(format!("{TOKEN} is not AT_ and 64 hex digits.")));
+            return Err(without(format!("{TOKEN} must be AT_ and 64 hex digits.")));
         }
         // The operator named it, and with it the network between, as the wallet's own LAN mode has it.
         let wallet = Target::parse(&found(URL)?, Plain::Anywhere)
-            .map_err(|_fault| without(format!("{URL} is no URL of a wallet.")))?;
+            .map_err(|_fault| without(format!("{URL} is not a valid wallet URL.")))?;
         Ok(Self { id, token, bearer, wallet })
     }
 
@@ -121,7 +121,7 @@ fn key(token: &SecretString) -> Option<Zeroizing<[u8; 32]>> {
 fn without(message: String) -> Failure {
     let fault = Fault::because(
         Code::BadInput,
-        format!("{message}\nThe operator has the four variables of an agent: {INSTRUCTIONS}"),
+        format!("{message}\nThe operator can show an agent's four variables: {INSTRUCTIONS}"),
     );
     Failure { fault, hint: Some(INSTRUCTIONS.to_owned()) }
 }

@@ -86,8 +86,10 @@ impl Challenge {
             let price = Price::of(offer, network);
             let refused = match price.amount() {
                 Some(amount) if most.covers(amount) => continue,
-                Some(_above) => format!("{} is asked for", price.told()),
-                None => format!("{} is asked for, whose decimals are unknown", price.told()),
+                Some(_above) => format!("the server asks for {}", price.told()),
+                None => {
+                    format!("the server asks for {}, a token with unknown decimals", price.told())
+                }
             };
             let message = format!("{refused}, and --max is {}: nothing was signed.", most.text);
             return Err(Fault::because(Code::OfferAboveMax, message));
@@ -98,7 +100,7 @@ impl Challenge {
     pub(super) fn told(&self) -> String {
         let mut offers = self.payable().map(|(offer, network)| Price::of(offer, network).told());
         match (offers.next(), offers.count()) {
-            (None, _) => "nothing that this wallet knows".to_owned(),
+            (None, _) => "no token that this wallet knows".to_owned(),
             (Some(only), 0) => only,
             (Some(first), more) => format!("{first}, or {more} other offers"),
         }

@@ -88,7 +88,7 @@ impl Purchase {
             };
         }
         let challenge = self.challenge(first).await?;
-        self.progress(&format!("402: {} is asked for", challenge.told()));
+        self.progress(&format!("402: the server asks for {}", challenge.told()));
         if let Some(most) = &self.most {
             challenge.within(most)?;
         }
@@ -97,10 +97,13 @@ impl Purchase {
         // an offer of this very server.
         let Some(price) = challenge.paid_by(&payment.text) else {
             let message =
-                "The wallet signed something that the server did not offer: it was not sent.";
+                "The wallet signed a payment that the server did not offer: it was not sent.";
             return Err(Fault::because(Code::InternalError, message));
         };
-        self.progress(&format!("signed as {}: asking again with the payment", self.account.id()));
+        self.progress(&format!(
+            "signed as {}: repeating the request with the payment",
+            self.account.id()
+        ));
         self.account.paid = Some((price, challenge.version()));
         self.redeem(&payment).await
     }
@@ -110,7 +113,7 @@ impl Purchase {
         let not_x402 = |why: String| {
             Fault::because(
                 Code::NotX402,
-                format!("The server wants to be paid and makes no offer: {why}."),
+                format!("The server asks for a payment but makes no valid offer: {why}."),
             )
         };
         if let Some(challenge) = Challenge::in_header(&answer.headers) {
@@ -153,7 +156,7 @@ impl Purchase {
             if left.is_zero() {
                 let waited = !wait.is_zero();
                 let code = if waited { Code::WaitRanOut } else { Code::ApprovalRequired };
-                let message = format!("Nobody has decided yet. {}", self.account.waits());
+                let message = format!("The operator has not decided yet. {}", self.account.waits());
                 return Err(Fault::because(code, message));
             }
             sleep(pause.min(left)).await;
@@ -175,7 +178,7 @@ impl Purchase {
         let end = Instant::now() + payment.lasts(now_s()).min(IN_USE_WAIT);
         loop {
             if !pause.is_zero() {
-                self.tell(&format!("{lost}: asking again with the same payment"));
+                self.tell(&format!("{lost}: repeating the request with the same payment"));
                 sleep(pause).await;
             }
             // Counted before: an interrupted command must know that it may be on its way.
@@ -190,7 +193,7 @@ impl Purchase {
                                 self.sink.take(&body).await?;
                                 return self.judge(StatusCode::CONFLICT);
                             }
-                            lost = "the server still works on this payment".to_owned();
+                            lost = "the server is still processing this payment".to_owned();
                             pause = after;
                             // No try is lost: the server has answered.
                             continue;
@@ -215,13 +218,14 @@ impl Purchase {
         let label = self.request.target.label();
         Err(if self.account.sent == 0 {
             let message = format!(
-                "The payment {} was signed, and {label} could not be reached any more ({lost}): it was not sent, \
-                 and runs out unused.",
+                "The payment {} was signed, but {label} could no longer be reached ({lost}): it was not \
+                 sent, and expires unused.",
                 self.account.id()
             );
             Fault::because(Code::ResourceUnreachable, message)
         } else {
-            let message = format!("{label} gave no whole answer: {lost}. {}", self.account.taken());
+            let message =
+                format!("{label} gave no complete answer: {lost}. {}", self.account.taken());
             Fault::because(Code::PaymentUnanswered, message)
         })
     }
@@ -305,7 +309,7 @@ impl Purchase {
         if let Some(reported) = reported {
             self.account.reported = Some(reported.is_ok());
             if let Err(why) = reported {
-                let message = format!("The wallet was not told of the settlement: {why}");
+                let message = format!("The settlement could not be reported to the wallet: {why}");
                 self.account.warn("NOT_REPORTED", message);
             }
         }
@@ -332,7 +336,7 @@ impl Purchase {
             // Perhaps because the try before had been taken.
             self.account.taken()
         } else {
-            format!("The payment {id} stays signed until it runs out; nothing else was signed.")
+            format!("The payment {id} stays signed until it expires; nothing else was signed.")
         };
         let message = format!("The server did not accept the payment: {reason}. {end}");
         Fault::because(Code::PaymentRefused, message)
@@ -366,5 +370,5 @@ fn is_in_use(body: &[u8]) -> bool {
 /// The body that may hold an offer, within its bounds.
 async fn offer_body(answer: Answered) -> Result<Vec<u8>, String> {
     let whole = timeout(OFFER_WAIT, answer.whole(PAYMENT_HEADER_BYTES)).await;
-    whole.map_err(|_elapsed| "it does not come to an end".to_owned())?
+    whole.map_err(|_elapsed| "it does not end".to_owned())?
 }

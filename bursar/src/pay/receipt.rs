@@ -39,7 +39,7 @@ impl Receipt {
             text.map(|text| text.chars().take(KEPT).collect::<String>())
         };
         Ok(Self {
-            success: success.ok_or("it does not say whether it succeeded")?,
+            success: success.ok_or("it does not state whether it succeeded")?,
             transaction: text("transaction"),
             network: text("network"),
             payer: text("payer"),
@@ -75,7 +75,7 @@ impl Receipt {
         };
         let why = self.why().map(|why| format!(": {why}")).unwrap_or_default();
         let end = if self.success { "settled" } else { "not settled" };
-        format!("the server says: {end}{network}{transaction}{why}")
+        format!("the server reports: {end}{network}{transaction}{why}")
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
         let told = read("payment-response", &json).unwrap().unwrap().told();
         assert!(!told.chars().any(|c| c.is_control() || c == '\u{202e}'), "{told:?}");
         assert!(
-            told.contains("\\u{1b}[2J") && told.starts_with("the server says: not settled"),
+            told.contains("\\u{1b}[2J") && told.starts_with("the server reports: not settled"),
             "{told}"
         );
     }

@@ -126,16 +126,16 @@ fn target(args: &PayArgs) -> Result<(String, Target), Fault> {
     if url.len() > URL_BYTES.saturating_sub(FRAGMENT_BYTES)
         || url.contains(|c: char| c.is_control() || c.is_whitespace() || c == '\\')
     {
-        return Err(bad("A URL has 4 KiB at most, and neither spaces nor backslashes."));
+        return Err(bad("A URL can have at most 4 KiB, and no spaces or backslashes."));
     }
     let plain = if args.allow_http { Plain::Anywhere } else { Plain::Here };
     let target = Target::parse(url, plain).map_err(|fault| {
         bad(match fault {
-            TargetFault::NotAUrl => "This is not a URL: write it whole, https://…".to_owned(),
-            TargetFault::Scheme(at) => format!("{at} is neither https nor http."),
+            TargetFault::NotAUrl => "This is not a URL: write it in full, https://…".to_owned(),
+            TargetFault::Scheme(at) => format!("{at} must begin with https or http."),
             TargetFault::PlainHttp(at) => format!(
-                "{at} is http without encryption and not this machine: anybody between could take the payment. \
-                 Use https, or --allow-http if the network between is yours."
+                "{at} is unencrypted http to another machine: anyone on the way could take the payment. Use \
+                 https, or --allow-http on a network that you control."
             ),
             TargetFault::UserInfo(at) => {
                 format!("{at} has a user name before its host: send it as a header.")
@@ -151,7 +151,9 @@ fn method(args: &PayArgs) -> Result<Method, Fault> {
     };
     match Method::from_bytes(text.as_bytes()) {
         Ok(method) if method != Method::CONNECT => Ok(method),
-        Ok(_) | Err(_) => Err(bad(format!("{} is no method for --method.", quoted(text, 40)))),
+        Ok(_) | Err(_) => {
+            Err(bad(format!("{} is not a valid method for --method.", quoted(text, 40))))
+        }
     }
 }
 
@@ -162,13 +164,15 @@ fn headers(lines: &[String]) -> Result<HeaderMap, Fault> {
             return Err(bad("A header is written 'Name: value'."));
         };
         let shown = quoted(name, 40);
-        let name: HeaderName =
-            name.trim().parse().map_err(|_bad| bad(format!("{shown} is no name of a header.")))?;
+        let name: HeaderName = name
+            .trim()
+            .parse()
+            .map_err(|_bad| bad(format!("{shown} is not a valid header name.")))?;
         if RESERVED.contains(&name.as_str()) {
             let message = if name.as_str().contains("payment") {
-                format!("The header {shown} is the wallet's to write: leave it out.")
+                format!("The wallet sets the header {shown}: leave it out.")
             } else {
-                format!("The header {shown} says how the request travels and cannot be set.")
+                format!("The header {shown} belongs to the transport and cannot be set.")
             };
             return Err(bad(message));
         }
@@ -195,7 +199,7 @@ fn read_body(given: &str) -> Result<Vec<u8>, Fault> {
     if u64::try_from(body.len()).is_ok_and(|length| length < most) {
         Ok(body)
     } else {
-        Err(bad("A body has 64 MiB at most."))
+        Err(bad("A body can have at most 64 MiB."))
     }
 }
 

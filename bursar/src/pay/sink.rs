@@ -106,8 +106,8 @@ impl Sink {
             Self::Memory { body, over } => {
                 *over = true;
                 body.clear();
-                let message = "The answer is longer than the 8 MiB that fit into one JSON object: without \
-                               --json it is streamed.";
+                let message = "The answer is longer than 8 MiB, the maximum with --json: leave --json out \
+                     to stream it.";
                 Err(Fault::because(Code::ResourceFailed, message))
             }
         }

@@ -176,17 +176,16 @@ impl Wallet {
             None => "no answer".to_owned(),
         });
         let mut message = match code {
-            Code::RequestDenied => format!("The operator refused: {said}."),
-            Code::RequestExpired => "Nobody approved in time.".to_owned(),
+            Code::RequestDenied => format!("The operator denied it: {said}."),
+            Code::RequestExpired => "The operator did not approve in time.".to_owned(),
             Code::InternalError => {
-                format!("{} does not answer as a wallet does: {said}.", self.agent.wallet.label())
+                format!("{} does not answer like a wallet: {said}.", self.agent.wallet.label())
             }
             _wallets_own => format!("The wallet refuses ({code}): {said}."),
         };
         if code == Code::AuthFailed && !self.agent.is_bearer() {
             message.push_str(
-                " An hmac agent gets the same answer for a wrong token, for a clock that is five minutes off, \
-                 and while the wallet is locked.",
+                " With hmac, the cause is a wrong token, a clock more than five minutes off, or a locked wallet.",
             );
         }
         Fault::because(code, message)

@@ -44,9 +44,10 @@ fn both_versions_are_paid_by_both_kinds_of_agents_to_a_merchant_who_checks() {
             assert_eq!(ended.exit, 0, "{ended:?}");
             let goods: Value = serde_json::from_str(&ended.out).unwrap();
             assert_eq!(goods["content"], format!("What you paid for at {path}."));
-            let asked = format!("402: {price} USDC on Base, to 0x0707070707070707");
+            let asked =
+                format!("402: the server asks for {price} USDC on Base, to 0x0707070707070707");
             assert!(ended.err.contains(&asked), "{ended:?}");
-            assert!(ended.err.contains("the server says: settled"), "{ended:?}");
+            assert!(ended.err.contains("the server reports: settled"), "{ended:?}");
         }
         // The same again is another purchase, also at once.
         let url = format!("{}/v2", merchant.url());
@@ -230,6 +231,6 @@ fn the_body_comes_as_it_is_sent_and_broken_bodies_are_no_success() {
     drop(seen);
     let ended = payer.paid("bearer", &[&shop.url]);
     assert_eq!((ended.exit, ended.out.as_str()), (1, "first\n"), "{ended:?}");
-    assert!(ended.err.contains("may have been taken"), "{ended:?}");
+    assert!(ended.err.contains("may have been accepted"), "{ended:?}");
     assert_eq!(shop.payments().len(), 2);
 }

@@ -67,7 +67,7 @@ fn a_payment_that_is_in_use_is_sent_again_until_the_server_has_answered() {
     let payer = Payer::new();
     let ended = payer.paid("hmac", &[&shop.url]);
     assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
-    assert!(ended.err.contains("still works on this payment"), "{ended:?}");
+    assert!(ended.err.contains("still processing this payment"), "{ended:?}");
     let payments = shop.payments();
     // More often than a lost connection is tried.
     assert_eq!(payments.len(), 5);

@@ -110,7 +110,7 @@ fn a_report_that_fails_is_a_note() {
     });
     let ended = buy(&shop, &wallet, "bearer");
     assert_eq!((ended.exit, ended.out.as_str()), (0, "goods"), "{ended:?}");
-    assert!(ended.err.contains("not told of the settlement"), "{ended:?}");
+    assert!(ended.err.contains("settlement could not be reported"), "{ended:?}");
     assert!(!ended.err.contains("Nothing was paid"), "{ended:?}");
     let told = wallet.seen().into_iter().find(|call| call.line.contains("/callback")).unwrap();
     let told: Value = serde_json::from_str(&told.body).unwrap();

@@ -24,7 +24,8 @@ impl Purchase {
                 answer.headers.get("location").map(|to| String::from_utf8_lossy(to.as_bytes()));
             let to = to.map_or_else(|| "elsewhere".to_owned(), |to| quoted(&to, WIDTH));
             let message = format!(
-                "The answer {} points to {to}. Redirects are not followed, for a payment is bound to its URL.",
+                "The answer {} redirects to {to}. Redirects are not followed, because a payment is bound to \
+                 its URL.",
                 answer.status.as_u16()
             );
             self.account.warn("REDIRECT", message);
@@ -51,7 +52,7 @@ impl Purchase {
                 let label = self.request.target.label();
                 Fault::because(
                     Code::ResourceFailed,
-                    format!("The answer of {label} broke off: {why}."),
+                    format!("The answer of {label} was cut off: {why}."),
                 )
             }
         };
@@ -75,9 +76,9 @@ impl Purchase {
 
     pub(super) fn receipt(&mut self, headers: &HeaderMap) {
         match Receipt::read(headers) {
-            None => self.tell(&self.paid("the server gave no receipt")),
+            None => self.tell(&self.paid("the server sent no receipt")),
             Some(Err(why)) => {
-                self.tell(&self.paid(&format!("the server's receipt is not readable: {why}")));
+                self.tell(&self.paid(&format!("the server's receipt cannot be read: {why}")));
             }
             Some(Ok(receipt)) => {
                 self.tell(&self.paid(&receipt.told()));
