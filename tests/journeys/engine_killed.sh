@@ -37,5 +37,5 @@ see you 'ENGINE GONE'
 line you 'status'
 see you 'nothing was sent'
 press you q
-see you 'The engine was not reachable'
+see you 'The engine could not be reached'
 done_ 'engine killed under the console'

@@ -11,12 +11,12 @@ see you 'y approve'
 # Fifteen minutes, for the engine alone.
 echo 899000 > "$WORK/clock"
 echo 901000 > "$WORK/clock"
-see you 'Nothing can be decided any more: expired'
+see you 'Can no longer be decided: expired'
 press you y
 unpaid
 signed 0
 close you
 see you 'expired'
 press you q
-see you 'nothing waits'
+see you 'no requests are waiting'
 done_ 'expired'

@@ -14,7 +14,7 @@ next() { see you " :$1"; press you n; see you "^:$1"; press you Enter; }
 next 'wallet create main'
 see you 'A new password'
 type_ you "$PASSWORD"; press you Enter
-see you 'The same again'
+see you 'Repeat the password'
 type_ you "$PASSWORD"; press you Enter
 see you 'state +unlocked'
 close you
@@ -32,7 +32,7 @@ for _word in 1 2 3; do
   word=$(sed -n "${number}p" <<<"$words")
   if [ "$_word" = 2 ]; then
     type_ you "not$word"; press you Enter
-    see you 'another word'
+    see you 'This word is wrong'
   fi
   type_ you "$word"; see you "> $word"; press you Enter
   gone you "Word number $number:"
@@ -65,6 +65,6 @@ see agent 'Both are paid'
 said 'approved'
 
 press you 6; see you '0.012000 USDC'
-press you q; see you 'leaving it stops the engine'; see you 'y stop and leave'
+press you q; see you 'leaving stops it'; see you 'y stop and leave'
 until_true 'the question is not armed' eval 'press you y; command sleep 0.1; shows you "The engine has stopped"'
 done_ 'first payment'

@@ -18,7 +18,7 @@ said 'nothing was approved'
 
 close you
 line you 'config set confirm_typing_above 1'
-see you 'about +From this amount on'
+see you 'about +Approvals of this amount'
 close you
 press you a
 see you 'Type the amount to approve, 1.50'
@@ -36,5 +36,5 @@ see you 'approved and signed'
 paid
 signed 1
 press you q
-see you 'the engine goes on, and nothing waits'
+see you 'the engine keeps running, and no requests are waiting'
 done_ 'approve in haste'

@@ -137,7 +137,7 @@ waiting() {
   furnish
   terminal you "$1" "$2"
   run you bursar
-  see you 'Nothing waits for you'
+  see you 'No requests are waiting'
   agent /large
   see you '1 WAITING'
 }

@@ -33,7 +33,7 @@ process() {
 state before
 
 run you bursar
-see you 'Nothing waits for you'
+see you 'No requests are waiting'
 is '#{alternate_on}' 1 || fail 'it draws on the normal screen'
 until_true 'no title' is '#{pane_title}' Bursar
 agent /large
@@ -80,7 +80,7 @@ see you '^in the shell'
 run you fg
 see you 'FROZEN'
 press you q
-see you 'the engine goes on'
+see you 'the engine keeps running'
 given_back
 said 'to the shell and back'
 
@@ -98,12 +98,12 @@ see you 'FROZEN'
 if tmux capture-pane -p -e -t you | grep -qE $'\x1b\\[[0-9;]*[34][0-8]'; then fail 'colours in spite of NO_COLOR'; fi
 if screen you | grep -qP '[^\x00-\x7f]'; then fail 'more than ASCII'; fi
 press you q
-see you 'the engine goes on'
+see you 'the engine keeps running'
 run you 'bursar --color always'
 see you 'FROZEN'
 tmux capture-pane -p -e -t you | grep -qE $'\x1b\\[[0-9;]*3[0-8]' || fail 'no colours'
 press you q
-see you 'the engine goes on'
+see you 'the engine keeps running'
 given_back
 said 'plain where it was asked to be'
 

@@ -7,7 +7,7 @@ furnish
 bursar_ policy edit careful --txn 1
 terminal you 120 40
 run you bursar
-see you 'Nothing waits for you'
+see you 'No requests are waiting'
 agent /large
 unpaid
 see you 'payment refused'
@@ -38,5 +38,5 @@ unpaid
 signed 0
 said 'a card says that an approval would be refused'
 press you q
-see you 'the engine goes on'
+see you 'the engine keeps running'
 done_ 'refused, and why'

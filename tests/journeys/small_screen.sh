@@ -5,7 +5,7 @@
 engine bursar engine
 waiting 60 16
 line you 'config set confirm_typing_above 1'
-see you 'about +From this amount on'
+see you 'about +Approvals of this amount'
 close you
 press you a
 see you 'rows 1-[0-9]+ of'
@@ -32,5 +32,5 @@ press you '?'
 see you 'attached: the engine is a'
 close you
 press you q
-see you 'the engine goes on'
+see you 'the engine keeps running'
 done_ 'the smallest screen'

@@ -10,7 +10,7 @@ terminal guest 80 24
 run anna bursar
 run ben bursar
 run guest 'bursar --observe'
-for one in anna ben guest; do see "$one" 'Nothing waits for you'; done
+for one in anna ben guest; do see "$one" 'No requests are waiting'; done
 see guest 'OBSERVING'
 agent /large
 for one in anna ben guest; do see "$one" '1 WAITING'; done
@@ -23,7 +23,7 @@ said 'all three look at one card'
 
 press ben n
 see ben 'denied'
-see anna 'Nothing can be decided any more: denied by a console'
+see anna 'Can no longer be decided: denied by a console'
 press anna y
 unpaid
 id=$(bursar requests --all --json | grep -oE '"id":"[0-9a-f-]{36}"' | head -1 | cut -d'"' -f4)
@@ -45,7 +45,7 @@ for one in anna ben guest; do gone "$one" 'FROZEN'; done
 said 'frozen from a shell, thawed in a console'
 consoles() { bursar status --json | grep -q "\"consoles\":$1\b"; }
 until_true 'not three consoles are counted' consoles 3
-for one in anna ben guest; do press "$one" q; see "$one" 'the engine goes on'; done
+for one in anna ben guest; do press "$one" q; see "$one" 'the engine keeps running'; done
 until_true 'consoles that left are counted' consoles 0
 
 # A console that is the engine says who loses it.
@@ -55,7 +55,7 @@ see anna 'engine: inside'
 run ben bursar
 see ben 'engine: attached'
 press anna q
-see anna 'Another console is attached'
+see anna 'Another attached console'
 press anna n
 gone anna 'stop and leave'
 said 'who else is there is told before leaving'

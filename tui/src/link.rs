@@ -72,8 +72,8 @@ impl Link {
                 // Programs that prove nothing crowd the socket: the engine evicts the oldest of those that have not yet.
                 Err(fault) if fault.code == Code::EngineDown && tries > 0 => {}
                 Err(fault) if fault.code == Code::EngineDown => {
-                    let message = "The engine closed the connection while it was being made: other programs crowd its \
-                                   control socket. Try again.";
+                    let message = "The engine closed the connection: too many programs use its control \
+                         socket. Try again.";
                     return Err(Fault::because(Code::Busy, message));
                 }
                 Err(fault) => return Err(fault),
@@ -125,14 +125,14 @@ impl Link {
 /// The connection ended before the answer. Whether the command was carried out is unknown then, and
 /// saying so matters more than the cause.
 fn lost(cause: impl fmt::Display) -> Fault {
-    let message = "The connection to the engine was lost before it answered; whether the command was \
-                   carried out is not known: look with `bursar status`.";
+    let message = "The connection to the engine was lost before it answered, so the command may have run: \
+         check with `bursar status`.";
     Fault::because(Code::EngineDown, message).with_detail(cause)
 }
 
 fn strange() -> Fault {
-    let message = "The engine sent what this program does not understand: restart the engine, so that \
-                   both are of one version.";
+    let message = "This program does not understand the engine's answer: restart the engine, so that both \
+         have the same version.";
     Fault::because(Code::VersionMismatch, message)
 }
 

@@ -86,11 +86,11 @@ fn refuse_unshowable(order: &Order, options: &Options) -> Result<(), Failure> {
     let message = match order {
         _shown if options.may_show_phrase() => return Ok(()),
         Order::Seed(SeedOrder::Create { .. }) => {
-            "The words of a new seed are shown once, and here they would go to a file or a program: \
-             add --reveal to have them there. Nothing was created."
+            "The words of a new seed are shown once, and the output is not a terminal: add --reveal to \
+             print them anyway. Nothing was created."
         }
         Order::Seed(SeedOrder::Words { .. }) => {
-            "The words of the seed would go to a file or a program: add --reveal to have them there."
+            "The output is not a terminal: add --reveal to print the words of the seed anyway."
         }
         _without_words => return Ok(()),
     };

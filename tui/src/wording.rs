@@ -1,5 +1,5 @@
-//! Words for people where programs have codes. A payment that is not made before the operator decides
-//! "waits", wherever it is read; on the wire it stays `pending`, and `payment.held` in the journal.
+//! Words for people where programs have codes. A payment that needs the operator's decision is "waiting" as a
+//! request and "held" as an event; on the wire it stays `pending`, and `payment.held` in the journal.
 
 /// Of a request's status.
 pub(crate) fn status(code: &str) -> &str {
@@ -12,9 +12,9 @@ pub(crate) fn status(code: &str) -> &str {
 /// Of a journal entry's kind, like `policy set`.
 pub(crate) fn kind(code: &str) -> String {
     match code {
-        "payment.held" => "payment waits".to_owned(),
-        "tx.trouble" => "transaction waits".to_owned(),
-        "tx.waits_again" => "transaction out of its block".to_owned(),
+        "payment.held" => "payment held".to_owned(),
+        "tx.trouble" => "transaction delayed".to_owned(),
+        "tx.waits_again" => "transaction left its block".to_owned(),
         other => match other.strip_prefix("tx.") {
             Some(what) => format!("transaction {}", what.replace('_', " ")),
             None => other.replace(['.', '_'], " "),
@@ -26,7 +26,7 @@ pub(crate) fn kind(code: &str) -> String {
 pub(crate) fn verdict(code: &str) -> &str {
     match code {
         "act" => "paid without asking",
-        "hold" => "waits for you",
+        "hold" => "needs your approval",
         "refuse" => "refused",
         same => same,
     }
@@ -39,8 +39,8 @@ mod tests {
     #[test]
     fn what_waits_is_called_so_and_other_codes_are_read_as_words() {
         assert_eq!((status("pending"), status("denied")), ("waiting", "denied"));
-        assert_eq!((verdict("hold"), verdict("refuse")), ("waits for you", "refused"));
-        assert_eq!(kind("payment.held"), "payment waits");
+        assert_eq!((verdict("hold"), verdict("refuse")), ("needs your approval", "refused"));
+        assert_eq!(kind("payment.held"), "payment held");
         assert_eq!(kind("tx.cancel_wanted"), "transaction cancel wanted");
         assert_eq!(kind("agent.credential_replaced"), "agent credential replaced");
     }

@@ -38,7 +38,7 @@ impl Context {
             Context::Card => "A request's card",
             Context::YesNo => "A question",
             Context::Field => "A field",
-            Context::Reading => "Text to read",
+            Context::Reading => "Text",
             Context::Words => "A new seed's words",
             Context::Line => "Command line",
         }
@@ -150,8 +150,8 @@ macro_rules! bind {
 
 pub(crate) const KEYS: &[Binding] = &[
     bind!(Panes [ENTER, ch('a', "a")], Deed::Open, "open",
-        "Open the selected row: a request's card, where it is approved or denied"),
-    bind!(Panes[ch('d', "d")], Deed::OpenToDeny, "", "The same, to deny it: on the card n does"),
+        "Open the selected row; a request opens its card, to approve or deny it"),
+    bind!(Panes[ch('d', "d")], Deed::OpenToDeny, "", "Open the request's card, to deny it with n"),
     bind!(Panes [TAB, ch('l', "l"), key(KeyCode::Right, "right")], Deed::Next, "pane", "Next pane"),
     bind!(Panes [BACK_TAB, ch('h', "h"), key(KeyCode::Left, "left")], Deed::Previous, "", "Previous pane"),
     bind!(Panes[ch('1', "1")], Deed::Pane(1), "", "Approvals"),
@@ -167,55 +167,56 @@ pub(crate) const KEYS: &[Binding] = &[
         Panes[PAGE_DOWN],
         Deed::PageDown,
         "",
-        "One page down; in Activity back through the whole journal"
+        "One page down; in Activity this loads older entries"
     ),
     bind!(Panes [HOME, ch('g', "g")], Deed::First, "", "First row"),
     bind!(Panes [END, ch('G', "G")], Deed::Last, "", "Last row"),
-    bind!(Panes [ch('+', "+"), ch('_', "_")], Deed::Zoom, "", "This pane alone, and back"),
-    bind!(Panes[ch('s', "s")], Deed::Sort, "", "Sort the requests by the time that is left"),
-    bind!(Panes[ch('r', "r")], Deed::Refresh, "", "Ask for everything again, balances too"),
+    bind!(Panes [ch('+', "+"), ch('_', "_")], Deed::Zoom, "", "Show only this pane, or all panes \
+         again"),
+    bind!(Panes[ch('s', "s")], Deed::Sort, "", "Sort requests by the time left"),
+    bind!(Panes[ch('r', "r")], Deed::Refresh, "", "Reload everything, including balances"),
     bind!(Panes[ch('u', "u")], Deed::Unlock, "", "Open the wallet"),
-    bind!(Panes[ch('n', "n")], Deed::Step, "", "Write the command of the next of the first steps"),
+    bind!(Panes[ch('n', "n")], Deed::Step, "", "Write the command of the next first step"),
     bind!(
         Panes[ch('y', "y")],
         Deed::Copy,
         "",
-        "Copy the selected id or address through the terminal"
+        "Copy the selected id or address to the terminal's clipboard"
     ),
     bind!(
         Panes[ch(':', ":")],
         Deed::Command,
         "command",
-        "A command line: the same commands as `bursar …`"
+        "Open a command line with the same commands as `bursar …`"
     ),
     bind!(
         Panes[ctrl('x', "^X")],
         Deed::Freeze,
         "",
-        "Twice within two seconds: freeze every agent at once"
+        "Press twice within two seconds to freeze every agent"
     ),
-    bind!(Panes[ctrl('l', "^L")], Deed::Redraw, "", "Draw the screen anew"),
-    bind!(Panes[ctrl('z', "^Z")], Deed::Suspend, "", "To the shell; `fg` comes back"),
-    bind!(Panes[ch('?', "?")], Deed::Help, "help", "These keys and words"),
+    bind!(Panes[ctrl('l', "^L")], Deed::Redraw, "", "Redraw the screen"),
+    bind!(Panes[ctrl('z', "^Z")], Deed::Suspend, "", "Suspend to the shell; `fg` returns"),
+    bind!(Panes[ch('?', "?")], Deed::Help, "help", "This help"),
     bind!(Panes [ch('q', "q"), ctrl('c', "^C")], Deed::Quit, "leave", "Leave the console"),
-    bind!(Card[ch('y', "y")], Deed::Yes, "approve", "Approve what the card says; Enter never does"),
+    bind!(Card[ch('y', "y")], Deed::Yes, "approve", "Approve the request; Enter never does"),
     bind!(Card[ch('n', "n")], Deed::No, "deny", "Deny it"),
     bind!(
         Card[ch('u', "u")],
         Deed::Unlock,
         "open the wallet",
-        "Open the wallet, where it is locked, and come back"
+        "Open the wallet if it is locked, then return here"
     ),
-    bind!(Card [DOWN, ch('j', "j")], Deed::Down, "scroll", "One row down, where not all of it fits"),
+    bind!(Card [DOWN, ch('j', "j")], Deed::Down, "scroll", "One row down, if the card does not fit"),
     bind!(Card [UP, ch('k', "k")], Deed::Up, "", "One row up"),
     bind!(Card [PAGE_DOWN, ch(' ', "space")], Deed::PageDown, "", "One page down"),
     bind!(Card[PAGE_UP], Deed::PageUp, "", "One page up"),
     bind!(Card [HOME, ch('g', "g")], Deed::First, "", "Its first row"),
     bind!(Card [END, ch('G', "G")], Deed::Last, "", "Its last row"),
-    bind!(Card [ESC, ch('q', "q"), ctrl('c', "^C")], Deed::Close, "not now", "Close the card; the request goes on waiting"),
+    bind!(Card [ESC, ch('q', "q"), ctrl('c', "^C")], Deed::Close, "not now", "Close the card; the request stays waiting"),
     bind!(YesNo[ch('y', "y")], Deed::Yes, "yes", "Yes"),
     bind!(YesNo [ch('n', "n"), ESC, ctrl('c', "^C")], Deed::No, "no", "No"),
-    bind!(Field[ENTER], Deed::Enter, "go on", "Give what was typed"),
+    bind!(Field[ENTER], Deed::Enter, "go on", "Submit the input"),
     bind!(Field [ESC, ctrl('c', "^C")], Deed::Close, "cancel", "Cancel the command"),
     bind!(Reading [UP, ch('k', "k")], Deed::Up, "", "One line up"),
     bind!(Reading [DOWN, ch('j', "j")], Deed::Down, "scroll", "One line down"),
@@ -223,19 +224,19 @@ pub(crate) const KEYS: &[Binding] = &[
     bind!(Reading [PAGE_DOWN, ch(' ', "space")], Deed::PageDown, "", "One page down"),
     bind!(Reading [HOME, ch('g', "g")], Deed::First, "", "The first line"),
     bind!(Reading [END, ch('G', "G")], Deed::Last, "", "The last line"),
-    bind!(Reading [ESC, ch('q', "q"), ENTER, ctrl('c', "^C")], Deed::Close, "close", "Back to the panes"),
-    bind!(Reading[ch('y', "y")], Deed::Copy, "copy", "Copy the text through the terminal"),
+    bind!(Reading [ESC, ch('q', "q"), ENTER, ctrl('c', "^C")], Deed::Close, "close", "Close the text"),
+    bind!(Reading[ch('y', "y")], Deed::Copy, "copy", "Copy the text to the terminal's clipboard"),
     bind!(Words [DOWN, ch('j', "j")], Deed::Down, "scroll", "One line down"),
     bind!(Words [UP, ch('k', "k")], Deed::Up, "", "One line up"),
     bind!(Words [PAGE_DOWN, ch(' ', "space")], Deed::PageDown, "", "One page down"),
     bind!(Words[PAGE_UP], Deed::PageUp, "", "One page up"),
-    bind!(Words[ENTER], Deed::Check, "on paper: check", "Be asked for three of the words"),
-    bind!(Words [ESC, ctrl('c', "^C")], Deed::Close, "leave unchecked", "Leave the words unchecked"),
-    bind!(Line[ENTER], Deed::Enter, "run", "Run the line"),
+    bind!(Words[ENTER], Deed::Check, "on paper: check", "Check three of the words"),
+    bind!(Words [ESC, ctrl('c', "^C")], Deed::Close, "leave unchecked", "Leave without checking the words"),
+    bind!(Line[ENTER], Deed::Enter, "run", "Run the command"),
     bind!(Line[TAB], Deed::Complete, "complete", "Complete the word"),
-    bind!(Line[UP], Deed::Older, "", "The line entered before"),
-    bind!(Line[DOWN], Deed::Newer, "", "The line entered after"),
-    bind!(Line [ESC, ctrl('c', "^C")], Deed::Close, "cancel", "Leave the line"),
+    bind!(Line[UP], Deed::Older, "", "The previous command"),
+    bind!(Line[DOWN], Deed::Newer, "", "The next command"),
+    bind!(Line [ESC, ctrl('c', "^C")], Deed::Close, "cancel", "Close the command line"),
 ];
 
 /// What a pressed key does here.

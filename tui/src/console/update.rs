@@ -108,7 +108,9 @@ fn lost(model: &mut Model, fault: Fault) -> Vec<Intent> {
         card.guard(model.now_ms);
     }
     if decided || asked {
-        model.complain("The engine was lost before it answered: whether it was carried out shows once it is back.");
+        model.complain(
+            "Connection lost before the engine answered. Check the result once reconnected.",
+        );
     }
     model.outdate_note();
     model.connection = Connection::Lost(fault);
@@ -169,9 +171,9 @@ fn ring(model: &mut Model) -> Option<Intent> {
         let last_minute = waiting.left_ms(now_ms) <= NEARLY_OVER_MS;
         let short = || short(&waiting.request.id);
         if !waiting.told_new {
-            said.push(format!("payment {} waits for you", short()));
+            said.push(format!("payment {} needs your approval", short()));
         } else if last_minute && !waiting.told_soon {
-            said.push(format!("payment {} runs out within a minute", short()));
+            said.push(format!("payment {} expires within a minute", short()));
         }
         waiting.told_new = true;
         waiting.told_soon |= last_minute;
@@ -184,7 +186,7 @@ fn ring(model: &mut Model) -> Option<Intent> {
     let text = match said.as_slice() {
         [] => return None,
         [one] => format!("Bursar: {one}"),
-        more => format!("Bursar: {} payments wait for you", more.len()),
+        more => format!("Bursar: {} payments need your approval", more.len()),
     };
     match model.server.notices {
         Notices::All => Some(Intent::Notify { bell: true, notice: Some(text) }),

@@ -66,15 +66,15 @@ async fn answer(link: &mut Link) -> Result<ToClient, Fault> {
 
 fn mismatch(protocol: u32, version: &str) -> Fault {
     let message = format!(
-        "The running engine is version {version} (protocol {protocol}), this program is version \
-         {VERSION} (protocol {PROTOCOL}): restart the engine with the program you use."
+        "The running engine has version {version} (protocol {protocol}), this program {VERSION} \
+         (protocol {PROTOCOL}): restart the engine with this program."
     );
     Fault::because(Code::VersionMismatch, message)
 }
 
 fn impostor() -> Fault {
-    let message = "What listens on the engine's socket does not know this data folder's token; nothing \
-                   was sent to it. Stop it and start `bursar engine`.";
+    let message = "The program on the engine's socket does not know this data folder's token; nothing was \
+         sent to it. Stop that program, then start `bursar engine`.";
     Fault::because(Code::AuthFailed, message)
 }
 

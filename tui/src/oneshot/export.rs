@@ -38,7 +38,7 @@ fn refuse_data_folder(path: &Path, data: Option<&Path>) -> Result<(), Fault> {
     let folder = fs::canonicalize(folder).unwrap_or_else(|_missing| folder.to_owned());
     if folder.starts_with(&data) {
         let message = format!(
-            "{} lies in the data folder, which is the wallet's own: choose another place.",
+            "{} is in the data folder, which is only for the wallet: choose another place.",
             path.display()
         );
         return Err(Fault::because(Code::BadInput, message));
@@ -121,8 +121,7 @@ fn create_new(path: &Path) -> io::Result<File> {
 fn unwritable(path: &Path, error: &io::Error) -> Fault {
     let shown = path.display();
     if error.kind() == io::ErrorKind::AlreadyExists {
-        let message =
-            format!("{shown} exists already and is not overwritten: choose another name.");
+        let message = format!("{shown} already exists: choose another name.");
         return Fault::because(Code::InUse, message);
     }
     Fault::because(Code::BadInput, format!("{shown} cannot be written: {error}."))

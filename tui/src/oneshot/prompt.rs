@@ -79,14 +79,14 @@ impl<'a> Prompter<'a> {
             Prompt::Confirm { lines, question } => self.confirm(&lines, &question).await,
             Prompt::TypeAmount { lines, amount } => {
                 let question = format!("Type the amount to approve it ({amount}): ");
-                let else_ = "This payment is approved by its amount and nobody can be asked here: add \
-                             --confirm <amount>.";
+                let else_ = "This payment is approved by typing its amount, and there is no terminal to ask \
+                     on: add --confirm <amount>.";
                 self.type_it(&lines, &question, (else_, "--confirm <amount>")).await
             }
             Prompt::TypeName { lines, name } => {
-                let question = format!("Type its name to go on ({name}): ");
-                let else_ = "This cannot be taken back and nobody can be asked here: add --confirm \
-                             <name>.";
+                let question = format!("Type its name to continue ({name}): ");
+                let else_ = "This cannot be undone, and there is no terminal to ask on: add \
+                     --confirm <name>.";
                 self.type_it(&lines, &question, (else_, "--confirm <name>")).await
             }
         }
@@ -105,7 +105,8 @@ impl<'a> Prompter<'a> {
             }
             Asking::Interactive | Asking::Silent => {
                 self.show(lines);
-                let message = "This needs a yes and nobody can be asked here: add --yes.";
+                let message =
+                    "This needs your approval, and there is no terminal to ask on: add --yes.";
                 Err(nobody(message, "--yes"))
             }
         }

@@ -192,7 +192,10 @@ fn failed(
     }
     // `eval "$(…)"` succeeds with nothing: the next command would miss its variables without a word.
     if matches!(command, Some("agent.instructions" | "agent.register")) {
-        complain(err, "  Nothing was exported: a shell that reads this command gets no variable.");
+        complain(
+            err,
+            "  Nothing was exported: a shell that evaluates this command sets no variable.",
+        );
     }
     if let Some(detail) = failure.fault.detail.as_deref().filter(|_| options.verbose) {
         complain(err, &format!("  cause: {}", plain(detail)));
@@ -241,11 +244,11 @@ fn extra<'a>(answer: &Answer, handed: Option<&'a Handed>) -> Option<Extra<'a>> {
     let text = handed.and_then(|handed| handed.text.as_ref()).map(|text| text.as_str());
     match (answer, handed.map(|handed| handed.field)) {
         (_, Some(SecretField::Phrase)) => {
-            Some(Extra { field: "phrase", secret: text.ok_or("it is shown only with --reveal") })
+            Some(Extra { field: "phrase", secret: text.ok_or("shown only with --reveal") })
         }
         (_, Some(SecretField::Token)) | (Answer::Credentials(_), None) => {
             let reason =
-                "only its hash is kept: agent instructions <agent> --regenerate issues a new one";
+                "only its hash is stored: agent instructions <agent> --regenerate issues a new one";
             Some(Extra { field: "token", secret: text.ok_or(reason) })
         }
         (_, None) => None,

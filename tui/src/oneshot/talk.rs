@@ -105,18 +105,15 @@ impl<'a> Talk<'a> {
         let interactive = self.prompter.options.asking == Asking::Interactive;
         let message = match order {
             Order::Approve(approve) if interactive && !approve.yes && !self.decided => {
-                "Cancelled. The request goes on waiting."
+                "Cancelled. The request is still waiting."
             }
             Order::Approve(_) | Order::Deny(_) => {
-                "Cancelled. The request goes on waiting, unless it was decided already: look with \
-                 `bursar requests --all`."
+                "Cancelled. The request is still waiting, unless it was already decided: check \
+                 with `bursar requests --all`."
             }
             Order::History(_) | Order::Receipt(_) => "Cancelled. No file was written.",
             _other if asked && !self.decided => "Cancelled. Nothing was done.",
-            _other => {
-                "Cancelled. Whether the command was carried out is not known: look with \
-                 `bursar status`."
-            }
+            _other => "Cancelled. The command may have run: check with `bursar status`.",
         };
         Fault::because(Code::Cancelled, message).into()
     }
@@ -131,11 +128,11 @@ impl<'a> Talk<'a> {
 fn ends_with_this_command(order: &Order) -> Option<Warning> {
     let message = match order {
         Order::Server(ServerOrder::Start { .. }) => {
-            "No engine runs, so the server ends with this command: `bursar engine` keeps it."
+            "No engine is running, so the server stops with this command: `bursar engine` keeps \
+             it running."
         }
         Order::Wallet(WalletOrder::Open | WalletOrder::Create { .. }) => {
-            "No engine runs, so the wallet is locked again as this command ends: `bursar engine` keeps it \
-             open."
+            "No engine is running, so the wallet is locked again after this command: `bursar engine` keeps it open."
         }
         _lasting => return None,
     };
@@ -143,7 +140,7 @@ fn ends_with_this_command(order: &Order) -> Option<Warning> {
 }
 
 fn silent() -> Fault {
-    let message = "The engine has said nothing for two minutes. The command may still be carried out: look \
-                   with `bursar status`.";
+    let message = "The engine did not answer for two minutes. The command may still run: check with `bursar \
+         status`.";
     Fault::because(Code::EngineDown, message)
 }

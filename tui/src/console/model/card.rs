@@ -57,10 +57,10 @@ pub(crate) enum Hint {
 impl Hint {
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Hint::OnlyY | Hint::Unseen => "only y, alone, approves",
-            Hint::OnlyDigits => "only digits here, then y, alone",
+            Hint::OnlyY | Hint::Unseen => "press only y to approve",
+            Hint::OnlyDigits => "type digits, then only y",
             Hint::OnlyN => "this key does nothing here",
-            Hint::Early => "too early: press it again",
+            Hint::Early => "too early: press the key again",
             Hint::Pasted => "pasted text is not taken here: type it",
         }
     }

@@ -40,13 +40,13 @@ fn seed(model: &Model, exists: bool) -> Step {
             done: exists,
             title,
             line: "seed create".to_owned(),
-            about: "Shown here; later `seed words` shows it for the password.",
+            about: "Shown here; `seed words` and the password show it again.",
         },
         Some(code) => Step {
             done: false,
             title,
             line: format!("seed words {code}"),
-            about: "Shows the words again, for the password, and asks for three of them.",
+            about: "Asks for the password, shows the words, and checks three of them.",
         },
     }
 }
@@ -69,20 +69,20 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
             done: wallet.exists,
             title: "A wallet with a password",
             line: "wallet create main".to_owned(),
-            about: "The name is yours to choose; the password is asked for, twice.",
+            about: "Choose any name; you are asked for the password twice.",
         },
         seed(model, wallet.seeds > 0),
         Step {
             done: wallet.addresses > 0,
             title: "An address that your agent pays from",
             line: "address create research 0".to_owned(),
-            about: "Send it a few dollars of USDC on Base, now or later: no step here needs them.",
+            about: "Send it a few dollars of USDC on Base at any time: no step here needs them.",
         },
         Step {
             done: !policies.is_empty(),
-            title: "A policy: what may be spent, and what without asking",
+            title: "A policy: what may be spent, and what without approval",
             line: "policy create careful --day 10 --txn 5 --auto 0.50".to_owned(),
-            about: "Dollars a day, for one payment, and below which nobody is asked.",
+            about: "Limits in dollars: per day, per payment, and without asking you.",
         },
         Step {
             done: !agents.is_empty(),
@@ -92,9 +92,9 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
         },
         Step {
             done: works,
-            title: "Work for the agent: a policy and an address",
+            title: "A policy and an address for the agent",
             line: format!("agent commission {agent} {policy} {label}"),
-            about: "To commission an agent is to give it both: from then on it may pay.",
+            about: "`commission` gives the agent both, so that it may pay.",
         },
         Step {
             done: status.server.running,

@@ -142,9 +142,7 @@ fn what_the_engine_would_refuse_is_not_sent() {
 /// A key that does nothing says why.
 #[test]
 fn keys_that_decide_nothing_are_answered() {
-    for (keys, said) in
-        [("a", "only y, alone, approves"), ("ja", "only digits here, then y, alone")]
-    {
+    for (keys, said) in [("a", "press only y to approve"), ("ja", "type digits, then only y")] {
         for code in [KeyCode::Enter, KeyCode::Char('Y'), KeyCode::Char('x'), KeyCode::F(1)] {
             let mut stage = Stage::full(SIZE);
             stage.keys(keys);
@@ -163,9 +161,9 @@ fn keys_that_decide_nothing_are_answered() {
         assert!(!stage.screen().contains("[1.5"), "{}", stage.screen());
     }
     for (keys, moment, said) in [
-        ("yy", GUARD_MS, "only y, alone, approves"),
-        ("y", 0, "too early: press it again"),
-        ("n", 0, "too early: press it again"),
+        ("yy", GUARD_MS, "press only y to approve"),
+        ("y", 0, "too early: press the key again"),
+        ("n", 0, "too early: press the key again"),
     ] {
         let mut stage = Stage::full(SIZE);
         stage.keys("a");
@@ -207,7 +205,7 @@ fn a_card_that_is_over_takes_no_key_and_says_why() {
     entries[0].kind = "payment.denied".into();
     entries[0].request = Some(id);
     stage.frame(ToClient::Entries { id: 7, entries });
-    assert!(stage.screen().contains("Nothing can be decided any more: denied"));
+    assert!(stage.screen().contains("Can no longer be decided: denied"));
     stage.wait(GUARD_MS);
     stage.keys("yn");
     assert!(approved(&mut stage).is_none() && stage.took("deny").is_none());

@@ -48,7 +48,7 @@ fn a_decision_that_was_under_way_is_not_called_done() {
     let screen = stage.screen();
     assert!(screen.contains("no engine is connected"), "{screen}");
     stage.press(KeyCode::Esc);
-    assert!(stage.screen().contains("before it answered"));
+    assert!(stage.screen().contains("before the engine answered"));
 }
 
 #[test]
@@ -116,10 +116,10 @@ fn a_password_is_typed_unseen_and_a_new_one_twice() {
     assert!(stage.screen().contains("at least 8"));
     stage.take(Message::Paste("correct horse".into()));
     stage.press(KeyCode::Enter);
-    assert!(stage.screen().contains("The same again"));
+    assert!(stage.screen().contains("Repeat the password"));
     stage.keys("correct house");
     stage.press(KeyCode::Enter);
-    assert!(stage.screen().contains("were not the same"));
+    assert!(stage.screen().contains("passwords differ"));
     assert_eq!(stage.intents.len(), sent);
     for _ in 0..2 {
         stage.keys("correct horse");
@@ -135,11 +135,11 @@ fn leaving_an_engine_of_ones_own_is_asked_and_another_one_goes_on() {
     assert_eq!(stage.intents.last().unwrap(), "Quit");
     let mut stage = Stage::filled(Setup { owner: true, ..Setup::default() }, SIZE);
     stage.keys("q");
-    assert!(stage.screen().contains("3 requests wait"));
-    assert!(!stage.screen().contains("attached to it"), "{}", stage.screen());
+    assert!(stage.screen().contains("3 requests are waiting"));
+    assert!(!stage.screen().contains("attached console"), "{}", stage.screen());
     stage.wait(GUARD_MS);
     let (id, _) = stage.took("status").expect("who else is there");
-    for (consoles, told) in [(1, "Another console is attached"), (2, "2 other consoles")] {
+    for (consoles, told) in [(1, "Another attached console"), (2, "2 other attached consoles")] {
         let status = bursar_core::answers::StatusAnswer { consoles, ..fixtures::status() };
         stage.model.server.learn(Topic::Status, Answer::Status(status.clone()), stage.now_ms);
         assert!(stage.screen().contains(told), "{}", stage.screen());
@@ -164,7 +164,7 @@ fn it_rings_for_a_new_request_and_for_its_last_minute() {
     let mut stage = Stage::full(SIZE);
     let before = rings(&stage);
     assert_eq!(before.len(), 1);
-    assert!(before[0].contains("3 payments wait for you"), "{before:?}");
+    assert!(before[0].contains("3 payments need your approval"), "{before:?}");
     stage.wait(10_000);
     assert_eq!(rings(&stage), before);
     stage.wait(160_000);
@@ -226,7 +226,7 @@ fn what_could_not_be_read_says_so_and_old_rows_stay() {
     stage.answer(id, Err(fault()));
     assert!(stage.screen().contains("old !"), "{}", stage.screen());
     stage.model.server.balances = None;
-    assert!(stage.screen().contains("No balance could be read. r tries again."));
+    assert!(stage.screen().contains("No balance could be read. r retries."));
     stage.model.mark_stale(&[Topic::Balances]);
     stage.wait(400);
     let (id, _) = stage.took("balances").unwrap();

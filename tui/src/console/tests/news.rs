@@ -153,7 +153,7 @@ fn two_keys_freeze_from_anywhere_and_one_does_not() {
     stage.wait(2_001);
     stage.control('x');
     assert!(stage.took("freeze").is_none());
-    assert!(stage.screen().contains("Too late: nothing is frozen."), "{}", stage.screen());
+    assert!(stage.screen().contains("Too late: nothing was frozen."), "{}", stage.screen());
     stage.control('x');
     assert!(stage.took("freeze").is_some());
 }
@@ -175,7 +175,7 @@ fn freezing_is_never_too_early() {
 /// What is said of the second key is said only while it is true, also without an engine.
 #[test]
 fn the_hint_of_the_pair_that_freezes_goes_with_its_time_or_with_another_key() {
-    const HINT: &str = "^X once more";
+    const HINT: &str = "Press ^X again";
     for gone in [false, true] {
         let mut stage = Stage::full(SIZE);
         if gone {

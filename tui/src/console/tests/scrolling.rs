@@ -159,7 +159,7 @@ fn no_answer_to_a_key_pushes_rows_of_the_card_away() {
     assert_eq!(rows(&stage), before);
     stage.wait(GUARD_MS);
     stage.press(KeyCode::Enter);
-    assert!(stage.screen().contains("only digits here"), "{}", stage.screen());
+    assert!(stage.screen().contains("type digits"), "{}", stage.screen());
     assert_eq!(rows(&stage), before);
     // What comes after that row need not be seen.
     stage.press(KeyCode::PageDown);

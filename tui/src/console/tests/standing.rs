@@ -35,7 +35,7 @@ fn without_an_engine_nothing_looks_live_and_nothing_is_offered_that_needs_one() 
             let title = screen.lines().find(|line| line.contains(&format!("> {key} "))).unwrap();
             assert!(title.contains("old"), "{title}");
             assert!(!bar(&stage).contains("open") && !bar(&stage).contains("command"), "{screen}");
-            assert!(!screen.contains("WAITING") && !screen.contains("r asks again"), "{screen}");
+            assert!(!screen.contains("WAITING") && !screen.contains("r retries"), "{screen}");
         }
         stage.keys("1");
         let screen = stage.screen();
@@ -55,13 +55,13 @@ fn without_an_engine_nothing_looks_live_and_nothing_is_offered_that_needs_one() 
 fn that_nothing_waits_is_said_only_where_nothing_is_amiss() {
     let mut stage = Stage::full(SIZE);
     stage.model.server.queue.clear();
-    assert!(stage.screen().contains("Nothing waits for you."));
+    assert!(stage.screen().contains("No requests are waiting."));
     let well = stage.model.server.status.clone().unwrap();
     for (change, word) in [
         (|status| status.wallet.locked = true, "The wallet is locked"),
         (|status| status.frozen = true, "Every agent is frozen"),
-        (|status| status.server.running = false, "No agent is heard"),
-        (|status| status.untrusted = Some("It does not fit.".into()), "It does not fit."),
+        (|status| status.server.running = false, "The agent server is off"),
+        (|status| status.untrusted = Some("It does not match.".into()), "It does not match."),
         (|status| status.refused_before = Some("2026-01-15T00:00:00Z".into()), "2026-01-15"),
     ] as [(fn(&mut bursar_core::answers::StatusAnswer), &str); 5]
     {
@@ -69,11 +69,11 @@ fn that_nothing_waits_is_said_only_where_nothing_is_amiss() {
         change(&mut status);
         stage.model.server.status = Some(status);
         let screen = stage.screen();
-        assert!(screen.contains(word) && !screen.contains("Nothing waits"), "{screen}");
+        assert!(screen.contains(word) && !screen.contains("No requests are waiting"), "{screen}");
     }
     stage.model.server.status = Some(well);
     gone(&mut stage);
-    assert!(stage.screen().contains("nobody knows what waits"), "{}", stage.screen());
+    assert!(stage.screen().contains("not known without an engine"), "{}", stage.screen());
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn an_unknown_amount_says_why() {
     assert!(stage.screen().contains("! Base: The token does not report its decimals."));
     stage.press(KeyCode::End);
     assert!(stage.screen().contains("! Ethereum: No endpoint of Ethereum"));
-    assert!(stage.screen().contains("r asks again."));
+    assert!(stage.screen().contains("r retries."));
     let known = fixtures::holdings("EVIL");
     let networks = vec![known.networks[0].clone()];
     let mut known = bursar_core::answers::HoldingsAnswer { networks, ..known };
@@ -235,5 +235,5 @@ fn commands_are_shown_as_they_are_typed_here() {
     stage.answer(id, Err(Fault::new(Code::WalletLocked)));
     assert!(stage.screen().contains("run `:wallet open`."), "{}", stage.screen());
     gone(&mut stage);
-    assert!(stage.screen().contains("`bursar engine` starts one"), "that is for a shell");
+    assert!(stage.screen().contains("start it with `bursar engine`"), "that is for a shell");
 }

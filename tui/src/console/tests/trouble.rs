@@ -190,12 +190,12 @@ fn what_is_over_lies_below_what_waits_and_is_not_opened_while_something_waits() 
     ended(&mut stage, 0, "payment.approved", None);
     assert_eq!(list(&stage)[0], "09", "the latest first");
     stage.keys("ja");
-    assert!(stage.screen().contains("Nothing can be decided any more: denied"));
+    assert!(stage.screen().contains("Can no longer be decided: denied"));
     stage.wait(60_000);
     assert_eq!(list(&stage).len(), 1, "the one on the screen");
     stage.press(KeyCode::Esc);
     stage.wait(1);
-    assert!(stage.screen().contains("Nothing waits for you."), "{}", stage.screen());
+    assert!(stage.screen().contains("No requests are waiting."), "{}", stage.screen());
 }
 
 #[test]

@@ -88,11 +88,9 @@ fn freeze(model: &mut Model) -> Vec<Intent> {
             run_line::run(model, Order::Freeze);
         }
         Some(..=FREEZE_LATE_MS) => {
-            model.hint_freeze(
-                "Too late: nothing is frozen. ^X once more, within two seconds, does it.",
-            );
+            model.hint_freeze("Too late: nothing was frozen. Press ^X twice within two seconds.");
         }
-        _first => model.hint_freeze("^X once more freezes every agent."),
+        _first => model.hint_freeze("Press ^X again to freeze every agent."),
     }
     Vec::new()
 }
@@ -128,7 +126,7 @@ pub(super) fn rested(model: &mut Model) -> Vec<Intent> {
 fn suspend(model: &mut Model) -> Vec<Intent> {
     if model.setup.owner {
         model.complain(
-            "This console is the engine, which would stand still: leave it, or use another.",
+            "This console is the engine and cannot be suspended: leave it, or use another console.",
         );
         return Vec::new();
     }

@@ -34,7 +34,7 @@ pub(super) fn yes_or_no(model: &mut Model, deed: Option<Deed>) -> Vec<Intent> {
                 question.guard(now_ms);
                 // A yes that came too early is answered by what stands there.
                 if other.is_none() {
-                    question.fault = Some("Only y, alone, agrees; n does not.".to_owned());
+                    question.fault = Some("Press only y to agree, or n not to.".to_owned());
                 }
             }
         },
@@ -133,7 +133,7 @@ pub(super) fn see(model: &mut Model) {
 /// Begins that check.
 fn ask_words(model: &mut Model) -> Vec<Intent> {
     if !view::has_seen_words(model) {
-        model.complain("Scroll down first: not all of the words were on the screen.");
+        model.complain("Scroll down first: you have not seen all of the words.");
         return Vec::new();
     }
     model.last = None;
@@ -154,8 +154,7 @@ fn give(question: &mut Question) -> Option<Secret> {
     }
     match question.first.take() {
         None if question.field.text().chars().count() < PASSWORD_CHARS => {
-            question.fault =
-                Some(format!("That was too short: {PASSWORD_CHARS} characters at least."));
+            question.fault = Some(format!("Too short: use at least {PASSWORD_CHARS} characters."));
             question.field.clear();
             None
         }
@@ -167,7 +166,7 @@ fn give(question: &mut Question) -> Option<Secret> {
         }
         Some(first) if first.text() == question.field.text() => Some(Secret(question.field.take())),
         Some(_other) => {
-            question.fault = Some("The two were not the same: type a new one.".to_owned());
+            question.fault = Some("The passwords differ: type a new one.".to_owned());
             question.field.clear();
             None
         }
@@ -207,7 +206,7 @@ fn copy(model: &mut Model) -> Vec<Intent> {
         }
         Some(Overlay::Help { .. }) | None => Vec::new(),
         _secret => {
-            model.complain("This is not copied: every program may read a clipboard.");
+            model.complain("Not copied: every program can read the clipboard.");
             Vec::new()
         }
     }
@@ -216,7 +215,7 @@ fn copy(model: &mut Model) -> Vec<Intent> {
 /// After words of a seed were shown nothing of the frame is to stay behind.
 fn close(model: &mut Model) -> Vec<Intent> {
     if matches!(&model.overlay, Some(Overlay::Told(told)) if told.asks) {
-        model.note("Unchecked. `seed words` shows them again, for the password, and asks.");
+        model.note("Not checked. `seed words` shows and checks them later.");
     }
     model.overlay = None;
     vec![Intent::Redraw]

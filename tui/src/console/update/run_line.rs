@@ -86,9 +86,9 @@ pub(super) fn run(model: &mut Model, order: Order) {
         return model.complain("No engine is connected: nothing was sent.");
     }
     match &order {
-        Order::Watch(_) => return model.note("The Activity pane (5) shows what happens."),
+        Order::Watch(_) => return model.note("Use the Activity pane (5) instead."),
         Order::History(HistoryOrder { export: Some(_), .. }) => {
-            return model.complain("Files are written by `bursar history export` in a shell.");
+            return model.complain("To write a file, run `bursar history export` in a shell.");
         }
         // Decided is what was shown: on its card.
         Order::Approve(approve) => return open_card(model, &approve.id),
@@ -96,7 +96,7 @@ pub(super) fn run(model: &mut Model, order: Order) {
     }
     let name = order.name();
     if model.is_under_way(&Purpose::Line { order: name }) {
-        return model.complain(format!("`{}` is under way already.", name.replace('.', " ")));
+        return model.complain(format!("`{}` is already running.", name.replace('.', " ")));
     }
     send(model, order);
 }
@@ -109,7 +109,7 @@ fn open_card(model: &mut Model, prefix: &str) {
     let [place] = found.as_slice() else {
         return model.complain(match found.len() {
             0 => format!("No request here begins with {prefix}."),
-            _several => format!("Several requests begin with {prefix}: write more of it."),
+            _several => format!("Several requests begin with {prefix}: type more of the id."),
         });
     };
     model.under = None;

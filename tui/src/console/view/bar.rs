@@ -27,7 +27,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     if here == Context::Reading && model.line.is_some() {
         rename(&mut keys, "close", "leave the line");
-        keys.push(("enter", "mend it"));
+        keys.push(("enter", "edit it"));
     }
     if matches!(model.overlay, Some(Overlay::Words(..))) {
         rename(&mut keys, "cancel", "back to the words");

@@ -80,9 +80,9 @@ fn agents(status: &StatusAnswer) -> (Vec<String>, Role) {
 /// Every one of them is tried again: an engine of the right version may come.
 fn lost(fault: &Fault) -> String {
     match fault.code {
-        Code::EngineDown => "ENGINE GONE: `bursar engine` starts one; trying again".to_owned(),
-        Code::VersionMismatch => "ANOTHER VERSION RUNS: leave, and start bursar again".to_owned(),
-        _other => format!("NOT CONNECTED, trying again: {}", fault.message),
+        Code::EngineDown => "ENGINE GONE: start it with `bursar engine`; retrying".to_owned(),
+        Code::VersionMismatch => "THE ENGINE HAS ANOTHER VERSION: restart bursar".to_owned(),
+        _other => format!("NOT CONNECTED, retrying: {}", fault.message),
     }
 }
 

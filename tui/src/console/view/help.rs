@@ -12,18 +12,12 @@ const WIDTH: u16 = 100;
 
 /// Words on cards and in commands that are not everyday ones.
 const WORDS: [(&str, &str); 6] = [
-    (
-        "waits",
-        "A payment that is not made before you decide. Once its time is up it is not made at all",
-    ),
-    ("leaves", "On a card: what goes out if you approve, and on which network"),
-    ("held", "On a card: why this payment waits for you and was not made by itself"),
-    (
-        "card",
-        "On a card, its last row: the fingerprint of what it says. Your approval is for that alone",
-    ),
-    ("asks from", "Of a policy: payments of so much or more wait for you, smaller ones do not"),
-    ("commission", "To give an agent its policy and the address that it pays from"),
+    ("waiting", "Of a payment: it is not made unless you approve it before its time is up"),
+    ("leaves", "On a card: the amount that you would pay, and the network"),
+    ("held", "On a card: why this payment needs your approval"),
+    ("card", "On a card: the fingerprint of its terms. You approve exactly these terms"),
+    ("auto below", "Of a policy: payments below this are signed without your approval"),
+    ("commission", "To give an agent its policy and its paying address"),
 ];
 
 /// Each with what it means, and headings.
@@ -57,9 +51,9 @@ pub(super) fn rows(model: &Model, body: Rect) -> Vec<(String, String)> {
 fn engine(model: &Model) -> &'static str {
     match model.setup.owner {
         true => {
-            "inside: this console is the engine. To leave it stops the engine, for agents and other consoles too"
+            "inside: this console is the engine. Leaving it stops the engine for agents and other consoles"
         }
-        false => "attached: the engine is a process of its own, and goes on when you leave",
+        false => "attached: the engine is a separate process, and keeps running when you leave",
     }
 }
 

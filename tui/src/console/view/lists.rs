@@ -29,13 +29,13 @@ fn list(
     let note = match (count, failed) {
         (0, _) => String::new(),
         (count, None) => count.to_string(),
-        (count, Some(_why)) => format!("{count}, old !  r reads anew"),
+        (count, Some(_why)) => format!("{count}, old !  r reloads"),
     };
     let title = format!("{} {}", pane.number(), pane.title());
     let inside = paint.pane(area, focused, &title, &note);
     if count == 0 {
         let (text, role) = match failed {
-            Some(why) => (format!("{why} r tries again."), Role::Warn),
+            Some(why) => (format!("{why} r retries."), Role::Warn),
             None => (empty.to_owned(), Role::Quiet),
         };
         let room = usize::from(inside.width.saturating_sub(2));
@@ -68,7 +68,7 @@ fn unknown(model: &Model, paint: &mut Paint<'_>, inside: Rect) -> Rect {
     let here = selected.filter(|_row| model.focus == Pane::Balances);
     let reasons = here.into_iter().chain(&known).filter_map(rows::BalanceRow::unknown_reason);
     let Some(why) = reasons.into_iter().next() else { return inside };
-    let again = if paint.old { "" } else { " r asks again." };
+    let again = if paint.old { "" } else { " r retries." };
     let room = usize::from(inside.width.saturating_sub(2));
     let lines = wrapped(&format!("! {why}{again}"), room, 2);
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
@@ -164,7 +164,7 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         left("POLICY", 8).open(),
         right("A DAY", 9),
         right("A PAYMENT", 9).rank(2),
-        right("ASKS FROM", 9),
+        right("AUTO BELOW", 10),
         right("AGENTS", 6).rank(3),
     ];
     list(model, paint, area, Pane::Policies, (&columns, "There is no policy yet."), |place| {
@@ -191,7 +191,7 @@ pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         right("AMOUNT", 14),
         left("STATUS", 8),
     ];
-    list(model, paint, area, Pane::Sent, (&columns, "Nothing was paid yet."), |place| {
+    list(model, paint, area, Pane::Sent, (&columns, "No payments yet."), |place| {
         let sent = model.server.sent.as_ref();
         let Some(row) = sent.and_then(|rows| rows.get(place)) else { return Vec::new() };
         let amount = match (&row.amount, &row.symbol) {

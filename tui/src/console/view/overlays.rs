@@ -17,7 +17,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
     let (lines, ask): (&[String], String) = match &question.prompt {
         Prompt::Confirm { lines, question } => (lines, question.clone()),
         Prompt::TypeAmount { lines, amount } => (lines, format!("Type the amount, {amount}:")),
-        Prompt::TypeName { lines, name } => (lines, format!("Type its name to go on, {name}:")),
+        Prompt::TypeName { lines, name } => (lines, format!("Type its name to continue, {name}:")),
         Prompt::Secret { what } => (&[], wanted(*what, question.first.is_some()).to_owned()),
     };
     let mut rows: Vec<(String, Role)> = lines
@@ -39,7 +39,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
         } else if armed {
             "y yes   n no"
         } else {
-            "keys count in a moment"
+            "wait a moment"
         };
         rows.push((keys.to_owned(), Role::Strong));
         None
@@ -72,7 +72,7 @@ pub(super) fn question(model: &Model, question: &Question, paint: &mut Paint<'_>
 fn wanted(what: SecretPrompt, again: bool) -> &'static str {
     match what {
         SecretPrompt::Password => "The wallet's password:",
-        SecretPrompt::NewPassword if again => "The same again:",
+        SecretPrompt::NewPassword if again => "Repeat the password:",
         SecretPrompt::NewPassword => "A new password, at least 8 characters:",
         SecretPrompt::SeedPhrase => "The seed phrase:",
     }
@@ -82,7 +82,7 @@ pub(super) fn word_check(check: &WordCheck, paint: &mut Paint<'_>, body: Rect) {
     let (right, all) = check.progress();
     let inside = paint.dialog(body, (WIDTH, 6), "seed create", &format!("{right} of {all} right"));
     let rows = [
-        ("From your paper, please: it alone brings the money back.", Role::Plain),
+        ("Type the words from your paper, your only backup.", Role::Plain),
         (check.fault.as_deref().unwrap_or_default(), Role::Alarm),
     ];
     for (row, (text, role)) in rows.into_iter().enumerate() {
@@ -128,9 +128,9 @@ fn rows_of(told: &Told, room: usize, indent: usize) -> (Vec<String>, usize) {
 /// What stands above the words of a seed, and below them.
 const TO_WRITE_DOWN: (&str, &str) = (
     "Write these words down now, in this order, on paper.",
-    "If this wallet is lost they alone bring the money back; whoever has them has the money.\n\n",
+    "Without them a lost wallet cannot be restored; anyone who has them can take the money.\n\n",
 );
-const SHOWN_AGAIN: (&str, &str) = ("Whoever has these words has the money.", "");
+const SHOWN_AGAIN: (&str, &str) = ("Anyone who has these words can take the money.", "");
 
 pub(super) fn sight(told: &Told, body: Rect) -> TextSight {
     let width = usize::from(told_width(body).saturating_sub(4));
@@ -207,18 +207,18 @@ pub(super) fn asked_plainly(question: &Question, paint: &mut Paint<'_>, area: Re
 pub(super) fn leave(model: &Model, paint: &mut Paint<'_>, body: Rect) {
     let held = model.server.held(model.now_ms).count();
     let waiting = match held {
-        0 => "Nothing waits for you.".to_owned(),
-        1 => "One request waits; its time runs on.".to_owned(),
-        more => format!("{more} requests wait; their time runs on."),
+        0 => "No requests are waiting.".to_owned(),
+        1 => "1 request is waiting and can still expire.".to_owned(),
+        more => format!("{more} requests are waiting and can still expire."),
     };
     let room = usize::from(WIDTH.min(body.width).saturating_sub(4));
-    let stops = "This console is the engine: leaving it stops the engine, and agents are refused until it runs \
-                 again. `bursar engine` runs it without a console.";
+    let stops = "This console is the engine: leaving stops it, and agents are refused until it runs again. \
+         `bursar engine` runs it without a console.";
     let consoles = model.server.status.as_ref().map_or(0, |status| status.consoles);
     let others = match consoles {
         0 => String::new(),
-        1 => "Another console is attached to it and loses its engine.".to_owned(),
-        more => format!("{more} other consoles are attached to it and lose their engine."),
+        1 => "Another attached console will lose its engine.".to_owned(),
+        more => format!("{more} other attached consoles will lose their engine."),
     };
     let mut lines = vec![stops, &others, &waiting, "", "y stop and leave   n stay"];
     if others.is_empty() {

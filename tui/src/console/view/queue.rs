@@ -33,8 +33,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let failed = model.server.failed.contains_key(&Topic::Requests) && !paint.old;
     let note = match (held, failed, model.server.cut) {
         (0, false, _) => String::new(),
-        (held, true, _) => format!("{held} waiting, old !  r reads anew"),
-        (held, false, true) => format!("{held} waiting, and more that do not fit here"),
+        (held, true, _) => format!("{held} waiting, old !  r reloads"),
+        (held, false, true) => format!("{held} waiting, and more not shown"),
         (held, false, false) => format!("{held} waiting"),
     };
     let inside = paint.pane(area, focused, "1 Approvals", &note);
@@ -57,16 +57,16 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 /// What keeps requests from coming, if something does: only where nothing does, that nothing waits is good news.
 fn standing(model: &Model) -> Vec<(String, Role)> {
     if let Connection::Lost(_) = &model.connection {
-        return vec![("Without an engine nobody knows what waits.".to_owned(), Role::Warn)];
+        return vec![("Waiting requests are not known without an engine.".to_owned(), Role::Warn)];
     }
     let Some(status) = &model.server.status else { return Vec::new() };
     let mut lines = Vec::new();
     if let Some(why) = &status.untrusted {
-        lines.push((format!("{why} `:audit verify` looks into it."), Role::Alarm));
+        lines.push((format!("{why} Check it with `:audit verify`."), Role::Alarm));
     }
     if let Some(first) = &status.refused_before {
         let text = format!(
-            "Requests signed before {first} are refused: a clock once showed a later date. `:doctor` says what to do."
+            "Requests signed before {first} are refused: a clock once showed a later date. See `:doctor`."
         );
         lines.push((text, Role::Alarm));
     }
@@ -75,16 +75,19 @@ fn standing(model: &Model) -> Vec<(String, Role)> {
             .push(("Every agent is frozen. `:thaw` lets them work again.".to_owned(), Role::Alarm));
     }
     if status.wallet.exists && status.wallet.locked {
-        lines.push(("The wallet is locked: nothing is signed. u opens it.".to_owned(), Role::Warn));
+        lines.push((
+            "The wallet is locked: nothing is signed. Press u to open it.".to_owned(),
+            Role::Warn,
+        ));
     }
     if !status.server.running {
-        lines.push(("No agent is heard: `:server start`.".to_owned(), Role::Warn));
+        lines.push(("The agent server is off: `:server start`.".to_owned(), Role::Warn));
     }
     if let Some(why) = model.server.failed.get(&Topic::Requests) {
-        lines.push((format!("What waits is not known: {why} r asks again."), Role::Warn));
+        lines.push((format!("Waiting requests are not known: {why} r retries."), Role::Warn));
     }
     if lines.is_empty() {
-        lines.push(("Nothing waits for you.".to_owned(), Role::Quiet));
+        lines.push(("No requests are waiting.".to_owned(), Role::Quiet));
     }
     lines
 }

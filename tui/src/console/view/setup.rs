@@ -38,10 +38,8 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     let hint = match (model.setup.observe, in_a_shell) {
         (true, _) => "",
-        (false, true) => {
-            "y copies it. A small price is paid at once; the larger one you approve here."
-        }
-        (false, false) => "n writes the next command for you: change it, then Enter",
+        (false, true) => "y copies it. The small price is paid at once; you approve the large one.",
+        (false, false) => "n writes the next command: edit it, then press Enter",
     };
     rows.push((1, String::new(), Role::Plain));
     rows.extend(wrapped(hint, room, 0).into_iter().map(|part| (1, part, Role::Plain)));

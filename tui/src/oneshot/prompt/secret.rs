@@ -106,12 +106,12 @@ fn chosen(terminal: &dyn Terminal) -> io::Result<Result<Zeroizing<String>, Fault
             ask = format!("That is too short. {question}");
             continue;
         }
-        let second = terminal.ask_secret("The same again: ")?;
+        let second = terminal.ask_secret("Repeat the password: ")?;
         if first == second {
             return Ok(Ok(first));
         }
-        fault = Fault::because(Code::BadInput, "The two passwords were not the same.");
-        ask = format!("They were not the same. {question}");
+        fault = Fault::because(Code::BadInput, "The two passwords differ.");
+        ask = format!("The passwords differ. {question}");
     }
     Ok(Err(fault))
 }
@@ -119,17 +119,17 @@ fn chosen(terminal: &dyn Terminal) -> io::Result<Result<Zeroizing<String>, Fault
 fn missing(what: SecretPrompt, password_given: bool) -> Stop {
     match what {
         SecretPrompt::NewPassword if password_given => nobody(
-            "A new password is needed and nobody can be asked here: give --password-stdin two lines, \
+            "A new password is needed, and there is no terminal to ask on: give --password-stdin two lines, \
              the current password and the new one.",
             "--password-stdin",
         ),
         SecretPrompt::Password | SecretPrompt::NewPassword => nobody(
-            "A password is needed and nobody can be asked here: add --password-file, --password-fd or \
-             --password-stdin.",
+            "A password is needed, and there is no terminal to ask on: add --password-file, --password-fd \
+             or --password-stdin.",
             "--password-file <path>",
         ),
         SecretPrompt::SeedPhrase => nobody(
-            "A seed phrase is needed and nobody can be asked here: add --seed-file or --seed-stdin.",
+            "A seed phrase is needed, and there is no terminal to ask on: add --seed-file or --seed-stdin.",
             "--seed-file <path>",
         ),
     }

@@ -64,14 +64,14 @@ async fn is_cancelled(mut engine: TestEngine) {
 /// Ctrl-C before the operator has said yes leaves the request; after it nobody knows yet.
 #[tokio::test]
 async fn ctrl_c_cancels_and_says_what_is_certain() {
-    let held = "The request goes on waiting.";
-    let unsure = "goes on waiting, unless it was decided already";
+    let held = "The request is still waiting.";
+    let unsure = "still waiting, unless it was already decided";
     for (line, asking, certain) in [
         ("approve 0123abcd", Asking::Interactive, held),
         ("approve 0123abcd --yes", Asking::Interactive, unsure),
         ("approve 0123abcd", Asking::Agreed, unsure),
         ("deny 0123abcd", Asking::Interactive, unsure),
-        ("freeze", Asking::Silent, "Whether the command was carried out is not known"),
+        ("freeze", Asking::Silent, "The command may have run"),
     ] {
         let scene = Scene::of(line).with(|options| options.asking = asking);
         let ran = interrupted(scene).against(is_cancelled).await;
@@ -119,5 +119,5 @@ async fn ctrl_c_at_a_question_answers_nothing() {
     };
     let (exit, ()) = tokio::join!(run(link, order, &options, streams), script);
     assert_eq!(exit, 130);
-    assert!(String::from_utf8(err).unwrap().contains("The request goes on waiting."));
+    assert!(String::from_utf8(err).unwrap().contains("The request is still waiting."));
 }

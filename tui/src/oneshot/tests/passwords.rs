@@ -52,9 +52,9 @@ async fn a_new_password_is_long_enough_and_typed_twice() {
         [
             "New password, at least 8 characters: ",
             "That is too short. New password, at least 8 characters: ",
-            "The same again: ",
-            "They were not the same. New password, at least 8 characters: ",
-            "The same again: ",
+            "Repeat the password: ",
+            "The passwords differ. New password, at least 8 characters: ",
+            "Repeat the password: ",
         ]
     );
     let scene = Scene::attended("wallet create m", &["a", "b", "c", "long enough"]);

@@ -44,7 +44,7 @@ async fn no_agent_is_sent_to_another_programs_door() {
     let early = CredentialsAnswer { serving: false, ..credentials() };
     let reply = with_secret(Answer::Credentials(early), SecretField::Token);
     let ran = handed(Scene::of(line), TOKEN, reply).await;
-    assert!(ran.out.contains("# Nothing listens there yet. Start it with: bursar"), "{}", ran.out);
+    assert!(ran.out.contains("# The server is not running. Start it with: bursar"), "{}", ran.out);
 
     let url_unknown_reason = Some("another program listens on 127.0.0.1:9402\nx=1".into());
     let taken =

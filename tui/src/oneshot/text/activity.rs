@@ -14,7 +14,7 @@ pub(super) fn activity(to: &mut Sheet, activity: &ActivityAnswer) {
     let rows: Vec<[String; 6]> = activity.entries.iter().map(row).collect();
     to.table(HEAD, &rows);
     if activity.more {
-        to.next("Older ones", &format!("bursar activity --before {}", oldest.seq));
+        to.next("Older entries", &format!("bursar activity --before {}", oldest.seq));
     }
 }
 

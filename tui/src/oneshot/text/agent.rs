@@ -105,13 +105,13 @@ fn troubles(to: &mut Sheet, agents: &[AgentAnswer]) {
 /// The block that an agent's environment takes. A shell can read the whole: what is no variable is a comment.
 pub(super) fn credentials(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
     let (name, id) = (&given.name, &given.agent_id);
-    to.line(&format!("# {name} ({id}): for this agent's environment, and for nobody else."));
+    to.line(&format!("# {name} ({id}): for this agent's environment only. Keep it secret."));
     to.line(&format!("export WALLET_AGENT_ID={}", word(id)));
     let handed = context.handed.filter(|handed| handed.field == SecretField::Token);
     match handed.and_then(|handed| handed.text.as_deref()) {
         Some(token) => token_line(to, token),
         None => {
-            to.line("# WALLET_AGENT_TOKEN: only a hash of it is kept. Issue a new one, which ends the old, with");
+            to.line("# WALLET_AGENT_TOKEN: only its hash is stored. Issue a new one, which replaces the old, with");
             to.line(&format!("#   bursar agent instructions {} --regenerate", word(name)));
         }
     }
@@ -126,14 +126,14 @@ pub(super) fn credentials(to: &mut Sheet, given: &CredentialsAnswer, context: Co
 /// A token must not be taken to another program's door, so an older address does not stay either.
 fn door(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
     let Some(url) = &given.url else {
-        let why = given.url_unknown_reason.as_deref().unwrap_or("nobody knows it");
+        let why = given.url_unknown_reason.as_deref().unwrap_or("not known");
         to.line(&format!("# WALLET_URL: {why}"));
         return to.line("unset WALLET_URL");
     };
     to.line(&format!("export WALLET_URL={}", word(url)));
     if !given.serving {
         let start = if context.engine_running { "bursar server start" } else { "bursar engine" };
-        to.line(&format!("# Nothing listens there yet. Start it with: {start}"));
+        to.line(&format!("# The server is not running. Start it with: {start}"));
     }
 }
 
@@ -141,6 +141,6 @@ fn door(to: &mut Sheet, given: &CredentialsAnswer, context: Context<'_>) {
 fn token_line(to: &mut Sheet, token: &str) {
     match shlex::try_quote(token) {
         Ok(quoted) => to.secret("export WALLET_AGENT_TOKEN=", &quoted),
-        Err(_nul) => to.line("# WALLET_AGENT_TOKEN: the engine sent one that cannot be shown."),
+        Err(_nul) => to.line("# WALLET_AGENT_TOKEN: the engine sent an invalid token."),
     }
 }

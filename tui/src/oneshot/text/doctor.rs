@@ -21,7 +21,7 @@ pub(super) fn checks(to: &mut Sheet, checks: &[CheckAnswer]) {
     let warned = checks.iter().filter(|check| check.result == CheckResult::Warn).count();
     to.blank();
     match failed {
-        0 => to.line(&format!("Nothing failed, {warned} to look at.")),
-        _some => to.line(&format!("{failed} failed, {warned} to look at. Again: bursar doctor")),
+        0 => to.line(&format!("Nothing failed, {warned} to check.")),
+        _some => to.line(&format!("{failed} failed, {warned} to check. Run again: bursar doctor")),
     }
 }

@@ -97,9 +97,10 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
     }
     if let Some(why) = &status.failed {
         to.blank();
-        to.line(&format!("NOTHING IS DECIDED: the journal could not be written: {why}"));
-        to.line("No agent gets anything until then: free or mend the disk of the data folder, stop the engine,");
-        return to.line("and start it again: bursar engine   then look: bursar doctor");
+        to.line(&format!("PAYMENTS ARE STOPPED: the journal could not be written: {why}"));
+        to.line("Agents are refused until this is fixed: free or repair the disk of the data folder, stop the");
+        return to
+            .line("engine, start it again with: bursar engine   and check with: bursar doctor");
     }
     if let Some((what, command)) = next(status, context) {
         to.next(what, command);
@@ -117,7 +118,7 @@ fn next(status: &StatusAnswer, context: Context<'_>) -> Option<(&'static str, &'
     } else if status.frozen {
         Some(("Let agents work again with", "bursar thaw"))
     } else if status.requests > 0 {
-        Some(("Look at what waits with", "bursar requests"))
+        Some(("See waiting requests with", "bursar requests"))
     } else if !status.server.running {
         Some(("Start the server with", "bursar server start"))
     } else {
@@ -135,28 +136,25 @@ fn refused_before(to: &mut Sheet, first: &str) {
 
 fn untrusted(to: &mut Sheet, why: &str) {
     to.blank();
-    to.line(&format!("The journal is not trusted, so every payment asks: {why}"));
-    to.line("Look at it with: bursar audit verify   then, if it is right: bursar audit accept");
+    to.line(&format!("The journal is not trusted, so every payment needs your approval: {why}"));
+    to.line("Check it with: bursar audit verify   and, if it is right, run: bursar audit accept");
 }
 
 pub(super) fn audit(to: &mut Sheet, audit: &AuditAnswer) {
     to.rows(&[
-        ("records", format!("{}, each follows from the one before it", audit.entries)),
+        ("records", format!("{}, the hash chain is intact", audit.entries)),
         ("head", audit.head.clone()),
         (
             "seal",
-            if audit.sealed {
-                "matches the wallet"
-            } else {
-                "not checked: that needs an open wallet"
-            }
-            .to_owned(),
+            if audit.sealed { "matches the wallet" } else { "not checked: open the wallet first" }
+                .to_owned(),
         ),
     ]);
     match &audit.untrusted {
         Some(why) => untrusted(to, why),
-        None => {
-            to.next("Note the head down; later compare with", "bursar audit verify --head <head>")
-        }
+        None => to.next(
+            "Write the head down, and later compare with",
+            "bursar audit verify --head <head>",
+        ),
     }
 }

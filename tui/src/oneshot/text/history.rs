@@ -10,23 +10,23 @@ use crate::wording;
 /// Whole addresses and hashes, on lines of their own: a shortened one can be forged.
 pub(super) fn history(to: &mut Sheet, history: &HistoryAnswer) {
     let Some(newest) = history.requests.first() else {
-        return to.line("No request fits.");
+        return to.line("No request matches.");
     };
     for request in &history.requests {
         row(to, request);
     }
     if history.requests.iter().any(|request| request.status == "signed") {
         to.blank();
-        to.line("What is signed counts as spent: whoever has the signature can still redeem it.");
+        to.line("Signed payments count as spent: the merchant can still redeem the signature.");
     }
     if history.more {
         let count = history.requests.len().saturating_mul(5).min(HISTORY_ROWS);
         to.next(
-            "Older ones",
-            &format!("the same with --limit {count}   all of them: bursar history export <file>"),
+            "Older entries",
+            &format!("the same with --limit {count}   all requests: bursar history export <file>"),
         );
     }
-    to.next("All about one with", &format!("bursar receipt {}", short(&newest.id)));
+    to.next("See one in full with", &format!("bursar receipt {}", short(&newest.id)));
 }
 
 fn row(to: &mut Sheet, request: &HistoryRow) {
@@ -54,5 +54,5 @@ fn row(to: &mut Sheet, request: &HistoryRow) {
 pub(super) fn exported(to: &mut Sheet, exported: &ExportAnswer) {
     let requests = if exported.rows == 1 { "request" } else { "requests" };
     to.line(&format!("Wrote {} {requests} to {}.", exported.rows, exported.file));
-    to.next("Only you may read it. Look at it with", &format!("less {}", word(&exported.file)));
+    to.next("Only you may read it. View it with", &format!("less {}", word(&exported.file)));
 }

@@ -11,7 +11,7 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
         agents => format!("used by {}", count(agents, "agent")),
     };
     let payments = &policy.payments;
-    let all = if policy.all_enabled { "all that are on: " } else { "" };
+    let all = if policy.all_enabled { "all enabled: " } else { "" };
     let mut rows = changed(policy);
     rows.extend([
         ("policy", format!("{}, version {}, {used}", policy.name, policy.version)),
@@ -26,7 +26,7 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
                 automatic(&payments.auto_below)
             ),
         ),
-        ("  domains", list(&payments.allowed_domains, "all that are not blocked")),
+        ("  domains", list(&payments.allowed_domains, "all except the blocked")),
         ("  blocked", list(&payments.blocked_domains, "none")),
         ("trading", no_lane(policy.trading.enabled, "trades")),
         ("lending", no_lane(policy.lending.enabled, "lends")),
@@ -42,7 +42,9 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
 fn changed(policy: &PolicyAnswer) -> Vec<(&'static str, String)> {
     match &policy.changes {
         None => Vec::new(),
-        Some(none) if none.is_empty() => vec![("changed", "nothing: it was so already".to_owned())],
+        Some(none) if none.is_empty() => {
+            vec![("changed", "nothing, the values were the same".to_owned())]
+        }
         Some(changes) => changes.iter().map(|change| ("changed", change.text())).collect(),
     }
 }

@@ -80,10 +80,10 @@ fn next(to: &mut Sheet, answer: &ReceiptAnswer) {
     match (&refused.policy, &refused.option) {
         (Some(policy), Some(option)) => {
             let command = format!("bursar policy edit {} {option} <USD>", word(policy));
-            to.next("If it should be allowed", &command);
+            to.next("To allow it", &command);
         }
         (Some(policy), None) => {
-            to.next("The rules are in", &format!("bursar policy show {}", word(policy)));
+            to.next("See the rules with", &format!("bursar policy show {}", word(policy)));
         }
         (None, _) => {}
     }
@@ -118,13 +118,13 @@ fn told(path: &str, answer: &ReceiptAnswer) -> String {
 fn words(status: &str, receipt: &Value) -> String {
     let seen = at(receipt, "settlement.verification.status").as_str() == Some("verified");
     match status {
-        "payment-required" => "waits for your decision",
+        "payment-required" => "waiting for your decision",
         "payment-rejected" => "not paid",
-        "payment-verified" => "signed, so it counts as spent; what came of it is not told yet",
-        "payment-submitted" => "sent to the chain, says the agent",
+        "payment-verified" => "signed, so it counts as spent; the outcome is not reported yet",
+        "payment-submitted" => "sent to the chain, reported by the agent",
         "payment-failed" => "failed",
-        "payment-completed" if seen => "paid, seen on the chain",
-        "payment-completed" => "paid, says the agent; not seen on the chain",
+        "payment-completed" if seen => "paid, confirmed on the chain",
+        "payment-completed" => "paid, reported by the agent; not confirmed on the chain",
         other => return plain(&Value::from(other)),
     }
     .to_owned()
@@ -137,10 +137,10 @@ fn verification(value: &Value) -> String {
     let detail = detail.map_or(String::new(), |detail| format!(": {}", plain(detail)));
     let found = match value.get("status").and_then(Value::as_str) {
         Some("verified") => "seen".to_owned(),
-        Some("pending") => "being looked for".to_owned(),
+        Some("pending") => "being checked".to_owned(),
         Some("failed") => "not this payment".to_owned(),
         Some("not_found") => "not found".to_owned(),
-        Some("unavailable") => "nobody could be asked".to_owned(),
+        Some("unavailable") => "not checked".to_owned(),
         _other => plain(value.get("status").unwrap_or(&Value::Null)),
     };
     format!("{found}{block}{detail}")
@@ -207,13 +207,17 @@ mod tests {
     #[test]
     fn no_word_of_the_form_is_told_and_only_the_chain_says_that_it_is_paid() {
         for (status, verification, words) in [
-            ("payment-required", None, "waits for your decision"),
+            ("payment-required", None, "waiting for your decision"),
             ("payment-rejected", None, "not paid"),
             ("payment-verified", None, "signed, so it counts as spent"),
-            ("payment-submitted", Some("pending"), "sent to the chain, says the agent"),
+            ("payment-submitted", Some("pending"), "sent to the chain, reported by the agent"),
             ("payment-failed", Some("failed"), "failed"),
-            ("payment-completed", Some("pending"), "paid, says the agent; not seen on the chain"),
-            ("payment-completed", Some("verified"), "paid, seen on the chain"),
+            (
+                "payment-completed",
+                Some("pending"),
+                "paid, reported by the agent; not confirmed on the chain",
+            ),
+            ("payment-completed", Some("verified"), "paid, confirmed on the chain"),
         ] {
             let seen = verification.map(|status| json!({ "status": status, "block": 7 }));
             let receipt = json!({ "status": status, "settlement": { "verification": seen } });

@@ -10,7 +10,7 @@ use crate::wording;
 /// Waiting requests with their whole card: nobody should have to decide on less. Others on one line.
 pub(super) fn requests(to: &mut Sheet, requests: &[RequestAnswer]) {
     if requests.is_empty() {
-        return to.line("Nothing waits for you.");
+        return to.line("No requests are waiting.");
     }
     for (index, request) in requests.iter().enumerate() {
         if index > 0 {
@@ -60,7 +60,7 @@ pub(super) fn decided(to: &mut Sheet, decided: &DecidedAnswer) {
     match status.as_str() {
         "signed" => to.line(&format!("Approved {id}: {amount} to {payee} is signed.")),
         "executing" => {
-            to.line(&format!("Approved {id}: {amount} to {payee} is being carried out."));
+            to.line(&format!("Approved {id}: {amount} to {payee} is being signed."));
             to.next("Follow it with", "bursar requests --all");
         }
         "denied" => to.line(&format!("Denied {id}: {amount} to {payee} is not paid.")),

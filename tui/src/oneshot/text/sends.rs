@@ -18,14 +18,14 @@ pub(super) fn send(to: &mut Sheet, send: &SendAnswer) {
         to.rows(&[("tx", hash.clone())]);
     }
     if is_underway(send) {
-        to.next("It goes on by itself; look again with", "bursar address sends");
+        to.next("It continues on its own; check with", "bursar address sends");
         to.next("Try to stop it with", &format!("bursar address cancel {id}"));
     }
 }
 
 pub(super) fn sends(to: &mut Sheet, sends: &[SendAnswer]) {
     if sends.is_empty() {
-        return to.line("Nothing was sent lately.");
+        return to.line("No recent sends.");
     }
     let row = |send: &SendAnswer| {
         [

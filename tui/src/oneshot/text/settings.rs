@@ -30,7 +30,10 @@ pub(super) fn settings(to: &mut Sheet, settings: &[SettingAnswer]) {
         [setting.key.clone(), setting.source.clone(), value(&setting.value)]
     };
     to.table(["KEY", "FROM", "VALUE"], &settings.iter().map(row).collect::<Vec<_>>());
-    to.next("About one", "bursar config get <key>   change it: bursar config set <key> <value>");
+    to.next(
+        "Show one with",
+        "bursar config get <key>   change it: bursar config set <key> <value>",
+    );
 }
 
 fn value(value: &Value) -> String {

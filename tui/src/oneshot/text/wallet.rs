@@ -45,7 +45,7 @@ pub(super) fn seed(to: &mut Sheet, seed: &SeedAnswer, context: Context<'_>) {
     if let Some(phrase) = handed.and_then(|handed| handed.text.as_deref()) {
         to.blank();
         if context.command == "seed.words" {
-            to.line("Whoever has these words has the money.");
+            to.line("Anyone who has these words can take the money.");
         } else {
             to.line("Write these words down now, in this order, on paper. If this wallet is");
             to.line("lost they alone bring the money back; whoever has them has the money.");

@@ -26,7 +26,7 @@ pub(super) fn lines(
         let by = by.map_or_else(String::new, |by| {
             if by.starts_with("by ") { format!(" {by}") } else { format!(", {by}") }
         });
-        lines.push((format!("Nothing can be decided any more: {over}{by}."), Role::Warn));
+        lines.push((format!("Can no longer be decided: {over}{by}."), Role::Warn));
         lines.push(("esc closes".to_owned(), Role::Strong));
         return lines;
     }
@@ -43,9 +43,9 @@ pub(super) fn lines(
         ));
     }
     let keys = if model.setup.observe {
-        "observing: nothing can be decided here   esc closes".to_owned()
+        "observing only: no decisions   esc closes".to_owned()
     } else if model.connection != Connection::Up {
-        "no engine is connected: nothing can be decided   esc closes".to_owned()
+        "no engine is connected: no decisions   esc closes".to_owned()
     } else if view.sent {
         "sent, waiting for the engine …".to_owned()
     } else if let Some(hint) = view.hint {
@@ -57,7 +57,7 @@ pub(super) fn lines(
         lines.push((format!("{why}   n deny"), Role::Alarm));
         return lines;
     } else if model.now_ms < view.armed_at_ms {
-        "y and n count in a moment   esc not now".to_owned()
+        "wait a moment for y and n   esc not now".to_owned()
     } else if view.card.obstacle.is_some() {
         "n deny   esc not now   (it cannot be approved)".to_owned()
     } else if model.server.is_locked() {
