@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Shows the whole loop on this machine: an agent asks a model, is asked to pay, pays by your policy, is answered.
+/// Shows the whole loop on this machine: an agent calls a model, pays within your policy, and gets its answer.
 #[derive(Debug, Parser)]
 #[command(name = "bursar-demo", version)]
 struct Cli {
@@ -49,10 +49,10 @@ enum Role {
         #[arg(long)]
         body: Option<String>,
     },
-    /// Pays two prices of a merchant on this machine with the agent of the environment: no money moves.
+    /// Makes two payments to a merchant on this machine, as the agent of the environment; no money moves.
     ///
-    /// The environment holds the agent's four variables: `eval "$(bursar agent instructions <agent>)"`. The
-    /// merchant checks the signatures and keeps them to itself; the agent's limits count them until they end.
+    /// Set the agent's four variables with `eval "$(bursar agent instructions <agent>)"`. The merchant only checks
+    /// the signatures and settles nothing; the payments count against the agent's limits until they expire.
     Pay,
 }
 

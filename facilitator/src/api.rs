@@ -73,10 +73,16 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/contracts", get(contracts))
         .route("/openapi.json", get(openapi))
         .fallback(|| async {
-            answers::error(StatusCode::NOT_FOUND, "There is nothing here: see /openapi.json.")
+            answers::error(
+                StatusCode::NOT_FOUND,
+                "There is nothing at this path: see /openapi.json.",
+            )
         })
         .method_not_allowed_fallback(|| async {
-            answers::error(StatusCode::METHOD_NOT_ALLOWED, "Not by this method: see /openapi.json.")
+            answers::error(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "This path does not support this method: see /openapi.json.",
+            )
         })
         .with_state(api)
 }
@@ -140,7 +146,7 @@ async fn settle(
     body: Got,
 ) -> Response {
     if api.stopping.is_cancelled() {
-        let text = "This facilitator is stopping: try again, here or elsewhere.";
+        let text = "This facilitator is stopping: try again, here or at another one.";
         return later(answers::error(StatusCode::SERVICE_UNAVAILABLE, text));
     }
     let begun = api.clock.mono_ms();
@@ -165,7 +171,7 @@ async fn settle(
             }
             Err(Trouble::Malformed(fault)) => Unread::Malformed(fault).answer(Route::settle),
             Err(trouble) => {
-                tracing::warn!(%trouble, "a payment could not be taken on");
+                tracing::warn!(%trouble, "a payment could not be accepted");
                 let reason = Reason::UnexpectedSettle;
                 let body = answers::failed_body(&request, &Refused::from(reason));
                 (reason.text(), later(answers::with(StatusCode::SERVICE_UNAVAILABLE, body)))
@@ -212,8 +218,10 @@ impl Unread {
                 return (Reason::Version.text(), answer);
             }
             Self::Key(why) => why.to_owned(),
-            Self::Json(fault) => format!("The body is not the JSON of a request: {fault}."),
-            Self::Malformed(fault) => format!("The body is no request: {}.", fault.reason()),
+            Self::Json(fault) => format!("The body is not valid JSON: {fault}."),
+            Self::Malformed(fault) => {
+                format!("The body is not a valid request: {}.", fault.reason())
+            }
         };
         ("malformed", answers::malformed(status, route, &why))
     }
@@ -248,7 +256,7 @@ async fn supported(State(api): State<Arc<Api>>, Query(query): Query<View>) -> Re
         None => api.catalogue.supported(),
         Some("summary") => api.catalogue.summary(),
         Some(_other) => {
-            let text = "There is one other view: /supported?view=summary.";
+            let text = "The only other view is /supported?view=summary.";
             return answers::error(StatusCode::BAD_REQUEST, text);
         }
     };

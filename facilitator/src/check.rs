@@ -92,7 +92,7 @@ impl Check {
         let title = "store";
         let path = config.store.display();
         if !config.store.exists() {
-            self.found.add(Mark::Good, title, format!("{path} is made at the first start"));
+            self.found.add(Mark::Good, title, format!("{path} will be created at the first start"));
             return;
         }
         let open = match RedbPayments::open_file(&config.store) {
@@ -102,9 +102,8 @@ impl Check {
         let open = match open {
             Ok(open) => open,
             Err(fault) => {
-                let text = format!(
-                    "{path} cannot be looked at ({fault}); a facilitator that runs holds it"
-                );
+                let text =
+                    format!("{path} cannot be read ({fault}); a running facilitator locks it");
                 self.found.add(Mark::Mind, title, text);
                 return;
             }
@@ -120,8 +119,8 @@ impl Check {
             .collect();
         for (chain, signer) in removed {
             let text = format!(
-                "{signer} has transactions in flight on {chain} and is not in the settings: put it back, or the \
-                 chain and their expiry decide about its payments"
+                "{signer} has transactions in flight on {chain} but is not in the settings: add it again, \
+                 or its payments are left to the chain and their expiry"
             );
             self.found.add(Mark::Bad, title, text);
         }
@@ -136,7 +135,7 @@ impl Check {
                 Mark::Bad,
                 "no payment can be settled",
             ),
-            (MULTICALL3, "Multicall3", Mark::Bad, "several payments cannot share a transaction"),
+            (MULTICALL3, "Multicall3", Mark::Bad, "payments cannot share a transaction"),
             (network.permit2, "Permit2", Mark::Mind, "permit2 payments are refused"),
             (
                 network.exact_permit2_proxy,
@@ -149,7 +148,11 @@ impl Check {
         for (address, name, mark, else_what) in wanted {
             match chain.code_at(address, BlockTag::Latest).await {
                 Ok(code) if code.is_empty() => {
-                    self.found.add(mark, title, format!("{name} is not at {address}: {else_what}"));
+                    self.found.add(
+                        mark,
+                        title,
+                        format!("{name} is missing at {address}: {else_what}"),
+                    );
                 }
                 Ok(_code) => self.found.add(Mark::Good, title, format!("{name} is at {address}")),
                 Err(fault) => self.found.add(Mark::Bad, title, fault.to_string()),
@@ -173,7 +176,7 @@ impl Check {
             }
             Ok(_other) => {
                 let text = format!(
-                    "{} has another EIP-712 domain than it should: signatures of its payers are refused",
+                    "{} has an unexpected EIP-712 domain: the signatures of its payers are refused",
                     coin.symbol
                 );
                 self.found.add(Mark::Bad, title, text);
@@ -201,9 +204,8 @@ impl Check {
             && !answer.is_empty()
             && answer.iter().all(|byte| *byte == 0)
         {
-            let text = format!(
-                "Prism does not know {signer} as a facilitator: prism payments are refused"
-            );
+            let text =
+                format!("{signer} is not a facilitator of Prism: prism payments are refused");
             self.found.add(Mark::Mind, title, text);
         }
     }

@@ -112,8 +112,7 @@ impl Config {
     fn apply_environment(&mut self, env: Environment<'_>) -> Result<(), ConfigFault> {
         let variable = "DATABASE_URL".to_owned();
         if filled_in(env, &variable).is_some() {
-            let why = "PostgreSQL is not built in yet, so unset it and name a file with \
-                       FACILITATOR_STORE";
+            let why = "PostgreSQL is not supported: unset it, and set FACILITATOR_STORE to a file";
             return Err(ConfigFault::Variable { variable, why: why.to_owned() });
         }
         set_from_environment(table::SERVICE, self, "", env)?;
@@ -141,8 +140,8 @@ impl Config {
                 network.max_gas_share_percent.is_some() && network.native_micro_usd.is_none();
             if network.is_configured() && lacks_price {
                 let variable = format!("NATIVE_USD{}", table::suffix(*chain));
-                let why = "max_gas_share_percent needs native_usd, so set what the coin is worth"
-                    .to_owned();
+                let why =
+                    "max_gas_share_percent needs native_usd: set the price of the coin".to_owned();
                 return Err(ConfigFault::Variable { variable, why });
             }
         }

@@ -79,49 +79,45 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("facilitator");
         let answers = Family::<Answered, Counter>::default();
-        registry.register("answers", "Answers by route and result", answers.clone());
+        registry.register("answers", "Responses by route and result", answers.clone());
         let seconds = Family::<Asked, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
-        registry.register("answer_seconds", "How long answers took", seconds.clone());
+        registry.register("answer_seconds", "Duration of responses", seconds.clone());
         let open = Gauge::default();
-        registry.register("open_payments", "Payments that have not ended", open.clone());
+        registry.register("open_payments", "Open payments", open.clone());
         let oldest_queued = Gauge::default();
         registry.register(
             "oldest_queued_seconds",
-            "How long the oldest payment waits for a transaction",
+            "Time the oldest payment has waited for a transaction",
             oldest_queued.clone(),
         );
         let balance = Family::default();
-        registry.register("signer_balance", "Coin of a signer, in whole coins", balance.clone());
+        registry.register("signer_balance", "Balance of a signer, in whole coins", balance.clone());
         let balance_low = Family::default();
         registry.register(
             "signer_balance_low",
-            "1 where a signer has less than min_signer_balance",
+            "1 if a signer has less than min_signer_balance",
             balance_low.clone(),
         );
         let oldest_unmined = Family::default();
         registry.register(
             "oldest_unmined_seconds",
-            "How long the oldest transaction of a signer waits for a block",
+            "Time the oldest transaction of a signer has waited for a block",
             oldest_unmined.clone(),
         );
         let node_up = Family::default();
-        registry.register("node_up", "1 where nodes of a network answer", node_up.clone());
+        registry.register("node_up", "1 if nodes of a network answer", node_up.clone());
         let gas_spent = Family::default();
-        registry.register(
-            "gas_spent_coins",
-            "Gas that was paid, in whole coins",
-            gas_spent.clone(),
-        );
+        registry.register("gas_spent_coins", "Gas paid, in whole coins", gas_spent.clone());
         let reorganised = Family::default();
         registry.register(
             "reorganised_payments",
-            "Settled payments that a reorganisation undid",
+            "Settled payments undone by a reorganisation",
             reorganised.clone(),
         );
         let charged_after_refusal = Family::default();
         registry.register(
             "charged_after_refusal",
-            "Refused payments that a node settled after all",
+            "Refused payments that were settled after all",
             charged_after_refusal.clone(),
         );
         Self {

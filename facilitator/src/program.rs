@@ -32,11 +32,11 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve; the same without a command
+    /// Serve; the default without a command
     Run,
-    /// Look at nodes, contracts, domains and signers, and say what is missing
+    /// Check nodes, contracts, domains and signers, and report what is missing
     Check,
-    /// Ask the facilitator that runs by these settings how it stands: balances, gas spent today, open payments
+    /// Show the status of the running facilitator: balances, gas spent today, open payments
     Status,
     /// Print the manual of the settings, as Markdown
     Settings,
@@ -47,11 +47,11 @@ enum Command {
 
 #[derive(Debug, Subcommand)]
 enum Key {
-    /// Make a key and write it, encrypted, into a new file
+    /// Create a key and write it, encrypted, to a new file
     New {
-        /// The file; there must be none of that name
+        /// The file, which must not exist yet
         file: PathBuf,
-        /// A file that holds the password
+        /// A file with the password
         #[arg(long)]
         password_file: PathBuf,
     },
@@ -100,14 +100,14 @@ fn run(points: Arc<dyn Points>) -> anyhow::Result<ExitCode> {
 /// What the facilitator that runs reports on its listener for metrics.
 async fn status(config: &Config) -> anyhow::Result<serde_json::Value> {
     let Some(address) = config.metrics_listen else {
-        anyhow::bail!("metrics_listen is off: set it, for the status is read there");
+        anyhow::bail!("metrics_listen is off: set it, because the status is read there");
     };
     let client = Client::new(STATUS_MS).map_err(anyhow::Error::msg)?;
     let target = Target::parse(&format!("http://{address}/status"), Plain::Anywhere)
         .map_err(|fault| anyhow::anyhow!("{address} cannot be asked: {fault:?}"))?;
     let reply = client.get(&target, STATUS_BYTES_MAX).await.map_err(|fault| {
         anyhow::anyhow!(
-            "no facilitator answers at {address} ({fault}): start it, or name its settings"
+            "no facilitator answers at {address} ({fault}): start it, or choose its settings file"
         )
     })?;
     Ok(serde_json::from_slice(&reply.body)?)
@@ -125,8 +125,8 @@ async fn serve(config: Config, points: Arc<dyn Points>) -> anyhow::Result<()> {
         () = signals::asked_to_stop() => {}
         () = running.broken() => {
             anyhow::bail!(
-                "the store cannot be written: make room on its disk or mend it, and start again; \
-                 what was taken on resumes then"
+                "the store cannot be written: free or repair its disk and start again; accepted \
+                 payments resume then"
             );
         }
     }

@@ -34,53 +34,53 @@ macro_rules! reasons {
 
 reasons! {
     // The specification's.
-    InvalidSignature "invalid_signature" "The signature is not the payer's over exactly these terms: sign again.";
-    InsufficientBalance "insufficient_balance" "The payer has too few tokens: fund the address or pay from another.";
-    TooLittle "invalid_exact_evm_payload_authorization_value" "The payment is of less than is asked: sign the amount of the requirements.";
-    Expired "invalid_exact_evm_payload_authorization_valid_before" "The payment has expired, or does within six seconds: sign a new one.";
-    NotYetValid "invalid_exact_evm_payload_authorization_valid_after" "The payment is not valid yet: wait, or sign one that is.";
+    InvalidSignature "invalid_signature" "The signature does not match the payer and these terms: sign again.";
+    InsufficientBalance "insufficient_balance" "The payer's balance is too low: fund the address or pay from another.";
+    TooLittle "invalid_exact_evm_payload_authorization_value" "The payment is below the required amount: sign the amount of the requirements.";
+    Expired "invalid_exact_evm_payload_authorization_valid_before" "The payment has expired or expires within six seconds: sign a new one.";
+    NotYetValid "invalid_exact_evm_payload_authorization_valid_after" "The payment is not valid yet: wait, or sign a valid one.";
     UnsupportedNetwork "unsupported_network" "This facilitator does not serve that network: see /supported.";
     GasTooHigh "gas_too_high" "Gas costs more than this facilitator pays now: try again later.";
     // Of the official libraries.
-    Version "invalid_x402_version" "x402Version must be 1 or 2, and the same wherever it is said.";
+    Version "invalid_x402_version" "x402Version must be 1 or 2, and the same everywhere in the request.";
     UnsupportedScheme "unsupported_scheme" "This facilitator does not serve that scheme: see /supported.";
-    SchemeMismatch "invalid_exact_evm_scheme" "The payment is of another scheme than is asked.";
-    NetworkMismatch "invalid_exact_evm_network_mismatch" "The payment is for another network than is asked.";
-    UnsupportedPayload "unsupported_payload_type" "The payload is of no method that this facilitator settles.";
-    Recipient "invalid_exact_evm_recipient_mismatch" "The payment is to another address than payTo.";
-    TooMuch "invalid_exact_evm_payload_authorization_value_mismatch" "The payment is of more than is asked: exact means exactly that amount.";
+    SchemeMismatch "invalid_exact_evm_scheme" "The payment's scheme is not the required one.";
+    NetworkMismatch "invalid_exact_evm_network_mismatch" "The payment's network is not the required one.";
+    UnsupportedPayload "unsupported_payload_type" "This facilitator does not settle this type of payload.";
+    Recipient "invalid_exact_evm_recipient_mismatch" "The payment goes to an address other than payTo.";
+    TooMuch "invalid_exact_evm_payload_authorization_value_mismatch" "The payment is above the required amount: exact means exactly that amount.";
     MissingDomain "invalid_exact_evm_missing_eip712_domain" "The token's EIP-712 domain is unknown: send extra.name and extra.version.";
-    NameMismatch "invalid_exact_evm_token_name_mismatch" "The token's EIP-712 domain is another one than extra.name and extra.version say.";
-    NotDeployed "asset_not_deployed_contract" "There is no token at the address of the asset.";
-    NotEip3009 "invalid_exact_evm_eip3009_not_supported" "The token knows no transfers by authorization: pay by permit2.";
+    NameMismatch "invalid_exact_evm_token_name_mismatch" "The token's EIP-712 domain does not match extra.name and extra.version.";
+    NotDeployed "asset_not_deployed_contract" "There is no contract at the address of the asset.";
+    NotEip3009 "invalid_exact_evm_eip3009_not_supported" "The token does not support transfers by authorization: pay by permit2.";
     NonceUsed "invalid_exact_evm_nonce_already_used" "This nonce was used or cancelled: sign a new payment.";
     Simulation "invalid_exact_evm_transaction_simulation_failed" "The transfer would fail on the chain now.";
     NotMoved "invalid_exact_evm_transfer_event_mismatch" "The token does not move exactly the amount to the payee.";
-    TransactionFailed "invalid_exact_evm_transaction_failed" "The transaction was mined and the payment in it failed.";
-    FactoryNotAllowed "eip6492_factory_not_allowed" "This facilitator deploys no wallets through that factory.";
-    Undeployed "invalid_exact_evm_payload_undeployed_smart_wallet" "The payer's wallet is not deployed, and the signature does not say how to.";
-    Pending "settlement_pending" "The transaction is on its way: send the same request again to learn its end.";
+    TransactionFailed "invalid_exact_evm_transaction_failed" "The transaction was mined, but the payment in it failed.";
+    FactoryNotAllowed "eip6492_factory_not_allowed" "This facilitator does not deploy wallets through that factory.";
+    Undeployed "invalid_exact_evm_payload_undeployed_smart_wallet" "The payer's wallet is not deployed, and the signature has no deployment data.";
+    Pending "settlement_pending" "The transaction is in flight: send the same request again to get its result.";
     Permit2Spender "invalid_permit2_spender" "The spender must be the exact Permit2 proxy: see /contracts.";
-    Permit2Token "permit2_token_mismatch" "The permit is for another token than is asked.";
-    Permit2Amount "permit2_amount_mismatch" "The permit is for more than is asked: exact means exactly that amount.";
+    Permit2Token "permit2_token_mismatch" "The permit's token is not the required one.";
+    Permit2Amount "permit2_amount_mismatch" "The permit is above the required amount: exact means exactly that amount.";
     Permit2Recipient "invalid_permit2_recipient_mismatch" "The permit's witness names another payee than payTo.";
     Permit2Allowance "permit2_allowance_required" "The payer must approve Permit2 for this token once.";
     Permit2Proxy "permit2_proxy_not_deployed" "The exact Permit2 proxy is not on this network: pay by eip3009.";
     Permit2Nonce "permit2_invalid_nonce" "This permit's nonce was used: sign a new one.";
     Permit2Simulation "permit2_simulation_failed" "The permit would fail on the chain now.";
-    Duplicate "duplicate_settlement" "This payment, or another one with its nonce, was settled already or is being settled: sign a new one.";
+    Duplicate "duplicate_settlement" "This payment, or another with its nonce, is settled or being settled: sign a new one.";
     UnexpectedVerify "unexpected_verify_error" "The network's nodes do not answer: try again.";
-    UnexpectedSettle "unexpected_settle_error" "Nodes or the disk do not answer, so it is not known whether it was taken on: send the same request again.";
+    UnexpectedSettle "unexpected_settle_error" "Nodes or the disk do not answer, so it is not known whether the payment was accepted: send the same request again.";
     // Our own.
-    OutOfGas "facilitator_out_of_gas" "No signer of this facilitator can pay for the gas now, and the payment does not happen: try again later or elsewhere.";
-    GasBudget "gas_budget_spent" "The gas that this facilitator pays a day, for this caller or for all, is used up: try again tomorrow.";
-    Withdrawn "settlement_withdrawn" "No node took the transaction in time, so the payment was withdrawn and does not happen: send the request again.";
-    BelowMinimum "amount_below_minimum" "This facilitator settles no payment of less than min_amount of that token.";
+    OutOfGas "facilitator_out_of_gas" "No signer of this facilitator can pay for gas now, so the payment was not made: try again later or elsewhere.";
+    GasBudget "gas_budget_spent" "The gas budget of the day, for this caller or for all, is used up: try again tomorrow.";
+    Withdrawn "settlement_withdrawn" "No node accepted the transaction in time, so the payment was withdrawn and not made: send the request again.";
+    BelowMinimum "amount_below_minimum" "The payment is below this facilitator's min_amount for that token.";
     PrismAllowance "prism_allowance_required" "The payer must approve the Prism contract for this token once.";
     PrismNonce "prism_invalid_nonce" "The nonce is not the payer's next for this token: see getNonce of the Prism contract.";
-    PrismUnavailable "prism_unavailable" "The Prism contract does not take payments from this facilitator now.";
-    PayeeNotServed "pay_to_not_allowed" "This facilitator does not settle for that payee.";
-    AssetNotServed "asset_not_allowed" "This facilitator does not settle that token.";
+    PrismUnavailable "prism_unavailable" "The Prism contract does not accept payments from this facilitator now.";
+    PayeeNotServed "pay_to_not_allowed" "This facilitator does not settle payments to that payee.";
+    AssetNotServed "asset_not_allowed" "This facilitator does not settle payments in that token.";
 }
 
 /// Kept by its text, which never changes; its place in the table may.

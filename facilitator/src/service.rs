@@ -52,7 +52,7 @@ const OUTBOUND: usize = 64;
 pub enum StartFault {
     #[error(transparent)]
     Key(#[from] crate::keys::KeyFault),
-    #[error("the store {path} cannot be used ({why}); is another facilitator running on it?")]
+    #[error("the store {path} cannot be used ({why}): is another facilitator using it?")]
     Store { path: String, why: String },
     #[error("the clock cannot be used: {0}")]
     Clock(String),
@@ -61,7 +61,7 @@ pub enum StartFault {
     #[error(transparent)]
     Listen(#[from] ListenFault),
     #[error(
-        "no network is configured; set rpc and signers of one, as facilitator.example.toml shows"
+        "no network is configured: set rpc and signers of one, as facilitator.example.toml shows"
     )]
     NoNetwork,
 }
@@ -250,7 +250,7 @@ impl Running {
         tokio::select! {
             () = all => {}
             () = self.clock.sleep_until(end) => {
-                tracing::warn!("some callers were not answered in time; their payments go on at the next start");
+                tracing::warn!("some callers were not answered in time; their payments resume at the next start");
             }
         }
         self.stopping.cancel();

@@ -111,7 +111,7 @@ impl Upkeep {
         let price = match looked {
             Ok(price) => price,
             Err(fault) => {
-                tracing::warn!(%fault, "what signers have is not known");
+                tracing::warn!(%fault, "the balances of the signers are not known");
                 return standing;
             }
         };

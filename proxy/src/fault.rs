@@ -61,7 +61,7 @@ const ROWS: &[Row] = &[
         400,
         CALLER,
         None,
-        "The body is not the JSON of a request: correct it.",
+        "The body is not valid JSON: correct it.",
     ),
     row(
         Code::InvalidRequest,
@@ -254,7 +254,7 @@ const ROWS: &[Row] = &[
         404,
         CALLER,
         None,
-        "There is nothing here: see /openapi.json.",
+        "There is nothing at this path: see /openapi.json.",
     ),
     row(
         Code::MethodNotAllowed,
@@ -262,7 +262,7 @@ const ROWS: &[Row] = &[
         405,
         CALLER,
         None,
-        "Not by this method: see /openapi.json.",
+        "This path does not support this method: see /openapi.json.",
     ),
 ];
 

@@ -15,7 +15,7 @@ use crate::service::Running;
 
 /// Sells an OpenAI-compatible API per request, for stablecoin (x402).
 ///
-/// The environment holds the settings: UPSTREAM_API_KEY, WALLET_ADDRESS, PRICE_PER_1K_TOKENS, FACILITATOR_URL, and more
+/// Settings come from the environment: UPSTREAM_API_KEY, WALLET_ADDRESS, PRICE_PER_1K_TOKENS, FACILITATOR_URL, and others
 /// that `bursar-proxy settings` lists.
 #[derive(Debug, Parser)]
 #[command(version, about)]
@@ -29,9 +29,9 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve; the same without a command
+    /// Serve; the default without a command
     Run,
-    /// Look at facilitator, upstream, models and store, and say what is missing
+    /// Check facilitator, upstream, models and store, and report what is missing
     Check,
     /// Print the manual of the settings, as Markdown
     Settings,

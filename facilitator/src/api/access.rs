@@ -32,7 +32,7 @@ impl Caller {
             (Some(key), None) if (1..=KEY_BYTES_MAX).contains(&key.len()) => {
                 Some(keccak256([self.0.as_slice(), key.as_bytes()].concat()))
             }
-            _odd => return Err("Send one Idempotency-Key of 1 to 255 bytes, or none."),
+            _odd => return Err("Send one Idempotency-Key of 1 to 255 bytes, or leave it out."),
         };
         Ok(AskedBy { caller: self.0, idempotency })
     }

@@ -16,14 +16,14 @@ pub(super) fn watch(api: &Arc<Api>, right: Right, response: &mut Response) {
     api.answers.spawn(async move {
         if !delivered.await {
             tracing::info!(
-                "a success was not written to its connection: the next request may have it"
+                "a success did not reach its connection: the next request may receive it"
             );
             return;
         }
         watching.door.points.reach("settle.before answered");
         let at = watching.clock.utc();
         if let Err(fault) = watching.door.ledger.answered(right.key, right.by, at).await {
-            tracing::error!(%fault, "that a success was returned could not be kept");
+            tracing::error!(%fault, "the note of a returned success could not be stored");
         }
         watching.door.points.reach("settle.after answered");
         // Only now another request may look whether it was returned.

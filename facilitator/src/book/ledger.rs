@@ -466,7 +466,7 @@ async fn write(shared: Arc<Shared>, mut waiting: mpsc::Receiver<Command>) {
                 }
             }
             Err(fault) => {
-                tracing::error!(%fault, "payments could not be kept");
+                tracing::error!(%fault, "payments could not be stored");
                 for command in together {
                     let _gone = command.done.send(Err(fault.clone()));
                 }

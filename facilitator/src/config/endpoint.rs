@@ -12,8 +12,9 @@ pub struct Endpoint(Url);
 impl Endpoint {
     /// An HTTP URL. Errors do not repeat the text.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let url = Url::parse(text)
-            .map_err(|error| format!("one of them is no URL ({error}), so write it in full"))?;
+        let url = Url::parse(text).map_err(|error| {
+            format!("one of them is not a valid URL ({error}): write it in full")
+        })?;
         if !matches!(url.scheme(), "https" | "http") || !url.has_host() {
             return Err("each of them must begin with https:// or http:// and a host".to_owned());
         }

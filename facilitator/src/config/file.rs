@@ -34,11 +34,14 @@ fn apply_networks(config: &mut Config, networks: &Table) -> Result<(), Wrong> {
         let chain = by_text(name).map(|row| row.chain);
         let known = chain.and_then(|chain| config.networks.get_mut(&chain));
         let Some(network) = known else {
-            return Err(wrong(format!("this network is not served, only {} are", served())));
+            return Err(wrong(format!(
+                "this network is not supported; the networks are {}",
+                served()
+            )));
         };
         if let Some(other) = met.insert(network.chain(), name) {
             return Err(wrong(format!(
-                "networks.{other} is the same network, so keep one of the two"
+                "networks.{other} is the same network: keep one of the two"
             )));
         }
         let Value::Table(keys) = value else {

@@ -11,35 +11,36 @@ pub enum KeyFault {
     #[error("{} cannot be read ({source}): correct its name or its mode.", file.display())]
     Unreadable { file: PathBuf, source: io::Error },
     #[error(
-        "{} has mode {mode:03o}, so others may read or change it: run `chmod 600 {}`.",
+        "{} has mode {mode:03o}, so other accounts may read or change it: run `chmod 600 {}`.",
         file.display(), file.display()
     )]
     TooOpen { file: PathBuf, mode: u32 },
     #[error(
-        "This platform does not show who may read {}: run the facilitator where files have modes.",
+        "This platform cannot show who may read {}: run the facilitator on one with file modes.",
         file.display()
     )]
     Unshown { file: PathBuf },
-    #[error("{} is neither a keystore nor 64 hex digits of a key: name another file.", file.display())]
+    #[error("{} is not a keystore and not a key of 64 hex digits: use another file.", file.display())]
     NoKey { file: PathBuf },
-    #[error("{} is a keystore that is not read here ({why}): make a new one.", file.display())]
+    #[error("{} is an unsupported keystore ({why}): create a new one.", file.display())]
     NotKeystore { file: PathBuf, why: &'static str },
-    #[error("{} is encrypted: name the file of its password as password_file.", file.display())]
+    #[error("{} is encrypted: set password_file to the file with its password.", file.display())]
     NoPassword { file: PathBuf },
     /// The two are one, because a keystore cannot tell them apart.
     #[error(
-        "{} was not opened (wrong password or damaged): check the password, or put the file's copy back.",
+        "{} could not be decrypted (wrong password, or damaged): check the password, or restore a copy of \
+         the file.",
         file.display()
     )]
     WrongPassword { file: PathBuf },
-    #[error("A keystore needs a password that is not empty: write one.")]
+    #[error("A keystore needs a password that is not empty.")]
     EmptyPassword,
-    #[error("{} is there already and is never written over: choose another name.", file.display())]
+    #[error("{} already exists and is not overwritten: choose another name.", file.display())]
     Exists { file: PathBuf },
-    #[error("{} cannot be written ({source}): choose another folder, or make room.", file.display())]
+    #[error("{} cannot be written ({source}): choose another folder, or free space.", file.display())]
     Unwritable { file: PathBuf, source: io::Error },
-    #[error("The system gives no random bytes: try again later.")]
+    #[error("The system provides no random bytes: try again later.")]
     NoEntropy,
-    #[error("{} holds the key of {address} a second time: name each key once.", file.display())]
+    #[error("{} contains the key of {address} a second time: list each key once.", file.display())]
     Twice { file: PathBuf, address: Address },
 }

@@ -43,9 +43,9 @@ impl Kdf {
         let (dklen, salt) = match self {
             Kdf::Scrypt { dklen, salt, .. } | Kdf::Pbkdf2 { dklen, salt, .. } => (*dklen, salt),
         };
-        let salt = hex::decode(salt).map_err(|_digits| Problem::Form("its salt is no hex"))?;
+        let salt = hex::decode(salt).map_err(|_digits| Problem::Form("its salt is not hex"))?;
         if dklen != KEY_BYTES || salt.len() > SALT_BYTES_MAX {
-            return Err(Problem::Form("its key or its salt has another length than is usual"));
+            return Err(Problem::Form("its key or salt has an unusual length"));
         }
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         match self {

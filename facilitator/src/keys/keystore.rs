@@ -29,7 +29,7 @@ pub(super) enum Problem {
 
 impl Problem {
     pub(super) const TOO_DEAR: Self =
-        Self::Form("what it asks to derive its key is beyond any usual keystore");
+        Self::Form("its key derivation needs more than any usual keystore");
 
     pub(super) fn about(self, file: &Path) -> KeyFault {
         let file = file.to_owned();
@@ -72,7 +72,7 @@ impl Sealed {
     /// The parser's own words are not told on: they may quote the file.
     pub(super) fn from_json(json: &[u8]) -> Result<Self, Problem> {
         let read: Self = serde_json::from_slice(json).map_err(|_form| {
-            Problem::Form("it is no Web3 Secret Storage file with scrypt or pbkdf2")
+            Problem::Form("it is not a Web3 Secret Storage file with scrypt or pbkdf2")
         })?;
         if read.version != VERSION || read.crypto.cipher != CIPHER {
             return Err(Problem::Form("its version is not 3 or its cipher not aes-128-ctr"));
@@ -153,6 +153,6 @@ fn mac(key: &[u8; 16], ciphertext: &[u8; 32]) -> [u8; 32] {
 fn bytes<const N: usize>(text: &str) -> Result<[u8; N], Problem> {
     let mut bytes = [0; N];
     hex::decode_to_slice(text, &mut bytes)
-        .map_err(|_digits| Problem::Form("one of its values is no hex of the right length"))?;
+        .map_err(|_digits| Problem::Form("one of its values is not hex of the right length"))?;
     Ok(bytes)
 }

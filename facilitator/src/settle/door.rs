@@ -261,7 +261,7 @@ impl Door {
         }
         if uncertain {
             // A node may have what was sent for it before: this is not a refusal that holds.
-            let why = "what became of an earlier transaction of a payment is not known yet";
+            let why = "the outcome of an earlier transaction of a payment is not known yet";
             return Err(Trouble::Unavailable(why.to_owned()).into());
         }
         end
@@ -305,7 +305,7 @@ impl Door {
         };
         let payer = payment.terms.payer;
         if settler.wasteful.get(&payer, served.clock.mono_ms()).is_some() {
-            let why = "The payer's last payment cost gas and moved nothing: wait a minute.";
+            let why = "The payer's last payment cost gas and moved no money: wait a minute.";
             return Ok(Refused::because(Reason::TransactionFailed, why).of(payer).into());
         }
         let need = settler.need_of(&payment, gas);

@@ -219,7 +219,8 @@ async fn follow(
         if is_refused {
             let since = *refused_since.get_or_insert(clock.mono_ms());
             if clock.mono_ms().saturating_sub(since) >= REFUSED_MS && !one.cancel {
-                tracing::warn!(chain = %batch.chain, "no node takes a transaction: it is given up");
+                tracing::warn!(chain = %batch.chain, "no node accepts a transaction: it is given \
+                     up");
                 let _late_or_over = desk.cancel(batch.id).await;
             }
         }
@@ -523,7 +524,7 @@ async fn is_decided(settler: &Arc<Settler>, record: &Record) -> bool {
             long
         }
         Err(fault) => {
-            tracing::debug!(%fault, "what became of a payment is not known yet");
+            tracing::debug!(%fault, "the outcome of a payment is not known yet");
             false
         }
     }
@@ -567,7 +568,7 @@ async fn rejudge(settler: &Arc<Settler>, record: &Record, cause: Cause) {
                 return;
             }
             Err(fault) => {
-                tracing::debug!(%fault, "what became of a payment is not known yet");
+                tracing::debug!(%fault, "the outcome of a payment is not known yet");
                 settler.pause(PAUSE_MS).await;
             }
         }
@@ -675,7 +676,7 @@ where
         match work().await {
             Ok(done) => return done,
             Err(fault) => {
-                tracing::error!(%fault, "what became of payments could not be kept");
+                tracing::error!(%fault, "the outcome of payments could not be stored");
                 settler.pause(PAUSE_MS).await;
             }
         }

@@ -180,7 +180,7 @@ async fn write(store: Arc<dyn Store>, mut waiting: mpsc::Receiver<Command>) {
             together.into_iter().map(|command| (command.changes, command.done)).unzip();
         let outcome = store.commit(changes.into_iter().flatten().collect()).await;
         if let Err(fault) = &outcome {
-            tracing::error!(%fault, "payments could not be kept");
+            tracing::error!(%fault, "payments could not be stored");
         }
         for done in done {
             // Who does not wait any more finds it later.

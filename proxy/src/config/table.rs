@@ -122,7 +122,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "metrics_listen",
         variable: "PROXY_METRICS_LISTEN",
         default: "127.0.0.1:4022",
-        meaning: "Where metrics are read; `off` for nowhere.",
+        meaning: "The address on which metrics are read; `off` for none.",
         set: |config, given| put(&mut config.metrics_listen, given.socket_or_off()),
     },
     Key {
@@ -336,7 +336,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "trusted_proxies",
         variable: "PROXY_TRUSTED_PROXIES",
         default: "none",
-        meaning: "IP addresses and CIDR ranges of proxies whose `X-Forwarded-For` is believed.",
+        meaning: "IP addresses and CIDR ranges of proxies whose `X-Forwarded-For` is trusted.",
         set: |config, given| put(&mut config.trusted_proxies, given.ip_ranges()),
     },
     Key {
@@ -357,7 +357,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "log_format",
         variable: "PROXY_LOG_FORMAT",
         default: "text",
-        meaning: "How log lines are written: `text` or `json`.",
+        meaning: "The format of log lines: `text` or `json`.",
         set: |config, given| put(&mut config.log_format, LogFormat::of(given)),
     },
 ];

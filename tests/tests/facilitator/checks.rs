@@ -29,7 +29,7 @@ async fn what_is_there_is_good_and_what_is_missing_is_said() {
     let bare = Home::new(chain.network(), chain.url(), 1, "", "");
     let told = found(&bare).await;
     assert!(says(&told, Mark::Bad, "fund it"), "{told:#?}");
-    assert!(says(&told, Mark::Mind, "does not know"), "{told:#?}");
+    assert!(says(&told, Mark::Mind, "is not a facilitator of Prism"), "{told:#?}");
     assert!(says(&told, Mark::Good, "signs as USD Coin 2"), "{told:#?}");
 
     let whole = furnished(&chain, chain.url(), 2, "", "").await;
@@ -39,7 +39,7 @@ async fn what_is_there_is_good_and_what_is_missing_is_said() {
     let no_code = json!([bursar_tests::payer::PROXY, "0x"]);
     chain.request("anvil_setCode", no_code).await.expect("set");
     let told = found(&whole).await;
-    assert!(says(&told, Mark::Mind, "exact Permit2 proxy is not at"), "{told:#?}");
+    assert!(says(&told, Mark::Mind, "exact Permit2 proxy is missing at"), "{told:#?}");
 
     chain.kill();
     let told = found(&whole).await;

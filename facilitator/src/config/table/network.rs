@@ -23,16 +23,16 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         name: "rpc",
         variable: "RPC_URL",
         default: "none",
-        meaning: "Its nodes, in the order in which they are tried. Only their hosts are ever shown: path \
-                  and query hold your API key.",
+        meaning: "The network's nodes, in the order in which they are tried. Only their hosts are ever \
+             shown: path and query hold your API key.",
         set: |network, given| put(&mut network.rpc, endpoints(given)),
     },
     Key {
         name: "allow_plain_http",
         variable: "ALLOW_PLAIN_HTTP",
         default: "false",
-        meaning: "Whether a node at a private address may be asked by `http://`. This machine always may, and a \
-                  public address never.",
+        meaning: "Whether nodes at private addresses may use `http://`. Nodes on this machine always may, \
+             public addresses never.",
         set: |network, given| put(&mut network.allow_plain_http, given.flag()),
     },
     Key {
@@ -40,7 +40,7 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         variable: "SIGNER_FILES",
         default: "none",
         meaning: "Key files of the accounts that pay gas: encrypted JSON keystores, or files of mode 0600 \
-                  with 64 hex digits. Without a node or a signer the network is not served.",
+             with 64 hex digits. A network without a node or a signer is not served.",
         set: |network, given| {
             let files: Vec<_> = given.list()?.into_iter().map(Into::into).collect();
             if files.len() > SIGNERS_MAX {
@@ -54,37 +54,38 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         name: "password_file",
         variable: "SIGNER_PASSWORD_FILE",
         default: "none",
-        meaning: "A file of mode 0600 with the password of its keystores.",
+        meaning: "A file of mode 0600 with the password of the keystores.",
         set: |network, given| put(&mut network.password_file, given.path().map(Some)),
     },
     Key {
         name: "max_gas_price_gwei",
         variable: "MAX_GAS_PRICE_GWEI",
         default: "5, on SKALE 1000",
-        meaning: "The most that is offered for a unit of gas, like `\"0.5\"`. Above it, payments are rejected \
-                  with `gas_too_high`.",
+        meaning: "The highest price per unit of gas, like `\"0.5\"`. Above it, payments are rejected with \
+             `gas_too_high`.",
         set: |network, given| put(&mut network.max_gas_price, gas_price(given)),
     },
     Key {
         name: "min_signer_balance",
         variable: "MIN_SIGNER_BALANCE",
         default: "0.005",
-        meaning: "The balance below which a signer raises an alert: with a point in the network's coin, like \
-                  `\"0.01\"` or `\"1.0\"`, without one in wei.",
+        meaning: "The balance below which a signer raises an alert. With a point the value is in the \
+             network's coin, like `\"0.01\"` or `\"1.0\"`; without one it is in wei.",
         set: |network, given| put(&mut network.min_signer_balance, balance(given)),
     },
     Key {
         name: "poll_ms",
         variable: "POLL_MS",
         default: "200",
-        meaning: "How often the newest block is looked at while something waits for it, 20 to 10000.",
+        meaning: "How often the newest block is read while a payment waits for it, 20 to 10000.",
         set: |network, given| put(&mut network.poll_ms, given.whole(20..=10_000)),
     },
     Key {
         name: "confirmations",
         variable: "CONFIRMATIONS",
         default: "the network's own",
-        meaning: "From how many blocks on, its own included, a settlement is final, 1 to 1000. Callers are answered when it is in a block.",
+        meaning: "How many blocks, its own included, make a settlement final, 1 to 1000. Callers are \
+             answered as soon as it is in a block.",
         set: |network, given| put(&mut network.confirmations, given.whole(1..=1_000)),
     },
     Key {
@@ -120,14 +121,15 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         name: "tokens",
         variable: "TOKENS",
         default: "none",
-        meaning: "The only tokens that are taken besides the network's dollar token. Without any, all are.",
+        meaning: "The only tokens that are accepted in addition to the network's dollar token. Without any, \
+             all are.",
         set: |network, given| put(&mut network.tokens, given.addresses()),
     },
     Key {
         name: "gas_cap_contract",
         variable: "GAS_CAP_CONTRACT",
         default: "600000",
-        meaning: "Gas that the settlement of a contract wallet's payment may use, 100000 to 30000000.",
+        meaning: "The gas that settling a contract wallet's payment may use, 100000 to 30000000.",
         set: |network, given| put(&mut network.gas_cap_contract, given.whole(100_000..=30_000_000)),
     },
     Key {
@@ -141,9 +143,9 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         name: "max_gas_share_percent",
         variable: "MAX_GAS_SHARE_PERCENT",
         default: "none",
-        meaning: "How much of a payment's value its gas may cost, 1 to 10000; more is rejected with \
-                  `gas_too_high`. It takes `native_usd`. Only payments in the network's dollar token have a value \
-                  that is known, so others are rejected where a share is set.",
+        meaning: "How much of a payment's value its gas may cost, 1 to 10000; above it, payments are \
+             rejected with `gas_too_high`. It needs `native_usd`. Only payments in the network's dollar \
+             token have a known value, so others are rejected if a share is set.",
         set: |network, given| {
             put(&mut network.max_gas_share_percent, unless_none(given, |it| it.whole(1..=10_000)))
         },
@@ -152,15 +154,15 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         name: "native_usd",
         variable: "NATIVE_USD",
         default: "none",
-        meaning: "What one coin of the network is worth in dollars, like `\"3500\"`, for `max_gas_share_percent`.",
+        meaning: "The price of one coin of the network in dollars, like `\"3500\"`, for `max_gas_share_percent`.",
         set: |network, given| put(&mut network.native_micro_usd, unless_none(given, native_usd)),
     },
     Key {
         name: "gas_budget_caller_percent",
         variable: "GAS_BUDGET_CALLER_PERCENT",
         default: "10",
-        meaning: "How much of the signers' coin may be spent a day (UTC) for one caller: an API key, or an \
-                  address where there are no keys. Beyond it, payments are rejected with `gas_budget_spent`.",
+        meaning: "How much of the signers' coin may be spent per day (UTC) for one caller: an API key, or \
+             an address if there are no keys. Above it, payments are rejected with `gas_budget_spent`.",
         set: |network, given| put(&mut network.gas_budget_caller_percent, given.whole(0..=100)),
     },
     Key {
@@ -174,8 +176,8 @@ pub(in crate::config) const NETWORK: &[Key<NetworkConfig>] = &[
         name: "min_amount",
         variable: "MIN_AMOUNT",
         default: "none",
-        meaning: "The least payment of a token, in its smallest unit: `[\"0x…=1000\"]`, in the environment \
-                  with commas. Less is rejected with `amount_below_minimum`.",
+        meaning: "The smallest payment of a token, in its smallest unit: `[\"0x…=1000\"]`, in the \
+             environment separated by commas. Less is rejected with `amount_below_minimum`.",
         set: |network, given| put(&mut network.min_amount, min_amounts(given)),
     },
 ];
@@ -208,7 +210,7 @@ fn unless_none<T>(
 fn native_usd(given: Given<'_>) -> Result<u64, String> {
     let micro = given.decimal(6)?;
     let inside = u64::try_from(micro).ok().filter(|micro| *micro > 0);
-    inside.ok_or_else(|| "it must be above 0 and a price in dollars".to_owned())
+    inside.ok_or_else(|| "it must be a price in dollars above 0".to_owned())
 }
 
 fn min_amounts(given: Given<'_>) -> Result<BTreeMap<Address, U256>, String> {
@@ -226,5 +228,5 @@ fn balance(given: Given<'_>) -> Result<U256, String> {
     let coins = matches!(given.text(), Ok(text) if text.contains('.'));
     let wei = given.decimal(if coins { NATIVE_DECIMALS } else { 0 })?;
     let inside = u128::try_from(wei).is_ok();
-    if inside { Ok(wei) } else { Err("it is more than there can be of any coin".to_owned()) }
+    if inside { Ok(wei) } else { Err("it is too large".to_owned()) }
 }

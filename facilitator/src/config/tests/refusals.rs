@@ -66,7 +66,7 @@ fn a_database_is_refused_until_it_is_built_in() {
     let told =
         from_env(&[("DATABASE_URL", "postgres://user:SECRET@host/db")]).unwrap_err().to_string();
     assert!(
-        told.contains("DATABASE_URL") && told.contains("PostgreSQL is not built in yet"),
+        told.contains("DATABASE_URL") && told.contains("PostgreSQL is not supported"),
         "{told}"
     );
     assert!(told.contains("unset") && !told.contains("SECRET"), "{told}");

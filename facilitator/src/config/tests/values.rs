@@ -88,7 +88,7 @@ fn a_balance_with_a_point_is_in_coins_and_without_one_in_wei() {
         ("\"0.0000000000000000001\"", "more than 18 digits"),
         ("0.01", "quotes"),
         ("-1", "decimal number"),
-        ("\"9999999999999999999999999999999.0\"", "more than there can be"),
+        ("\"9999999999999999999999999999999.0\"", "it is too large"),
         (&too_much, "decimal number"),
     ] {
         let why = balance(text).unwrap_err();

@@ -47,8 +47,8 @@ pub(super) fn seed(to: &mut Sheet, seed: &SeedAnswer, context: Context<'_>) {
         if context.command == "seed.words" {
             to.line("Anyone who has these words can take the money.");
         } else {
-            to.line("Write these words down now, in this order, on paper. If this wallet is");
-            to.line("lost they alone bring the money back; whoever has them has the money.");
+            to.line("Write these words down now, in this order, on paper. Without them a lost");
+            to.line("wallet cannot be restored; anyone who has them can take the money.");
         }
         to.blank();
         to.words(phrase);
