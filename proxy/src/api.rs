@@ -281,8 +281,7 @@ fn challenge(quote: &Quote, unfit: Option<&Unfit>) -> Response {
     let (status, error) = match unfit {
         None => (
             StatusCode::PAYMENT_REQUIRED,
-            "payment required: sign one of accepts, and send it \
-                 with the same body"
+            "payment required: sign one of the offers in accepts, and send it with the same body"
                 .to_owned(),
         ),
         // Official clients then set the allowance, and pay again.
@@ -324,9 +323,9 @@ fn payment_header(headers: &HeaderMap) -> Result<Option<(&str, Version)>, Fault>
 
 fn unread(fault: &BytesRejection, most: usize) -> Fault {
     if fault.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        Fault::of(Code::TooLarge).because(format!("a body has {most} bytes at most"))
+        Fault::of(Code::TooLarge).because(format!("a body can have at most {most} bytes"))
     } else {
-        Fault::of(Code::InvalidJson).because("it broke off")
+        Fault::of(Code::InvalidJson).because("the connection was lost")
     }
 }
 

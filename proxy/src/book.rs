@@ -157,7 +157,7 @@ impl Settlement {
 
 /// A receipt of somebody else's settlement, as a refusal.
 fn denied(receipt: &str) -> String {
-    const TEXT: &str = "The payment was settled for another request: sign a new one.";
+    const TEXT: &str = "The payment was already settled for another request: sign a new one.";
     let mut told: serde_json::Value = serde_json::from_str(receipt).unwrap_or_default();
     told["success"] = false.into();
     told["errorReason"] = "duplicate_settlement".into();

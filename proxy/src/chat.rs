@@ -104,7 +104,7 @@ impl Chat {
             return Err(wrong("messages", "is empty"));
         }
         if messages.len() > MESSAGES_MAX {
-            return Err(wrong("messages", "has more than 8192 members"));
+            return Err(wrong("messages", "has more than 8192 entries"));
         }
         Ok(Self {
             model: text(&object, "model")?,
@@ -185,7 +185,7 @@ fn costs_nothing_more(key: &str, value: &Value) -> Result<(), Fault> {
         _other => false,
     };
     if dear {
-        let why = format!("{key} asks for more than is sold here");
+        let why = format!("{key} is above the maximum of this service");
         return Err(Fault::of(Code::UnsupportedParameter).because(why).about(key));
     }
     Ok(())
@@ -195,13 +195,13 @@ fn text(object: &Object, key: &str) -> Result<Option<String>, Fault> {
     let Some(value) = member(object, key) else { return Ok(None) };
     let text = value.as_str().filter(|text| !text.is_empty() && text.len() <= 256);
     text.map(|text| Some(text.to_owned()))
-        .ok_or_else(|| wrong(key, "is not a text of 1 to 256 bytes"))
+        .ok_or_else(|| wrong(key, "is not a string of 1 to 256 bytes"))
 }
 
 fn flag(object: &Object, key: &str) -> Result<bool, Fault> {
     match member(object, key) {
         None => Ok(false),
-        Some(value) => value.as_bool().ok_or_else(|| wrong(key, "is neither true nor false")),
+        Some(value) => value.as_bool().ok_or_else(|| wrong(key, "must be true or false")),
     }
 }
 

@@ -43,7 +43,8 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
             found.add(Mark::Mind, "upstream", text);
         }
         Err(fault) if fault.code == Code::UpstreamKey => {
-            let text = format!("{} refuses UPSTREAM_API_KEY: no answer is sold", upstream.label());
+            let text =
+                format!("{} refuses UPSTREAM_API_KEY: no answer can be sold", upstream.label());
             found.add(Mark::Bad, "upstream", text);
         }
         Err(fault) => {
@@ -52,7 +53,11 @@ pub async fn check(config: &Config) -> Result<Findings, StartFault> {
         }
     }
     if config.upstream_key.is_none() {
-        found.add(Mark::Mind, "upstream", "it is asked without a key: UPSTREAM_API_KEY is not set");
+        found.add(
+            Mark::Mind,
+            "upstream",
+            "it is called without a key: UPSTREAM_API_KEY is not set",
+        );
     }
     Ok(found)
 }
@@ -69,13 +74,16 @@ async fn nodes(
         let (mark, text) = match nodes.of(network.chain) {
             None => (
                 Mark::Mind,
-                format!("{title} has no node, so no pending settlement counts: set RPC_URL"),
+                format!(
+                    "{title} has no node, so pending settlements are not accepted: set RPC_URL"
+                ),
             ),
             Some(node) => match node.chain_id().await {
                 Ok(_its) => (Mark::Good, format!("a node of {title} answers")),
-                Err(fault) => {
-                    (Mark::Mind, format!("no pending settlement counts on {title}: {fault}"))
-                }
+                Err(fault) => (
+                    Mark::Mind,
+                    format!("pending settlements on {title} are not accepted: {fault}"),
+                ),
             },
         };
         found.add(mark, "node", text);
@@ -94,9 +102,9 @@ fn bounds(config: &Config, found: &mut Findings) {
         let dearest = model.rates.amount(tokens, unpaid::SCALE);
         if dearest.is_none_or(|price| price > most) {
             let text = format!(
-                "the longest answer of {name} costs more than may be unpaid and is refused: raise \
-                 max_unpaid_usd_per_payer and max_unpaid_usd, or lower max_prompt_tokens or \
-                 max_completion_tokens"
+                "the longest answer of {name} costs more than the limits of unpaid answers and is \
+                 refused: raise max_unpaid_usd_per_payer and max_unpaid_usd, or lower \
+                 max_prompt_tokens or max_completion_tokens"
             );
             found.add(Mark::Mind, "prices", text);
         }
@@ -116,27 +124,27 @@ fn prices(config: &Config, found: &mut Findings) {
         }
     }
     if config.models.is_empty() {
-        let text = "every model of the upstream is sold at PRICE_PER_1K_TOKENS, dear ones too: a table of \
-                    models says what each costs";
+        let text = "every model of the upstream, expensive ones too, is sold at PRICE_PER_1K_TOKENS: set \
+             prices in a table of models";
         found.add(Mark::Mind, "prices", text);
     }
     if config.default_model.is_none() {
-        let text = "requests that name no model go upstream without one, or are refused where there is a \
-                    table: PROXY_DEFAULT_MODEL names one";
+        let text = "requests without a model go upstream without one, or are refused if there is a table: \
+             set PROXY_DEFAULT_MODEL";
         found.add(Mark::Mind, "prices", text);
     }
     for file in [&config.upstream_key_file, &config.facilitator_key_file].into_iter().flatten() {
         if is_open_to_others(file) {
-            let text = format!("{} can be read by others: chmod 600", file.display());
+            let text = format!("{} can be read by other accounts: chmod 600", file.display());
             found.add(Mark::Mind, "keys", text);
         }
     }
     if config.public_url.is_none() && !config.listen.ip().is_loopback() {
-        let text = "customers are told http and the host they asked: set PROXY_PUBLIC_URL";
+        let text = "offers name http and the host of the request: set PROXY_PUBLIC_URL";
         found.add(Mark::Mind, "proxy", text);
     }
     if let Some(pay_to) = config.wallet_address {
-        found.add(Mark::Good, "prices", format!("{pay_to} is paid"));
+        found.add(Mark::Good, "prices", format!("payments go to {pay_to}"));
     }
 }
 
@@ -163,7 +171,7 @@ fn store(config: &Config, found: &mut Findings) {
         Ok(_store) => found.add(Mark::Good, "store", format!("{path} can be used")),
         Err(fault) => {
             let text = format!(
-                "{path} cannot be used now ({fault}): a running proxy holds it, or it is damaged"
+                "{path} cannot be used now ({fault}): a running proxy locks it, or it is damaged"
             );
             found.add(Mark::Mind, "store", text);
         }
@@ -202,7 +210,7 @@ fn models(config: &Config, body: &[u8], label: &str, found: &mut Findings) {
     let list = json::parse_few(body, 16, 1 << 16).ok();
     let rows = list.as_ref().and_then(|list| list.get("data")).and_then(Value::as_array);
     let Some(rows) = rows else {
-        found.add(Mark::Mind, "upstream", format!("{label} answers, but with no list of models"));
+        found.add(Mark::Mind, "upstream", format!("{label} answers, but without a list of models"));
         return;
     };
     found.add(Mark::Good, "upstream", format!("{label} answers, with {} models", rows.len()));
@@ -210,7 +218,7 @@ fn models(config: &Config, body: &[u8], label: &str, found: &mut Findings) {
         rows.iter().filter_map(|row| row.get("id").and_then(Value::as_str)).collect();
     let priced = config.models.keys().chain(&config.default_model);
     for name in priced.filter(|name| !there.contains(name.as_str())) {
-        let text = format!("{name} is sold here, and not in the list of {label}");
+        let text = format!("{name} is sold here, but is not in the list of {label}");
         found.add(Mark::Mind, "upstream", text);
     }
 }

@@ -233,17 +233,20 @@ impl Config {
         let one = self.networks.len() == 1;
         self.nodes()?;
         if self.asset.is_some() && !one {
-            return wrong("ASSET", "an asset is on one network, so name one in NETWORK");
+            return wrong("ASSET", "an asset is on one network: set NETWORK to one");
         }
         for terms in self.terms()? {
             if pay_to == terms.asset {
-                return wrong("WALLET_ADDRESS", "it is the token, which keeps what it is sent");
+                return wrong(
+                    "WALLET_ADDRESS",
+                    "it is the token contract, which would keep the money",
+                );
             }
         }
         let seconds = self.upstream_ms.div_ceil(1_000).saturating_add(SETTLING_SECONDS);
         if self.max_timeout_seconds < seconds {
             let why = format!(
-                "payments would end before their answers: set it to {seconds} or more, or upstream_ms lower"
+                "payments would expire before their answers: set it to {seconds} or more, or lower upstream_ms"
             );
             return Err(Unusable::Key { key: "max_timeout_seconds", why });
         }
@@ -290,9 +293,7 @@ impl Config {
                     );
                 }
                 Some(chain) if !self.networks.iter().any(|row| row.chain == *chain) => {
-                    return wrong(
-                        "a node is for a network that NETWORK does not name: leave it out",
-                    );
+                    return wrong("a node's network is not in NETWORK: leave it out");
                 }
                 None | Some(_) => {}
             }
@@ -308,7 +309,7 @@ impl Config {
                 urls = network.rpc.iter().map(|url| (*url).to_owned()).collect();
             }
             if urls.len() > ENDPOINTS_MAX {
-                return wrong("a network has more nodes than are ever asked: name 8 at most");
+                return wrong("a network has too many nodes: list at most 8");
             }
             if !urls.is_empty() {
                 all.push(RpcConfig::new(network.chain, urls).over(self.plain()));
@@ -335,7 +336,7 @@ impl Config {
         let asset = self.asset.unwrap_or(coin.address);
         let known = asset == coin.address;
         let missing = |key, what: &str| {
-            let why = format!("the asset is not the network's dollar token, so say its {what}");
+            let why = format!("the asset is not the network's dollar token: set its {what}");
             Unusable::Key { key, why }
         };
         let decimals = self.asset_decimals.or(known.then_some(coin.decimals));
@@ -403,7 +404,7 @@ fn bearer(
     let Some(secret) = secret else { return Ok(None) };
     let value = HeaderValue::from_str(&format!("Bearer {}", secret.expose_secret()));
     let mut value = value.map_err(|_shows_it| {
-        let why = "it holds characters that no header can carry, so copy it again".to_owned();
+        let why = "it contains characters that a header cannot have: copy it again".to_owned();
         Unusable::Key { key, why }
     })?;
     value.set_sensitive(true);
@@ -413,12 +414,12 @@ fn bearer(
 fn target(key: &'static str, url: &str, plain: Plain) -> Result<Target, Unusable> {
     Target::parse(url, plain).map_err(|fault| {
         let why = match fault {
-            TargetFault::NotAUrl => "it is no URL, so write it in full".to_owned(),
+            TargetFault::NotAUrl => "it is not a valid URL: write it in full".to_owned(),
             TargetFault::Scheme(_) => "it must begin with https:// or http://".to_owned(),
-            TargetFault::UserInfo(_) => "leave out what stands before the @".to_owned(),
+            TargetFault::UserInfo(_) => "leave out the part before the @".to_owned(),
             TargetFault::PlainHttp(label) => format!(
-                "{label} would be asked without encryption: use https. allow_plain_http permits http to private \
-                 addresses only"
+                "{label} would be called without encryption: use https. allow_plain_http allows http to \
+                 private addresses only"
             ),
         };
         Unusable::Key { key, why }

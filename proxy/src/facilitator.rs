@@ -95,7 +95,7 @@ pub struct About {
 /// Rejections that say something of the facilitator and nothing of the payment.
 const DECLINED: [&str; 3] = ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"];
 
-const CONTRADICTS: &str = "its answer contradicts what it was asked";
+const CONTRADICTS: &str = "its answer contradicts the request";
 
 impl Facilitator {
     pub fn new(
@@ -170,7 +170,7 @@ impl Facilitator {
             let body = answered.whole(ANSWER_BYTES_MAX).await.map_err(Unanswered::Lost)?;
             let value = json::parse_few(&body, DEPTH_MAX, 4_096);
             let value = value.map_err(|fault| {
-                Unanswered::Lost(format!("HTTP {status} with what is no answer: {fault}"))
+                Unanswered::Lost(format!("HTTP {status} with an invalid answer: {fault}"))
             })?;
             Ok(Heard { status, body: value, repeated })
         };

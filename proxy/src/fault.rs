@@ -61,7 +61,7 @@ const ROWS: &[Row] = &[
         400,
         CALLER,
         None,
-        "The body is not valid JSON: correct it.",
+        "The body is not valid JSON: correct it and send it again.",
     ),
     row(
         Code::InvalidRequest,
@@ -69,7 +69,7 @@ const ROWS: &[Row] = &[
         400,
         CALLER,
         None,
-        "The request cannot be meant: correct it.",
+        "The request is invalid: correct it and send it again.",
     ),
     row(
         Code::UnsupportedParameter,
@@ -77,7 +77,7 @@ const ROWS: &[Row] = &[
         400,
         CALLER,
         None,
-        "Leave this parameter out: its price is not known.",
+        "This parameter has no price: leave it out.",
     ),
     row(
         Code::UnsupportedContent,
@@ -85,7 +85,7 @@ const ROWS: &[Row] = &[
         400,
         CALLER,
         None,
-        "Send text: only its price is known.",
+        "Only text has a price: send text.",
     ),
     row(
         Code::ModelNotFound,
@@ -93,7 +93,7 @@ const ROWS: &[Row] = &[
         404,
         CALLER,
         None,
-        "Choose a model of GET /v1/models that is sold here.",
+        "This model is not sold here: choose one of GET /v1/models.",
     ),
     row(
         Code::TooManyTokens,
@@ -101,9 +101,16 @@ const ROWS: &[Row] = &[
         400,
         CALLER,
         None,
-        "Ask for less: send a shorter prompt, or a lower bound on the answer.",
+        "The request is too large: send a shorter prompt, or a lower bound on the answer.",
     ),
-    row(Code::TooLarge, "body_too_large", 413, CALLER, None, "Send a shorter body."),
+    row(
+        Code::TooLarge,
+        "body_too_large",
+        413,
+        CALLER,
+        None,
+        "The body is too long: send a shorter one.",
+    ),
     row(
         Code::InvalidPaymentHeader,
         "invalid_payment_header",
@@ -118,7 +125,7 @@ const ROWS: &[Row] = &[
         409,
         PAYMENT,
         Some(false),
-        "This payment is at work for a request that has no answer yet: send the same request again, later.",
+        "This payment is in use by a request without an answer yet: send the same request again later.",
     ),
     row(
         Code::PaymentSpent,
@@ -134,7 +141,8 @@ const ROWS: &[Row] = &[
         409,
         PAYMENT,
         Some(false),
-        "This payment was answered, and the answer was too long to be kept or is too old: sign a new payment to ask again.",
+        "This payment was used, and its answer was too long to keep or is too old: sign a new payment to \
+         ask again.",
     ),
     row(
         Code::StreamBroken,
@@ -142,7 +150,8 @@ const ROWS: &[Row] = &[
         409,
         PAYMENT,
         Some(false),
-        "This payment bought a stream that broke after its first chunk, and stays paid: sign a new payment to ask again.",
+        "This payment bought a stream that broke after its first chunk, and is not refunded: sign a new \
+         payment to ask again.",
     ),
     row(
         Code::SettlementFailed,
@@ -158,7 +167,8 @@ const ROWS: &[Row] = &[
         503,
         PAYMENT,
         Some(false),
-        "Whether the payment was settled is not known yet: send the same request with the same payment again, which is charged once and answered.",
+        "It is not known yet whether the payment was settled: send the same request with the same payment \
+         again. It is charged only once.",
     ),
     row(
         Code::AnswerOwed,
@@ -166,7 +176,8 @@ const ROWS: &[Row] = &[
         503,
         PAYMENT,
         Some(false),
-        "This payment is settled and the model's server gave no answer: send the same request with the same payment again, which is not charged twice.",
+        "The payment is settled, but the model's server gave no answer: send the same request with the same \
+         payment again. It is not charged twice.",
     ),
     row(
         Code::FacilitatorUnavailable,
@@ -174,7 +185,7 @@ const ROWS: &[Row] = &[
         503,
         SERVER,
         None,
-        "Payments cannot be verified at the moment, and nothing was charged: send the same request again.",
+        "Payments cannot be verified now, and nothing was charged: send the same request again.",
     ),
     row(
         Code::UpstreamUnavailable,
@@ -190,7 +201,7 @@ const ROWS: &[Row] = &[
         502,
         SERVER,
         None,
-        "The model's server gave no whole answer, and nothing was charged: send the same request again.",
+        "The model's server gave no complete answer, and nothing was charged: send the same request again.",
     ),
     row(
         Code::UpstreamTimeout,
@@ -222,7 +233,8 @@ const ROWS: &[Row] = &[
         429,
         PAYMENT,
         Some(false),
-        "Too many answers are waiting for their settlement: send the same request, with the same payment, after Retry-After seconds. It is charged at most once.",
+        "Too many settlements are pending: send the same request, with the same payment, after Retry-After \
+         seconds. It is charged at most once.",
     ),
     row(
         Code::Busy,
@@ -230,7 +242,7 @@ const ROWS: &[Row] = &[
         503,
         SERVER,
         Some(false),
-        "Too much is under way: send the same request, with the same payment, after Retry-After seconds.",
+        "Too many requests are in flight: send the same request, with the same payment, after Retry-After seconds.",
     ),
     row(
         Code::Stopping,
@@ -359,13 +371,12 @@ impl fmt::Display for Fault {
 
 /// The rows of the manual: code, status, what it says.
 pub fn reference() -> String {
-    let mut page =
-        String::from("| Code | Status | Tried again | What it says |\n|---|---|---|---|\n");
+    let mut page = String::from("| Code | Status | Retry | Message |\n|---|---|---|---|\n");
     for row in ROWS {
         let retry = match row.retry {
             Some(true) => "yes",
             Some(false) => "no",
-            None => "as the client likes",
+            None => "up to the client",
         };
         page.push_str(&format!("| `{}` | {} | {retry} | {} |\n", row.text, row.status, row.says));
     }

@@ -78,21 +78,21 @@ impl Default for Metrics {
         registry.register("chats", "Chat completions by result", this.chats.clone());
         let help = "Requests to the upstream by result";
         registry.register("upstream_calls", help, this.upstream_calls.clone());
-        let help = "Seconds until an answer of the upstream, or the first chunk of a stream";
+        let help = "Seconds until the upstream answers, or sends the first chunk of a stream";
         registry.register("upstream_seconds", help, this.upstream_seconds.clone());
-        let help = "Questions to the facilitator to settle, by outcome";
+        let help = "Settle requests to the facilitator, by outcome";
         registry.register("settlements", help, this.settlements.clone());
         let help = "Settled payments, in the smallest unit of the asset";
         registry.register("revenue_atoms", help, this.revenue.clone());
-        let help = "Tokens that were used, by model and kind";
+        let help = "Tokens used, by model and kind";
         registry.register("tokens", help, this.tokens.clone());
-        let help = "Streams that broke after their first chunk, and stay paid";
+        let help = "Streams that broke after their first chunk and are not refunded";
         registry.register("streams_broken", help, this.streams_broken.clone());
         let help = "Streams whose customer left before the end";
         registry.register("streams_left", help, this.streams_left.clone());
-        let help = "Answers delivered for a settlement that was pending and failed";
+        let help = "Answers delivered before their pending settlement failed";
         registry.register("unpaid_answers", help, this.unpaid_answers.clone());
-        registry.register("busy_payments", "Payments that are worked on", this.busy.clone());
+        registry.register("busy_payments", "Payments in progress", this.busy.clone());
         let help = "Delivered answers whose settlement is pending";
         registry.register("pending_settlements", help, this.pending.clone());
         Self { registry, ..this }

@@ -48,11 +48,11 @@ impl Nodes {
                 Some(Ok(true)) => return true,
                 Some(Ok(false)) => {}
                 Some(Err(fault)) => {
-                    tracing::warn!(%fault, "no node says whether it knows a settlement");
+                    tracing::warn!(%fault, "no node reported whether it knows a settlement");
                     return false;
                 }
                 None => {
-                    tracing::warn!("no node answered in time whether it knows a settlement");
+                    tracing::warn!("no node reported in time whether it knows a settlement");
                     return false;
                 }
             }

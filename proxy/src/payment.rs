@@ -97,7 +97,7 @@ impl Payment {
         let top = Fields::new(object, "");
         let told = top.required("x402Version", top.count("x402Version")?)?;
         if told != version.number() {
-            let message = "the header and x402Version are of two versions of x402";
+            let message = "the header and x402Version belong to different versions of x402";
             return Err(Unfit::new("invalid_x402_version", message).into());
         }
         let accepted = match version {
@@ -188,7 +188,7 @@ fn is_named(named: &Fields<'_>, offer: &Offer) -> Result<bool, X402Error> {
 
 fn priced_otherwise() -> Unfit {
     let message =
-        "the payment is for another price: it follows from the body, so sign for this one";
+        "the payment is for another price: the price depends on the body, so sign for this body";
     Unfit::new("invalid_exact_evm_payload_authorization_value", message)
 }
 
@@ -201,7 +201,7 @@ fn known_alone(object: &Object, place: &str, known: &[&str]) -> Result<(), X402E
     match object.iter().find(|(key, _value)| !known.contains(key)) {
         None => Ok(()),
         Some(_other) => {
-            Err(Fields::new(object, place).refuse("", "has a member besides those that are signed"))
+            Err(Fields::new(object, place).refuse("", "has a field that is not signed"))
         }
     }
 }
@@ -262,7 +262,7 @@ impl Signed {
 
     fn unfit(&self, offer: &Offer, span: &RangeInclusive<u64>) -> Option<Unfit> {
         if self.to != offer.terms.pay_to {
-            let message = "the payment would go to another payee";
+            let message = "the payment goes to another payee";
             return Some(Unfit::new("invalid_exact_evm_recipient_mismatch", message));
         }
         if self.asset.is_some_and(|asset| asset != offer.terms.asset) {
@@ -272,8 +272,8 @@ impl Signed {
             return Some(priced_otherwise());
         }
         if !span.contains(&self.before) {
-            let message = "the payment ends before an answer may be ready, or more than a day ahead: sign \
-                           for maxTimeoutSeconds";
+            let message = "the payment expires too early for an answer, or more than a day ahead: sign for \
+                 maxTimeoutSeconds";
             let reason = "invalid_exact_evm_payload_authorization_valid_before";
             return Some(Unfit::new(reason, message));
         }

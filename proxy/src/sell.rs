@@ -244,7 +244,7 @@ impl Seller {
         let Ok(Some(mut record)) = keeper.find(id).await else { return };
         record.kept = false;
         if let Err(fault) = keeper.put(&record, None).await {
-            tracing::warn!(%fault, "a long answer could not be dropped");
+            tracing::warn!(%fault, "a long answer could not be deleted");
         }
     }
 
@@ -290,9 +290,7 @@ impl Seller {
         }
         if self.0.strikes.is_out(payment.payer, self.0.clock.mono_ms()) {
             let fault = Fault::of(Code::TooManyRequests);
-            return end(Refused::free(
-                fault.because("payments of this payer bought nothing too often"),
-            ));
+            return end(Refused::free(fault.because("too many payments of this payer failed")));
         }
         if self.0.places.available_permits() == 0 {
             return end(Refused::free(Fault::of(Code::Busy)));
@@ -361,7 +359,7 @@ impl Seller {
     /// The key of a sale, which never changes.
     fn key(&self, known: Option<SaleKey>) -> Step<SaleKey> {
         known.map_or_else(SaleKey::random, Ok).or_else(|fault| {
-            tracing::error!(%fault, "this machine gives no randomness");
+            tracing::error!(%fault, "this machine provides no random bytes");
             end(Refused::free(Fault::of(Code::StoreFailed)))
         })
     }

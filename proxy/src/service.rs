@@ -48,7 +48,7 @@ const PATIENCE_MS: u64 = 120_000;
 pub enum StartFault {
     #[error(transparent)]
     Settings(#[from] Unusable),
-    #[error("the store {path} cannot be used ({why}); is another proxy running on it?")]
+    #[error("the store {path} cannot be used ({why}): is another proxy using it?")]
     Store { path: String, why: String },
     #[error("the clock cannot be used: {0}")]
     Clock(String),
@@ -220,7 +220,7 @@ impl Running {
         tokio::select! {
             () = all => {}
             () = self.clock.sleep_until(end) => {
-                tracing::warn!("some customers were not answered in time; their answers wait for them");
+                tracing::warn!("some customers were not answered in time; their answers are kept for them");
             }
         }
     }

@@ -86,17 +86,17 @@ impl Shop {
         let most = self.highest_bound(Some(&model));
         let bound = chat.bound.unwrap_or_else(|| self.usual_bound(Some(&model)));
         if bound > most {
-            let why = format!("an answer has {most} tokens at most");
+            let why = format!("an answer can have at most {most} tokens");
             return Err(Fault::of(Code::TooManyTokens).because(why).about("max_completion_tokens"));
         }
         let counted = chat.count(model.vocabulary, model.image_tokens)?;
         if counted.prompt > config.max_prompt_tokens {
-            let why = format!("a prompt has {} tokens at most", config.max_prompt_tokens);
+            let why = format!("a prompt can have at most {} tokens", config.max_prompt_tokens);
             return Err(Fault::of(Code::TooManyTokens).because(why).about("messages"));
         }
         let completion = bound.saturating_add(counted.predicted).saturating_mul(chat.choices);
         let tokens = Tokens { prompt: counted.prompt, completion };
-        let too_much = || Fault::of(Code::TooManyTokens).because("no amount is so large");
+        let too_much = || Fault::of(Code::TooManyTokens).because("the amount is too large");
         let mut offers = Vec::with_capacity(self.terms.len());
         for terms in &self.terms {
             let amount = model.rates.amount(tokens, terms.decimals).ok_or_else(too_much)?;

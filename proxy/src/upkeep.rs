@@ -86,7 +86,7 @@ async fn sweep(seller: &Seller) {
             Ok(forgotten) if forgotten < SWEEP_MAX => return,
             Ok(_many) => {}
             Err(fault) => {
-                tracing::warn!(%fault, "what is over could not be forgotten");
+                tracing::warn!(%fault, "ended payments could not be deleted");
                 return;
             }
         }

@@ -237,7 +237,7 @@ fn unanswered(fault: Unanswered) -> Fault {
 }
 
 fn broken(why: String) -> Fault {
-    tracing::warn!(%why, "the upstream's answer broke off");
+    tracing::warn!(%why, "the upstream's answer was cut off");
     Fault::of(Code::UpstreamBroken)
 }
 

@@ -219,8 +219,7 @@ async fn follow(
         if is_refused {
             let since = *refused_since.get_or_insert(clock.mono_ms());
             if clock.mono_ms().saturating_sub(since) >= REFUSED_MS && !one.cancel {
-                tracing::warn!(chain = %batch.chain, "no node accepts a transaction: it is given \
-                     up");
+                tracing::warn!(chain = %batch.chain, "giving up a transaction that no node accepts");
                 let _late_or_over = desk.cancel(batch.id).await;
             }
         }

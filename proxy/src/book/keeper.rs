@@ -76,7 +76,7 @@ impl Keeper {
             let count = taken.len();
             tracing::warn!(
                 count,
-                "payments had been taken and not answered: nothing was charged for them"
+                "payments were received but not answered: nothing was charged for them"
             );
             let forget = taken.iter().map(|record| Change::Forget(record.id)).collect();
             store.commit(forget).await?;

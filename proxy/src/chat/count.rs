@@ -39,8 +39,9 @@ impl Chat {
         let mut counter = Counter { vocabulary, image, sum: OF_THE_ANSWER };
         let messages = self.object.get("messages").and_then(Value::as_array).unwrap_or_default();
         for message in messages {
-            let message =
-                message.as_object().ok_or_else(|| wrong("messages", "holds no object"))?;
+            let message = message
+                .as_object()
+                .ok_or_else(|| wrong("messages", "has an entry that is not an object"))?;
             counter.message(message)?;
         }
         for key in ["tools", "functions"] {
@@ -77,7 +78,7 @@ impl Counter {
 
     fn message(&mut self, message: &Object) -> Result<(), Fault> {
         let role = message.get("role").and_then(Value::as_str);
-        let role = role.ok_or_else(|| wrong("messages", "holds one without a role"))?;
+        let role = role.ok_or_else(|| wrong("messages", "has an entry without a role"))?;
         self.add(OF_A_MESSAGE);
         self.text(role);
         for (key, value) in message.iter() {
@@ -90,7 +91,7 @@ impl Counter {
                 ("content", _neither) => {
                     return Err(wrong(
                         "messages",
-                        "holds a content that is neither text nor parts",
+                        "has content that is neither a string nor parts",
                     ));
                 }
                 ("name", Value::String(name)) => {
@@ -113,12 +114,11 @@ impl Counter {
 
     fn part(&mut self, part: &Value) -> Result<(), Fault> {
         let kind = part.get("type").and_then(Value::as_str);
-        let kind =
-            kind.ok_or_else(|| wrong("messages", "holds a part of a content without a type"))?;
+        let kind = kind.ok_or_else(|| wrong("messages", "has a content part without a type"))?;
         match kind {
             "text" | "refusal" => {
                 let text = part.get(kind).and_then(Value::as_str);
-                self.text(text.ok_or_else(|| wrong("messages", "holds a part without its text"))?);
+                self.text(text.ok_or_else(|| wrong("messages", "has a text part without text"))?);
                 let others = part.as_object().into_iter().flat_map(Object::iter);
                 for (key, _value) in others {
                     if key != "type" && key != kind {

@@ -53,21 +53,21 @@ pub(super) const MODEL: &[Key<Draft>] = &[
         name: "input_per_1k",
         variable: "",
         default: "required",
-        meaning: "Dollars for 1000 tokens of the prompt.",
+        meaning: "The price in dollars of 1000 tokens of the prompt.",
         set: |draft, given| put(&mut draft.input, rate(given).map(Some)),
     },
     Key {
         name: "output_per_1k",
         variable: "",
         default: "required",
-        meaning: "Dollars for 1000 tokens of the bound on the answer.",
+        meaning: "The price in dollars of 1000 tokens of the bound on the answer.",
         set: |draft, given| put(&mut draft.output, rate(given).map(Some)),
     },
     Key {
         name: "completion_tokens",
         variable: "",
         default: "the service's",
-        meaning: "The bound on an answer where a request says none.",
+        meaning: "The bound on an answer if a request sets none.",
         set: |draft, given| {
             put(&mut draft.model.completion_tokens, given.whole(1..=10_000_000).map(Some))
         },
@@ -76,7 +76,7 @@ pub(super) const MODEL: &[Key<Draft>] = &[
         name: "max_completion_tokens",
         variable: "",
         default: "the service's",
-        meaning: "The highest bound that may be asked for.",
+        meaning: "The highest bound that a request may set.",
         set: |draft, given| {
             put(&mut draft.model.max_completion_tokens, given.whole(1..=10_000_000).map(Some))
         },
@@ -85,7 +85,7 @@ pub(super) const MODEL: &[Key<Draft>] = &[
         name: "tokenizer",
         variable: "",
         default: "o200k_base",
-        meaning: "What tokens are counted by: `o200k_base` or `cl100k_base`.",
+        meaning: "The tokenizer for counting: `o200k_base` or `cl100k_base`.",
         set: |draft, given| {
             let known = Vocabulary::by_name(given.text()?);
             let known = known.ok_or_else(|| "it must be o200k_base or cl100k_base".to_owned());
@@ -96,7 +96,7 @@ pub(super) const MODEL: &[Key<Draft>] = &[
         name: "image_tokens",
         variable: "",
         default: "none",
-        meaning: "What each image counts as; without it images are refused.",
+        meaning: "The number of tokens that each image counts as; without it, images are refused.",
         set: |draft, given| {
             put(&mut draft.model.image_tokens, given.whole(1..=10_000_000).map(Some))
         },
@@ -115,7 +115,7 @@ pub(super) fn read(models: &Table) -> Result<BTreeMap<String, Model>, Wrong> {
         let mut draft = Draft { input: None, output: None, model: Model::of(Rates::flat(Rate(0))) };
         set_from_table(MODEL, &mut draft, &format!("{key}."), keys)?;
         let (Some(input), Some(output)) = (draft.input, draft.output) else {
-            return Err(wrong("say input_per_1k and output_per_1k"));
+            return Err(wrong("set input_per_1k and output_per_1k"));
         };
         draft.model.rates = Rates { input, output };
         all.insert(name.clone(), draft.model);

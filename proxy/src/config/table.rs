@@ -20,7 +20,9 @@ pub fn reference() -> String {
 fn bound(given: Given<'_>) -> Result<Dollars, String> {
     let amount = given.decimal(SCALE)?;
     let some = Some(amount).filter(|amount| !amount.is_zero());
-    some.ok_or_else(|| "it must be more than 0: an answer is unpaid while it is made".to_owned())
+    some.ok_or_else(|| {
+        "it must be more than 0: answers are unpaid until they are settled".to_owned()
+    })
 }
 
 /// `off`, or nodes: each `https://…`, or `eip155:8453=https://…` where there are several networks.
@@ -38,7 +40,7 @@ fn rpc(given: Given<'_>) -> Result<Rpc, String> {
         let named = text.split_once('=').filter(|(name, _url)| !name.contains('/'));
         let Some((name, url)) = named else { return Ok((None, Place(text.to_owned()))) };
         let network = by_text(name.trim()).ok_or_else(|| {
-            "what stands before = must be a known network, like eip155:8453".to_owned()
+            "the part before = must be a known network, like eip155:8453".to_owned()
         })?;
         Ok((Some(network.chain), Place(url.trim().to_owned())))
     };
@@ -62,7 +64,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "price_per_1k_tokens",
         variable: "PRICE_PER_1K_TOKENS",
         default: "0.001",
-        meaning: "Dollars for 1000 tokens, of models that are not in the table.",
+        meaning: "The price in dollars of 1000 tokens, for models that are not in the table.",
         set: |config, given| put(&mut config.price, rate(given)),
     },
     Key {
@@ -76,15 +78,15 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "facilitator_api_key_file",
         variable: "FACILITATOR_API_KEY_FILE",
         default: "none",
-        meaning: "A file with the facilitator's API key, where it wants one; or `FACILITATOR_API_KEY` in the \
-                  environment.",
+        meaning: "A file with the facilitator's API key, if it needs one; or `FACILITATOR_API_KEY` in the \
+             environment.",
         set: |config, given| put(&mut config.facilitator_key_file, given.path().map(Some)),
     },
     Key {
         name: "upstream_url",
         variable: "UPSTREAM_URL",
         default: "https://api.openai.com/v1",
-        meaning: "The OpenAI-compatible API that is sold, up to and with `/v1`.",
+        meaning: "The OpenAI-compatible API that is sold, including `/v1`.",
         set: |config, given| put(&mut config.upstream_url, owned(given).map(Place)),
     },
     Key {
@@ -98,24 +100,24 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "rpc",
         variable: "RPC_URL",
         default: "the network's public node",
-        meaning: "Nodes of the network, one URL or several: a settlement that is still pending counts only if one \
-                  of them knows its transaction. With several networks write `eip155:8453=https://…`. `off` asks \
-                  none, and then no pending settlement counts.",
+        meaning: "Nodes of the network, one URL or several: a pending settlement is accepted only if one of \
+             them knows its transaction. With several networks write `eip155:8453=https://…`. With `off`, \
+             no pending settlement is accepted.",
         set: |config, given| put(&mut config.rpc, rpc(given)),
     },
     Key {
         name: "allow_plain_http",
         variable: "PROXY_ALLOW_PLAIN_HTTP",
         default: "false",
-        meaning: "Whether upstream, facilitator and node may be asked over http at private addresses. This machine \
-                  always may; a public address never.",
+        meaning: "Whether upstream, facilitator and nodes at private addresses may use http. Those on this \
+             machine always may, public addresses never.",
         set: |config, given| put(&mut config.allow_plain_http, given.flag()),
     },
     Key {
         name: "listen",
         variable: "PROXY_LISTEN",
         default: "127.0.0.1:4021",
-        meaning: "Where customers are served.",
+        meaning: "The address on which customers are served.",
         set: |config, given| put(&mut config.listen, given.socket()),
     },
     Key {
@@ -128,9 +130,8 @@ pub(super) const SERVICE: &[Key<Config>] = &[
     Key {
         name: "public_url",
         variable: "PROXY_PUBLIC_URL",
-        default: "as asked, over http",
-        meaning: "The URL under which customers know the service, without a path: set it behind a proxy that \
-                  speaks https.",
+        default: "that of the request, with http",
+        meaning: "The URL of the service for customers, without a path: set it behind an https proxy.",
         set: |config, given| {
             let text = owned(given)?;
             let bare = |url: &url::Url| {
@@ -148,7 +149,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "network",
         variable: "NETWORK",
         default: "eip155:8453",
-        meaning: "Where payments are taken: one network or several.",
+        meaning: "The networks of the payments: one or several.",
         set: |config, given| {
             let names = match given {
                 Given::Value(Value::String(_)) => vec![given.text()?],
@@ -166,7 +167,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
                 }
             }
             if networks.is_empty() {
-                return Err("name one network at least".to_owned());
+                return Err("set at least one network".to_owned());
             }
             put(&mut config.networks, Ok(networks))
         },
@@ -175,7 +176,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "asset",
         variable: "ASSET",
         default: "the network's dollar token",
-        meaning: "The token that is taken; it counts as a dollar.",
+        meaning: "The token that is accepted; it counts as a dollar.",
         set: |config, given| put(&mut config.asset, given.address().map(Some)),
     },
     Key {
@@ -203,7 +204,7 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "asset_transfer",
         variable: "ASSET_TRANSFER",
         default: "eip3009",
-        meaning: "How the asset is moved: `eip3009` or `permit2`.",
+        meaning: "How the asset is transferred: `eip3009` or `permit2`.",
         set: |config, given| {
             let method = match given.text()? {
                 "eip3009" => Ok(Method::Eip3009),
@@ -224,22 +225,22 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "default_model",
         variable: "PROXY_DEFAULT_MODEL",
         default: "none",
-        meaning: "The model of requests that name none. Without it the upstream chooses, and where other models are \
-                  not sold such requests are refused.",
+        meaning: "The model of requests that name none. Without it the upstream chooses, or such requests \
+             are refused if other models are not sold.",
         set: |config, given| put(&mut config.default_model, owned(given).map(Some)),
     },
     Key {
         name: "completion_tokens",
         variable: "PROXY_COMPLETION_TOKENS",
         default: "1024",
-        meaning: "The bound on an answer where a request says none. It is priced, and sent upstream.",
+        meaning: "The bound on an answer if a request sets none. It is priced, and sent upstream.",
         set: |config, given| put(&mut config.completion_tokens, given.whole(1..=10_000_000)),
     },
     Key {
         name: "max_completion_tokens",
         variable: "PROXY_MAX_COMPLETION_TOKENS",
         default: "32768",
-        meaning: "The highest bound that may be asked for.",
+        meaning: "The highest bound that a request may set.",
         set: |config, given| put(&mut config.max_completion_tokens, given.whole(1..=10_000_000)),
     },
     Key {
@@ -253,8 +254,8 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "bound_field",
         variable: "PROXY_BOUND_FIELD",
         default: "max_completion_tokens",
-        meaning: "The member by which the upstream is told the bound: `max_completion_tokens`, or \
-                  `max_tokens` for older servers.",
+        meaning: "The parameter that carries the bound to the upstream: `max_completion_tokens`, \
+             or `max_tokens` for older servers.",
         set: |config, given| {
             let field = match given.text()? {
                 "max_completion_tokens" => Ok("max_completion_tokens"),
@@ -268,7 +269,8 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "extra_fields",
         variable: "PROXY_EXTRA_FIELDS",
         default: "none",
-        meaning: "Further members of a body that are passed on. Whether they cost is for you to know.",
+        meaning: "Further parameters of a body that are passed on. They are not priced: check whether they \
+             cost you.",
         set: |config, given| {
             let fields = given.list()?.into_iter().map(str::to_owned).collect();
             put(&mut config.extra_fields, Ok(fields))
@@ -278,29 +280,29 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "body_bytes",
         variable: "PROXY_BODY_BYTES",
         default: "1048576",
-        meaning: "The longest body.",
+        meaning: "The longest body of a request.",
         set: |config, given| put(&mut config.body_bytes, given.whole(1_024..=16_777_216)),
     },
     Key {
         name: "upstream_ms",
         variable: "PROXY_UPSTREAM_MS",
         default: "300000",
-        meaning: "How long the upstream may take until its answer, or the first chunk of a stream.",
+        meaning: "How long the upstream may take to answer, or to send the first chunk of a \
+             stream.",
         set: |config, given| put(&mut config.upstream_ms, given.whole(100..=3_600_000)),
     },
     Key {
         name: "upstream_idle_ms",
         variable: "PROXY_UPSTREAM_IDLE_MS",
         default: "60000",
-        meaning: "How long it may be silent within an answer.",
+        meaning: "How long the upstream may pause within an answer.",
         set: |config, given| put(&mut config.upstream_idle_ms, given.whole(100..=3_600_000)),
     },
     Key {
         name: "max_timeout_seconds",
         variable: "PROXY_MAX_TIMEOUT_SECONDS",
         default: "600",
-        meaning: "How long payments are to be valid: longer than an answer takes. Wallets may refuse more than \
-                  3600.",
+        meaning: "How long payments must be valid: longer than an answer takes. Wallets may refuse more than 3600.",
         set: |config, given| put(&mut config.max_timeout_seconds, given.whole(60..=86_400)),
     },
     Key {
@@ -314,22 +316,23 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "max_unpaid_usd_per_payer",
         variable: "PROXY_MAX_UNPAID_USD_PER_PAYER",
         default: "10",
-        meaning: "The most dollars of one payer that may be unpaid at any time: the prices of answers that are being \
-                  made, or were delivered while their settlement is pending.",
+        meaning: "The most that one payer may owe at any time, in dollars: the prices of answers in \
+             progress, and of delivered answers whose settlement is pending.",
         set: |config, given| put(&mut config.unpaid.per_payer, bound(given)),
     },
     Key {
         name: "max_unpaid_usd",
         variable: "PROXY_MAX_UNPAID_USD",
         default: "100",
-        meaning: "The same of all payers together.",
+        meaning: "The same for all payers together.",
         set: |config, given| put(&mut config.unpaid.total, bound(given)),
     },
     Key {
         name: "rate_per_minute",
         variable: "PROXY_RATE_PER_MINUTE",
         default: "300",
-        meaning: "Requests per minute of one client address; 0 sets no limit. Programs on this machine have none.",
+        meaning: "Requests per minute from one client address; 0 sets no limit. Programs on this machine \
+             have no limit.",
         set: |config, given| put(&mut config.rate_per_minute, given.whole(0..=1_000_000)),
     },
     Key {
@@ -343,14 +346,14 @@ pub(super) const SERVICE: &[Key<Config>] = &[
         name: "store",
         variable: "PROXY_STORE",
         default: "proxy.redb",
-        meaning: "The file that remembers payments and their answers.",
+        meaning: "The file that stores payments and their answers.",
         set: |config, given| put(&mut config.store, given.path()),
     },
     Key {
         name: "drain_ms",
         variable: "PROXY_DRAIN_MS",
         default: "30000",
-        meaning: "How long a stopping proxy waits for answers that are under way, at most 600000.",
+        meaning: "How long a stopping proxy waits for answers in progress, at most 600000.",
         set: |config, given| put(&mut config.drain_ms, given.whole(0..=600_000)),
     },
     Key {

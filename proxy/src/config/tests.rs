@@ -142,7 +142,7 @@ fn a_model_has_both_prices_and_may_have_bounds_of_its_own() {
     {
         let told = told(file(text));
         assert!(
-            told.contains("models.\"m\" in") && told.contains("say input_per_1k and"),
+            told.contains("models.\"m\" in") && told.contains("set input_per_1k and"),
             "{told}"
         );
     }
@@ -281,7 +281,7 @@ fn each_network_has_its_own_nodes_the_public_ones_or_none() {
         (vec![("RPC_URL", "http://node.test/SECRET")], "allow_plain_http"),
         (vec![("RPC_URL", "wss://node.test/SECRET")], "https://"),
         (vec![("RPC_URL", "off, https://a.test/SECRET")], "RPC_URL"),
-        (vec![("RPC_URL", many.as_str())], "8 at most"),
+        (vec![("RPC_URL", many.as_str())], "at most 8"),
     ] {
         let told = told(env(&given));
         assert!(told.contains(word) && told.contains("RPC_URL"), "{given:?}: {told}");

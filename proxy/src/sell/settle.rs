@@ -83,7 +83,11 @@ impl Seller {
             }
             (Settlement::Failed { .. }, _) => Code::SettlementFailed,
             (_, outcome) => {
-                tracing::warn!(facilitator, ?outcome, "whether a payment was settled is not known");
+                tracing::warn!(
+                    facilitator,
+                    ?outcome,
+                    "it is not known whether a payment was settled"
+                );
                 Code::SettlementUnknown
             }
         };
@@ -189,7 +193,7 @@ impl Seller {
         }
         match self.0.keeper.put(&record, None).await {
             Ok(()) => self.reconciled(&record, &outcome),
-            Err(fault) => tracing::error!(%fault, "the end of a settlement could not be kept"),
+            Err(fault) => tracing::error!(%fault, "the end of a settlement could not be stored"),
         }
     }
 
@@ -204,7 +208,7 @@ impl Seller {
                 if record.stage.is_delivered() {
                     tracing::warn!(
                         payer = %record.payer, amount = %record.amount, ?outcome,
-                        "an answer went out unpaid"
+                        "an answer was delivered without payment"
                     );
                     self.0.metrics.unpaid_answers.inc();
                 }

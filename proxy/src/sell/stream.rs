@@ -201,7 +201,7 @@ impl Seller {
         };
         (record.stage, record.kept) = (stage, answer.is_some());
         if let Err(fault) = self.0.keeper.put(&record, answer).await {
-            tracing::error!(%fault, "the end of a stream could not be kept");
+            tracing::error!(%fault, "the end of a stream could not be stored");
         }
         // The customer hears the end once it is on disk: whoever asks again then gets the same.
         if let Some(reader) = reader {
@@ -214,7 +214,7 @@ impl Seller {
         self.0.metrics.streams_broken.inc();
         tracing::warn!(
             payer = %record.payer, amount = %record.amount, code,
-            "a stream broke after its first chunk, and stays paid"
+            "a stream broke after its first chunk and is not refunded"
         );
     }
 }

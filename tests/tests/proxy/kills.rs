@@ -51,7 +51,7 @@ async fn killed_at(point: &str, stream: bool) -> Scene {
     assert_eq!(upstream.calls(), calls);
     let log = std::fs::read_to_string(home.folder().join("log")).unwrap();
     // What was taken is on disk before the upstream is asked, and the next start lets go of it.
-    assert_eq!(log.contains("taken and not answered"), point == "taken", "{point}: {log}");
+    assert_eq!(log.contains("received but not answered"), point == "taken", "{point}: {log}");
     assert!(!log.contains(bursar_tests::upstream::KEY) && !log.contains("panicked"), "{log}");
     Scene { upstream, settling, home }
 }
