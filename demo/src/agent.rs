@@ -160,7 +160,7 @@ impl Agent {
         let url = wanted.url;
         let first = wanted.request(&client).send().await?;
         if first.status() != 402 {
-            bail!("{url} answered {} and asks for no payment", first.status());
+            bail!("{url} answered {} and does not ask for a payment", first.status());
         }
         let header =
             first.headers().get("payment-required").context("no offer in the 402 answer")?;
@@ -173,7 +173,7 @@ impl Agent {
         let mut answer = wallet.call("/sign", Some(&body)).await?;
         let waited = answer.1["status"] == "pending";
         if waited {
-            tell("the wallet holds it until the operator decides: polling");
+            tell("held until the operator decides: polling");
         }
         while answer.0 == 202 {
             let id = answer.1["request_id"].as_str().context("no request_id")?.to_owned();
@@ -184,7 +184,7 @@ impl Agent {
         let (Some(name), Some(value)) = (name, value) else {
             bail!("the wallet refused: {}", answer.1);
         };
-        tell("the wallet signed: asking again with the payment");
+        tell("the wallet signed: repeating the request with the payment");
         let paid = wanted.request(&client).header(name, value).send().await?;
         let status = paid.status().as_u16();
         let receipt = paid.headers().get("payment-response").and_then(read_receipt);

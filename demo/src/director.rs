@@ -30,14 +30,12 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("bursar-demo-").tempdir()?;
     let data = folder.path().join("data");
     let data_text = data.to_str().context("the folder's name is no text")?;
-    say(
-        "Bursar, the whole loop on this machine. Nothing leaves it, and the folder goes when it ends:",
-    )?;
+    say("Bursar, the whole loop on this machine, in a folder that is deleted at the end:")?;
     say(&format!("  {}", data.display()))?;
 
     let chain = local_chain().await?;
 
-    step(2, "The engine: a process that keeps the keys, with an HTTP door for agents")?;
+    step(2, "The engine: it keeps the keys, and serves agents over HTTP")?;
     let mut arguments = vec!["engine", data_text];
     if let Some(chain) = &chain {
         arguments.extend(["--chain", chain.url()]);
@@ -53,7 +51,7 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     let paying = furnish(&mut operator).await?;
     let agent = hire(&mut operator).await?;
 
-    step(4, "A seller: a model behind an x402 price, and a facilitator who settles for it")?;
+    step(4, "A seller: a model sold by x402, and a facilitator that settles the payments")?;
     let market = match &chain {
         Some(chain) => {
             chain.mint(paying, PURSE).await?;
@@ -65,14 +63,14 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
 
     let title = &market.small.title;
     step(5, &format!("The agent buys {title}"))?;
-    say("  below 0.50 the policy signs, and nobody is asked:")?;
+    say("  below 0.50 the policy signs without asking you:")?;
     let bought = buy(&agent, &engine.url, &market.small)?;
     told(bought.wait_with_output().await?.stdout)?;
     balances(chain.as_ref(), paying).await?;
 
     let title = &market.large.title;
     step(6, &format!("The agent buys {title}"))?;
-    say("  from 0.50 on it is held for you:")?;
+    say("  from 0.50 on it is held for your approval:")?;
     let bought = buy(&agent, &engine.url, &market.large)?;
     let request = held(&mut operator).await?;
     say("")?;
@@ -93,7 +91,8 @@ pub(crate) async fn direct(yes: bool) -> anyhow::Result<()> {
     curtain(&mut operator, chain.as_ref(), paying).await?;
     market.close().await?;
     engine.end().await?;
-    say("\nThat was the whole loop. Your own wallet: `bursar wallet create main`, then the README.")
+    say("\nThat was the whole loop. For your own wallet, run `bursar wallet create main` and see \
+         the README.")
 }
 
 /// Step 1: anvil, if it is on this machine or can be installed by npm.
@@ -113,7 +112,7 @@ async fn local_chain() -> anyhow::Result<Option<Devnet>> {
             Ok(Some(chain))
         }
         Err(missing) => {
-            say("  none: a merchant will only check signatures, and no money moves.")?;
+            say("  no chain: the merchant only checks signatures, and no money moves.")?;
             say(&format!("  ({missing})"))?;
             Ok(None)
         }
@@ -174,7 +173,7 @@ fn buy(agent: &Credentials, wallet: &str, ware: &Ware) -> anyhow::Result<Child> 
 fn told(stdout: Vec<u8>) -> anyhow::Result<()> {
     let line = String::from_utf8(stdout)?;
     let answer: Value = serde_json::from_str(line.trim())
-        .map_err(|_silent| anyhow!("the agent could not pay; what it said stands above"))?;
+        .map_err(|_silent| anyhow!("the agent could not pay; see its output above"))?;
     match answer["body"]["choices"][0]["message"]["content"].as_str() {
         Some(content) => say(&format!("  the model answered: {content}"))?,
         None => say(&format!("  the merchant answered {}: {}", answer["status"], answer["body"]))?,

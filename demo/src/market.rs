@@ -52,7 +52,7 @@ impl Market {
         let key = home.join("key");
         write_closed(&key, &password()?)?;
         let model = Actor::start(&["model", text(&key)?]).await?;
-        say(&format!("  the model's own API  {:<28}  answers whoever has its key", model.url))?;
+        say(&format!("  the model's own API  {:<28}  needs an API key", model.url))?;
         let settings = home.join("proxy.toml");
         fs::write(
             &settings,

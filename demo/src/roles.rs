@@ -132,11 +132,11 @@ pub(crate) async fn pay() -> anyhow::Result<()> {
             agent.buy(&wallet, &url, Patience::USUAL, &|step| eprintln!("  agent: {step}")).await?;
         say(&format!("  the merchant answered {}: {}", paid.status, paid.body))?;
         if paid.status != 200 {
-            bail!("the merchant did not take the payment");
+            bail!("the merchant did not accept the payment");
         }
     }
     merchant.stop().await;
-    say("Both are paid as far as your wallet goes. No money moved: this merchant settles nothing.")
+    say("Both are paid as far as your wallet knows. No money moved: this merchant settles nothing.")
 }
 
 /// Tells the director where this process listens.

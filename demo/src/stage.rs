@@ -67,7 +67,7 @@ pub(crate) fn step(number: u32, text: &str) -> anyhow::Result<()> {
 /// Waits for Enter; anybody who cannot press it is told how to go on without.
 pub(crate) async fn wait_for_key() -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
-        bail!("nobody can press a key here: start with --yes");
+        bail!("there is no terminal to press a key on: start with --yes");
     }
     let mut line = String::new();
     let read = BufReader::new(tokio::io::stdin()).read_line(&mut line).await?;

@@ -60,7 +60,7 @@ impl Wallet<'_> {
                 }
                 Ok(answer) => {
                     if said_away || said_locked {
-                        (self.tell)("the wallet answers again: going on");
+                        (self.tell)("the wallet answers again: continuing");
                     }
                     return Ok(answer);
                 }
@@ -77,7 +77,7 @@ impl Wallet<'_> {
             tried = tried.saturating_add(1);
             if tried >= self.patience.tries {
                 return last.with_context(|| {
-                    format!("the wallet at {} did not come back: is an engine running?", self.url)
+                    format!("the wallet at {} does not answer: is an engine running?", self.url)
                 });
             }
             tokio::time::sleep(self.patience.pause).await;

@@ -45,7 +45,7 @@ impl Settling {
 }
 
 async fn by_facilitator(client: &reqwest::Client, url: &str, body: &Value) -> Result<B256, String> {
-    let mut reason = "the facilitator did not say why".to_owned();
+    let mut reason = "the facilitator gave no reason".to_owned();
     for _asked in 0..ASKED_MAX {
         let asked = client.post(url).json(body).send().await.map_err(|error| error.to_string())?;
         let told: Value = asked.json().await.map_err(|error| error.to_string())?;
