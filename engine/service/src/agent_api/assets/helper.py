@@ -401,7 +401,7 @@ class Wallet:
             return error.code
 
     def callback(self, transaction_id, event, tx_hash=None, error=None):
-        """Reports what became of a payment: submitted, settled (with its tx_hash) or failed."""
+        """Reports the result of a payment: submitted, settled (with its tx_hash) or failed."""
         return self._good(*self._post("/callback", self.callback_body(transaction_id, event, tx_hash, error)))
 
     def mandate(self):
