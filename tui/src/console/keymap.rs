@@ -171,8 +171,7 @@ pub(crate) const KEYS: &[Binding] = &[
     ),
     bind!(Panes [HOME, ch('g', "g")], Deed::First, "", "First row"),
     bind!(Panes [END, ch('G', "G")], Deed::Last, "", "Last row"),
-    bind!(Panes [ch('+', "+"), ch('_', "_")], Deed::Zoom, "", "Show only this pane, or all panes \
-         again"),
+    bind!(Panes [ch('+', "+"), ch('_', "_")], Deed::Zoom, "", "Show only this pane, or all again"),
     bind!(Panes[ch('s', "s")], Deed::Sort, "", "Sort requests by the time left"),
     bind!(Panes[ch('r', "r")], Deed::Refresh, "", "Reload everything, including balances"),
     bind!(Panes[ch('u', "u")], Deed::Unlock, "", "Open the wallet"),
