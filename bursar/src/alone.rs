@@ -7,10 +7,12 @@
 use bursar_core::answers::Reply;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::grammar::{Order, WalletOrder};
 use bursar_core::limits::FRAME_BYTES;
 use bursar_core::wire::{Asking, Frame, FrameReader, Prompt, SecretPrompt, ToClient, ToEngine};
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
+use bursar_engine::journal::MemoryStore;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{COMMAND_WAITS, Instance, InstanceLock, claim};
 use bursar_tui::oneshot::{self, Options};
@@ -101,10 +103,11 @@ pub(crate) async fn serve(
 ) {
     let mut session = End::of(session);
     let Some(order) = session.next().await else { return };
-    let id = match order.message() {
-        Ok(ToEngine::Run { id, .. }) => id,
+    let (id, named) = match order.message() {
+        Ok(ToEngine::Run { id, order, .. }) => (id, order),
         Ok(_) | Err(_) => return,
     };
+    let journal = Journal::of(&named);
     let (mut lock, mut known) = (Some(lock), Vec::new());
     loop {
         let taken = match lock.take() {
@@ -112,7 +115,10 @@ pub(crate) async fn serve(
             None => take(&folder).await,
         };
         let ran = match taken {
-            Ok(lock) => run(&mut session, &folder, lock, &order, &mut known, &answers).await,
+            Ok(lock) => {
+                let engine = settings(&folder, lock, journal);
+                run(&mut session, engine, &order, &mut known, &answers).await
+            }
             Err(fault) => Err(fault),
         };
         match ran {
@@ -148,16 +154,44 @@ async fn take(folder: &DataFolder) -> Result<InstanceLock, Fault> {
     }
 }
 
+/// What a command needs of the folder's journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Journal {
+    Opened,
+    /// Made where it is lost.
+    Begun,
+    /// Not touched, because it may be damaged or missing.
+    LeftAlone,
+}
+
+impl Journal {
+    fn of(order: &Order) -> Self {
+        match order {
+            Order::Wallet(WalletOrder::Restore { .. }) => Journal::LeftAlone,
+            Order::Wallet(WalletOrder::Recover { .. }) => Journal::Begun,
+            _other => Journal::Opened,
+        }
+    }
+}
+
+fn settings(folder: &DataFolder, lock: InstanceLock, journal: Journal) -> engine::Options {
+    let mut settings =
+        engine::Options::new(folder.clone(), lock, Edition::full(), Mode::Maintenance);
+    settings.begin_journal = journal == Journal::Begun;
+    if journal == Journal::LeftAlone {
+        settings.store = Some(Box::new(MemoryStore::default()));
+    }
+    settings
+}
+
 /// Runs the command from its beginning with the answers that are known.
 async fn run(
     session: &mut End,
-    folder: &DataFolder,
-    lock: InstanceLock,
+    settings: engine::Options,
     order: &Frame,
     known: &mut Vec<Answered>,
     answers: &Answers,
 ) -> Result<Ran, Fault> {
-    let settings = engine::Options::new(folder.clone(), lock, Edition::full(), Mode::Maintenance);
     let engine = Engine::open(settings).await?;
     let ran = converse(session, &engine, order, known, answers).await;
     let again = oneshot::ctrl_c();

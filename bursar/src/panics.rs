@@ -42,8 +42,8 @@ fn message(panic: &PanicHookInfo<'_>, store: bool) -> String {
     let folder = FOLDER.get().map(|folder| folder.join("journal.redb"));
     match folder.filter(|_known| store) {
         Some(journal) => format!(
-            "bursar: the journal {} is damaged (at {place}). Restore a backup of the data folder, or move \
-             the journal away and set the wallet up again from its seed phrase.",
+            "bursar: the journal {} is damaged (at {place}). `bursar wallet restore <file>` restores a backup; \
+             without one, move the journal away and run `bursar wallet recover <name>`.",
             journal.display()
         ),
         None => format!(

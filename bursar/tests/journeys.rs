@@ -61,6 +61,11 @@ fn commands_without_an_engine_wait_for_each_other_and_for_no_question() {
 }
 
 #[test]
+fn what_is_lost_comes_back_from_a_backup_or_from_the_wallet_file() {
+    journey("backup.sh");
+}
+
+#[test]
 fn a_refusal_says_why() {
     journey("refused.sh");
 }

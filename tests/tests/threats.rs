@@ -4,6 +4,8 @@
 
 #[path = "threats/amounts.rs"]
 mod amounts;
+#[path = "threats/audits.rs"]
+mod audits;
 #[path = "threats/authority.rs"]
 mod authority;
 #[path = "threats/bound_lines.rs"]

@@ -5,6 +5,7 @@ mod handshake;
 mod socket;
 
 use std::fmt;
+use std::time::Duration;
 
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
@@ -16,6 +17,8 @@ use zeroize::Zeroizing;
 
 /// How often a connection that ends within the handshake is made again.
 const HANDSHAKE_TRIES: u8 = 5;
+/// For how long it is made again. An engine that does not answer at all is not asked twice.
+const HANDSHAKE_RETRY: Duration = Duration::from_secs(2);
 
 /// Any stream that goes both ways: a socket, a pipe inside the process.
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -64,13 +67,17 @@ impl Link {
     /// engine tells others that `program` decided what this one does.
     pub async fn connect(file: &ControlFile, program: Program) -> Result<Self, Fault> {
         let mut tries = HANDSHAKE_TRIES;
+        let begun = tokio::time::Instant::now();
         loop {
             tries = tries.saturating_sub(1);
             let mut link = Self::over(socket::connect(&file.socket).await?);
             match handshake::prove(&mut link, &file.token, program).await {
                 Ok(()) => return Ok(link),
                 // Programs that prove nothing crowd the socket: the engine evicts the oldest of those that have not yet.
-                Err(fault) if fault.code == Code::EngineDown && tries > 0 => {}
+                Err(fault)
+                    if fault.code == Code::EngineDown
+                        && tries > 0
+                        && begun.elapsed() < HANDSHAKE_RETRY => {}
                 Err(fault) if fault.code == Code::EngineDown => {
                     let message = "The engine closed the connection: too many programs use its control \
                          socket. Try again.";

@@ -20,7 +20,7 @@ pub(crate) mod tests;
 use bursar_core::answers::{Answer, SecretField, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{Order, SeedOrder};
+use bursar_core::grammar::{AddressOrder, Order, SeedOrder};
 
 pub use interrupt::{Interrupt, ctrl_c};
 pub use options::{Options, Streams, out_is_terminal};
@@ -91,6 +91,9 @@ fn refuse_unshowable(order: &Order, options: &Options) -> Result<(), Failure> {
         }
         Order::Seed(SeedOrder::Words { .. }) => {
             "The output is not a terminal: add --reveal to print the words of the seed anyway."
+        }
+        Order::Address(AddressOrder::Export { .. }) => {
+            "The output is not a terminal: add --reveal to print the private key anyway."
         }
         _without_words => return Ok(()),
     };

@@ -14,14 +14,17 @@ const fn row(
 }
 
 /// In an order in which no command takes away what a later one needs; balances are asked for while every
-/// network is off, for nobody answers there. Words in braces stand for what the stage has made. Four
-/// commands cannot succeed on the stage: its wallet is there already, only a jump of the clock gives
-/// something to renew, and without a network nothing is sent or can be stopped.
+/// network is off, for nobody answers there. Words in braces stand for what the stage has made. Six
+/// commands cannot succeed on the stage: its wallet is there already and its engine runs, only a jump of the
+/// clock gives something to renew, and without a network nothing is sent or can be stopped.
 #[rustfmt::skip]
 pub(crate) const TABLE: &[Row] = &[
     row("wallet.create", "", ("wallet create again", "WALLET_EXISTS"), "WALLET_EXISTS", "WALLET_EXISTS"),
     row("wallet.status", "wallet status", ("wallet status x", "BAD_INPUT"), "", ""),
     row("wallet.passwd", "wallet passwd --password-stdin", ("wallet passwd --password-file {wrong}", "WRONG_PASSWORD"), "WALLET_LOCKED", ""),
+    row("wallet.backup", "wallet backup {new}.backup", ("wallet backup {wrong}", "IN_USE"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("wallet.restore", "", ("wallet restore {wrong}", "ENGINE_RUNNING"), "ENGINE_RUNNING", "BAD_INPUT"),
+    row("wallet.recover", "", ("wallet recover main", "WALLET_EXISTS"), "WALLET_EXISTS", "WALLET_EXISTS"),
     row("seed.create", "seed create --reveal", ("seed create", "CONFIRMATION_NEEDED"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("seed.import", "seed import --seed-file {phrase}", ("seed import --seed-file {wrong}", "BAD_INPUT"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("seed.list", "seed list", ("seed list x", "BAD_INPUT"), "", ""),
@@ -29,6 +32,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("address.create", "address create more 7 --seed S001", ("address create pay 0 --seed S001", "NAME_TAKEN"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("address.list", "address list", ("address list x", "BAD_INPUT"), "", ""),
     row("address.rename", "address rename spare fresh", ("address rename nothing fresh", "NOTHING_FOUND"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
+    row("address.export", "address export pay --reveal", ("address export pay", "CONFIRMATION_NEEDED"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("address.delete", "address delete unused --yes", ("address delete pay --yes", "IN_USE"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("policy.test", "policy test p 1", ("policy test p much", "BAD_INPUT"), "", ""),
     row("network.disable", "network disable base", ("network disable nowhere", "NOTHING_FOUND"), "", ""),

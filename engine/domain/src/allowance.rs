@@ -4,7 +4,8 @@
 //! An allowance begins at a local midnight, the first at the midnight of the day of commissioning. It renews at a later
 //! local midnight that is 20 hours or more after its own, and at no other time: no date has two allowances, a clock that
 //! is set back gives none, and a flight to the east renews none early. Within one boot of the machine the boot clock must
-//! agree that the time between the two midnights has passed. Otherwise the renewal waits for the operator.
+//! agree that the time between the two midnights has passed. Where the platform has no boot identity, the time of a chain
+//! must be known. Otherwise the renewal waits for the operator.
 
 use bursar_core::limits::{ALLOWANCE_BOOT_SLACK_MS, ALLOWANCE_LASTS_MS, CLOCK_AHEAD_OF_CHAIN_MS};
 use bursar_core::money::Usd;
@@ -71,7 +72,9 @@ impl WindowStart {
             next.boot_ms = next.boot_ms.max(over).min(boot_now(moment));
             boot_now(moment) < over
         };
-        if disagrees || ahead_of_the_chain(moment) {
+        // Without a boot identity no clock of this machine can contradict its wall clock.
+        let unproven = moment.boot_id.is_empty() && moment.chain_hint.is_none();
+        if disagrees || unproven || ahead_of_the_chain(moment) {
             Renewal::HeldBack(next)
         } else {
             Renewal::Renew(next)
@@ -139,7 +142,6 @@ mod tests {
         assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 160)), Renewal::HeldBack(_)));
         assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 86_500)), Renewal::Renew(_)));
         assert!(matches!(first.renewal(&moment(86_400, 1, "other", 5)), Renewal::Renew(_)));
-        assert!(matches!(first.renewal(&moment(86_400, 1, "", 0)), Renewal::Renew(_)));
         // A boot clock that shows nothing says nothing.
         assert!(matches!(first.renewal(&moment(86_400, 1, "boot", 0)), Renewal::Renew(_)));
     }
@@ -154,6 +156,20 @@ mod tests {
         assert_eq!(second.utc, Utc::from_seconds(86_400));
         let midnight = moment(2 * 86_400, 2, "boot", 100 + 2 * 86_400);
         assert!(matches!(second.renewal(&midnight), Renewal::Renew(_)));
+    }
+
+    #[test]
+    fn without_a_boot_identity_the_chain_or_the_operator_confirms() {
+        let first = WindowStart::first(&moment(0, 0, "", 0));
+        let mut now = moment(86_400, 1, "", 0);
+        assert!(matches!(first.renewal(&now), Renewal::HeldBack(_)));
+        assert_eq!(first.renews_after(&now), None);
+        now.chain_hint = Some(Utc::from_seconds(86_400 - 3_600));
+        assert!(matches!(first.renewal(&now), Renewal::Renew(_)));
+        now.chain_hint = Some(Utc::from_seconds(86_400 - 3_601));
+        assert!(matches!(first.renewal(&now), Renewal::HeldBack(_)));
+        // Within the day nothing is to be confirmed.
+        assert_eq!(first.renewal(&moment(86_399, 0, "", 0)), Renewal::Keep);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use bursar_core::time::Utc;
 use bursar_x402::authorization::Authorization;
 
 use crate::agents::{Agent, Commission, PolicyRecord, Refusals, Usage};
-use crate::allowance::Window;
+use crate::allowance::{Window, WindowStart};
 use crate::event::{AddressAdded, Asked, Entry, Event};
 use crate::requests::{Approver, Deadline, Request, Status};
 use crate::settlement::Settlement;
@@ -180,6 +180,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
         }
         Event::WalletOpened => state.passwords_refused = 0,
         Event::PasswordRefused { times } => state.passwords_refused = *times,
+        Event::JournalRestored { start } => restored(state, start, at),
         // For whoever reads the journal: whether the wallet is open is no state of it.
         Event::WalletLocked | Event::PasswordChanged | Event::EngineStarted => {}
         Event::PaymentSigned { id, signature } => {
@@ -191,6 +192,23 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
         }
     }
     None
+}
+
+/// What was spent since the backup is not known: the day's allowances count as spent.
+fn restored(state: &mut State, start: &WindowStart, at: Utc) {
+    state.restored = Some(at);
+    let policies = Arc::clone(&state.policies);
+    for agent in Arc::make_mut(&mut state.agents).values_mut() {
+        let agent = Arc::make_mut(agent);
+        let Some(commission) = &mut agent.commission else { continue };
+        let policy = policies.get(&commission.policy.key());
+        let daily = policy.map_or(Usd::ZERO, |record| record.policy.payments.daily);
+        let window = &mut commission.payments;
+        if start.day > window.start.day {
+            *window = Window { start: start.clone(), spent: Usd::ZERO };
+        }
+        window.spent = window.spent.max(daily.left_after(agent.reserved));
+    }
 }
 
 fn add_address(state: &mut State, added: &AddressAdded, at: Utc) {

@@ -97,6 +97,10 @@ pub enum Action {
     NoteRefused,
     /// For the record: an engine begins its work.
     NoteStarted,
+    /// For the record: this journal comes from a backup.
+    NoteRestored,
+    /// Takes the contents of a wallet file into a journal that knows no wallet.
+    RecoverWallet(Box<RecoveredWallet>),
     Freeze,
     /// The password was given again.
     Thaw,
@@ -181,4 +185,15 @@ pub struct AskBounds {
     pub open: Option<u32>,
     /// New requests in a day (UTC).
     pub today: Option<u32>,
+}
+
+/// What a wallet file holds, without its secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveredWallet {
+    pub name: Name,
+    pub wallet_id: [u8; 16],
+    /// Each seed with the number of its words.
+    pub seeds: Vec<(SeedId, u8)>,
+    /// Agents in hmac mode, each with the check of its secret.
+    pub agents: Vec<(AgentId, [u8; 32])>,
 }

@@ -11,8 +11,10 @@ pub(crate) use payments::{expired, is_off, obstacle};
 
 use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
+use bursar_core::time::Moment;
 use bursar_submit::DeskKey;
 
+use crate::allowance::WindowStart;
 use crate::command::{Action, Command};
 use crate::event::Event;
 use crate::refusal::Refusal;
@@ -136,6 +138,8 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             Some(_) => vec![Event::EngineStarted],
             None => Vec::new(),
         })),
+        Action::NoteRestored => Ok(Decision::done(vec![restored(&command.moment)])),
+        Action::RecoverWallet(found) => wallets::recover(state, command, found),
         Action::Freeze => Ok(Decision::done(match state.frozen {
             Some(_already) => Vec::new(),
             None => vec![Event::Frozen],
@@ -170,6 +174,10 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
 }
 
 /// What loosens anything needs the key that seals the journal.
+fn restored(moment: &Moment) -> Event {
+    Event::JournalRestored { start: WindowStart::first(moment) }
+}
+
 fn needs_open_wallet(command: &Command) -> Result<(), Refusal> {
     if command.unlocked { Ok(()) } else { Err(Refusal::new(Code::WalletLocked)) }
 }

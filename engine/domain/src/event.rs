@@ -169,6 +169,11 @@ pub enum Event {
     PasswordRefused {
         times: u32,
     },
+    /// The entries before this one come from a backup: what came after them is lost.
+    JournalRestored {
+        /// The allowance that counts as spent.
+        start: WindowStart,
+    },
     /// An engine that serves agents began its work. The entries before it tell how the one before ended: one
     /// that was stopped has locked its wallet.
     EngineStarted,

@@ -80,8 +80,8 @@ pub enum Check {
     Verified {
         block: u64,
     },
-    /// The reported transaction failed on the chain, and no other one can pay any more: the nonce is unused
-    /// and the authorization's time is over.
+    /// The reported transaction reverted in a final block, and the nonce is unused. Until `validBefore` another
+    /// transaction may still make the payment.
     Reverted {
         block: u64,
     },
@@ -95,7 +95,28 @@ pub enum Check {
     Unavailable,
 }
 
+/// How far a signed payment has come, as receipts and the history report it: an agent's report alone completes
+/// nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// The agent reported that it was sent.
+    Submitted,
+    /// The agent reported that it was settled; our own look-up has not found it, or not yet.
+    Reported,
+    /// Our own look-up ended, and the reported transaction is not this payment or does not exist.
+    Refuted,
+    /// The agent reported a failure, or the chain shows one.
+    Failed,
+    /// Our own look-up found it.
+    Verified,
+}
+
 impl Check {
+    /// Whether the chain contradicts the report that the payment was settled.
+    pub fn refutes(&self) -> bool {
+        matches!(self, Check::Mismatch { .. } | Check::NotFound)
+    }
+
     /// The original's words for it.
     pub fn text(&self) -> Option<&'static str> {
         match self {
@@ -238,6 +259,17 @@ impl Settlement {
             | Check::Unavailable => self.stage,
         };
         Self { stage, check: found.clone(), ..self.clone() }
+    }
+
+    /// What is reported of it to operator and agent.
+    pub fn standing(&self) -> Standing {
+        match self.stage {
+            Stage::Submitted => Standing::Submitted,
+            Stage::Failed => Standing::Failed,
+            Stage::Settled if self.check.refutes() => Standing::Refuted,
+            Stage::Settled => Standing::Reported,
+            Stage::Verified => Standing::Verified,
+        }
     }
 
     /// Whether the payment may not be made again.

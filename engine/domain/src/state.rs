@@ -39,6 +39,9 @@ pub struct State {
     pub frozen: Option<Utc>,
     /// Wrong passwords since the wallet was opened last.
     pub passwords_refused: u32,
+    /// When the journal was restored from a backup: requests that were signed until then are refused, because it may
+    /// have lost them.
+    pub restored: Option<Utc>,
     pub settings: Arc<Settings>,
     /// Requests that wait for the operator.
     pub held: Arc<BTreeMap<RequestId, Arc<Request>>>,
@@ -78,6 +81,7 @@ impl State {
             networks_on: Arc::clone(&self.networks_on),
             frozen: self.frozen,
             passwords_refused: self.passwords_refused,
+            restored: self.restored,
             settings: Arc::clone(&self.settings),
             held: Arc::clone(&self.held),
             authorized: BTreeMap::new(),

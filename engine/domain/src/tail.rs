@@ -72,6 +72,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::WalletLocked
         | Event::PasswordChanged
         | Event::JournalAccepted
+        | Event::JournalRestored { .. }
         // Labels tell the operator where money is and goes.
         | Event::AddressRenamed { .. }
         | Event::AddressDeleted { .. }

@@ -49,9 +49,9 @@ fn instant(row: &Value, key: &str) -> Utc {
     utc(text(row, key))
 }
 
-/// A moment on a platform that tells nothing of its boots: the vectors know only dates and instants.
+/// A moment right after a start of the machine: the vectors know only dates and instants.
 fn moment(row: &Value, zone: &str) -> Moment {
-    let moment = Clock::at(text(row, "now_utc"), text(row, zone)).without_boot().moment();
+    let moment = Clock::at(text(row, "now_utc"), text(row, zone)).just_booted().moment();
     assert_eq!(moment.local_day, day(row, "now_local_date"), "{row}");
     moment
 }
@@ -142,7 +142,7 @@ fn through_the_engine(
     steps: &[(String, Value)],
     mut before_asking: impl FnMut(&mut World),
 ) -> World {
-    let clock = |step: &Value| Clock::at(text(step, "now_utc"), text(step, "tz")).without_boot();
+    let clock = |step: &Value| Clock::at(text(step, "now_utc"), text(step, "tz")).just_booted();
     let mut world = build::world(clock(&steps[0].1), &ten_at_once());
     for (place, step) in steps {
         world.clock = clock(step);
@@ -281,7 +281,7 @@ fn suspension_never_ends_by_time() {
 
 #[test]
 fn a_date_that_is_over_does_not_come_again_by_a_flight_to_the_west() {
-    let clock = Clock::at("2026-06-01T10:00:00Z", "Pacific/Kiritimati").without_boot();
+    let clock = Clock::at("2026-06-01T10:00:00Z", "Pacific/Kiritimati").just_booted();
     let mut world = build::world(clock, &ten_at_once());
     world.signs(payment(ALL_OF_IT));
     world.clock.zone = TimeZone::get("Pacific/Honolulu").unwrap();

@@ -50,7 +50,7 @@ use crate::chain_time::HintedClock;
 use crate::config::Live;
 use crate::core::handle::Handle;
 use crate::funds::Funds;
-use crate::lanes::payments::Execution;
+use crate::lanes::payments::{Execution, TokenDomains};
 use crate::ports::Ports;
 use crate::vault::Vault;
 use failed_auth::FailedAuth;
@@ -69,6 +69,7 @@ pub struct Api {
     pub(crate) execution: Execution,
     pub(crate) chain_time: HintedClock,
     pub(crate) funds: Arc<Funds>,
+    pub(crate) domains: TokenDomains,
     /// How agents name themselves: `agent_id`, or `agent_code` in the payments-only edition.
     pub(crate) agent_field: &'static str,
     pub(crate) folder: PathBuf,
@@ -150,6 +151,7 @@ impl Api {
             failed_auth: FailedAuth::new(Arc::clone(&ports.clock)),
             host_rule: HostRule::new(config.exposure, &machine),
             rate: Rate::new(&ports.clock),
+            domains: TokenDomains::new(ports.chains.clone(), Arc::clone(&ports.clock)),
             core,
             vault,
             ports,

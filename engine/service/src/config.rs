@@ -154,6 +154,7 @@ impl Config {
             }
             Key::Hosts
             | Key::LanBearer
+            | Key::AllowLan
             | Key::NetworkEnabled(_)
             | Key::MaxValidity
             | Key::ConfirmTypingAbove => return Err(journal_only(key)),
@@ -272,16 +273,16 @@ mod tests {
         for (text, word) in [
             ("[server]\nlistn = 1", "listn"),
             ("[server]\nlisten = \"0.0.0.0:9402\"", "loopback"),
-            ("[server]\nrate_per_minute = 0", "loosens"),
+            ("[server]\nrate_per_minute = 0", "turns a protection off"),
             ("[networks.nowhere]\nrpc = []", "nowhere"),
             ("[networks.base]\nenabled = true", "config set networks.8453.enabled"),
             ("[server]\nhosts = [\"a\"]", "config set server.hosts"),
             ("[server]\nlan_bearer = \"refuse\"", "config set server.lan_bearer"),
-            ("[server]\nallow_lan = true", "server start --allow-lan"),
+            ("[server]\nallow_lan = true", "config set server.allow_lan"),
             ("[payments]\nmax_validity = 60", "config set payments.max_validity"),
             ("confirm_typing_above = \"1\"", "config set confirm_typing_above"),
             ("[networks.base]\nexplorer = \"ftp://x\"", "https"),
-            ("[networks.base]\nrpc = []\n[networks.8453]\nrpc = []", "twice"),
+            ("[networks.base]\nrpc = []\n[networks.8453]\nrpc = []", "the same network"),
             ("[networks.base]\nrpc = [\"nonsense key=SECRET\"]", "URL"),
             ("[networks.base]\nexplorer = \"nonsense key=SECRET\"", "URL"),
             ("not toml", "settings.toml"),

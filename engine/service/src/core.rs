@@ -11,6 +11,7 @@ mod judgement;
 mod publish;
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bursar_core::codes::Code;
@@ -423,6 +424,26 @@ impl Core {
         Fault::new(Code::JournalFailed).with_detail(damage)
     }
 
+    /// What waits is written first. The history keeps as it is until [`Core::end_copy`].
+    ///
+    /// # Errors
+    /// `JOURNAL_FAILED`, or the reason why nothing can be copied.
+    pub fn begin_copy(&mut self, moment: &Moment) -> Result<Option<PathBuf>, Fault> {
+        self.flush(moment);
+        if self.failed.is_some() {
+            return Err(Fault::new(Code::JournalFailed));
+        }
+        self.journal.begin_copy().map_err(|error| not_copied(&error))
+    }
+
+    /// Copies the short file of the journal, if `to` is given, and lets the history change again.
+    ///
+    /// # Errors
+    /// The reason why there is no copy.
+    pub fn end_copy(&mut self, to: Option<&Path>) -> Result<(), Fault> {
+        self.journal.end_copy(to).map_err(|error| not_copied(&error))
+    }
+
     /// Whether anything waits for [`Core::flush`].
     pub fn has_waiting(&self) -> bool {
         self.journal.has_waiting()
@@ -501,6 +522,10 @@ fn remembered_from(moment: &Moment, days: i64) -> Option<u32> {
 fn first_remembered(at: Utc, days: i64) -> u32 {
     let today = at.seconds().div_euclid(86_400);
     u32::try_from(today.saturating_sub(days)).unwrap_or(0)
+}
+
+fn not_copied(error: &JournalError) -> Fault {
+    Fault::because(Code::DataFolder, format!("The journal was not copied: {error}."))
 }
 
 /// What a caller is told of a refusal.

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
-use bursar_chain::explorer_http::{ExplorerHttp, ExplorerLimits};
-use bursar_chain::ports::{Chain, Clock, Explorer};
-use bursar_chain::rpc::{RpcChain, RpcConfig};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use bursar_chain::explorer_http::{ExplorerConfigError, ExplorerHttp, ExplorerLimits};
+use bursar_chain::ports::{
+    BlockTag, Chain, ChainFault, ChainReply, Clock, EndpointLabel, Explorer, Receipt,
+};
+use bursar_chain::rpc::{ConfigError, RpcChain, RpcConfig};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::networks::ChainId;
+use bursar_core::time::Utc;
 
 use crate::config::Config;
 
@@ -21,11 +25,18 @@ pub(crate) fn chain(
         Some(endpoints) if !endpoints.is_empty() => endpoints,
         _none => return Ok(None),
     };
-    let rpc = RpcChain::new(RpcConfig::new(chain, endpoints.clone()), Arc::clone(clock));
-    let rpc = rpc.map_err(|error| {
-        Fault::because(Code::BadInput, format!("networks.{chain}.rpc: {error}."))
-    })?;
-    Ok(Some(Arc::new(rpc)))
+    match RpcChain::new(RpcConfig::new(chain, endpoints.clone()), Arc::clone(clock)) {
+        Ok(rpc) => Ok(Some(Arc::new(rpc))),
+        // A machine without certificates is no reason not to open the wallet: payments need no network.
+        Err(ConfigError::Client(why)) => {
+            tracing::warn!(network = %chain, why, "the network cannot be queried from this machine");
+            let endpoint = endpoints.first().map(EndpointLabel::of);
+            Ok(endpoint.map(|endpoint| Arc::new(Unreachable { endpoint, why }) as Arc<dyn Chain>))
+        }
+        Err(error) => {
+            Err(Fault::because(Code::BadInput, format!("networks.{chain}.rpc: {error}.")))
+        }
+    }
 }
 
 /// The explorer of one network; none unless one is set. Opens no connection.
@@ -35,8 +46,62 @@ pub(crate) fn explorer(
 ) -> Result<Option<Arc<dyn Explorer>>, Fault> {
     let Some(url) = config.explorer.get(&chain) else { return Ok(None) };
     let explorer = ExplorerHttp::new(url.as_str(), ExplorerLimits::default());
-    let explorer = explorer.map_err(|error| {
-        Fault::because(Code::BadInput, format!("networks.{chain}.explorer: {error}."))
-    })?;
-    Ok(Some(Arc::new(explorer)))
+    match explorer {
+        Ok(explorer) => Ok(Some(Arc::new(explorer))),
+        Err(ExplorerConfigError::Client(why)) => {
+            tracing::warn!(network = %chain, why, "its explorer cannot be queried from this machine");
+            Ok(None)
+        }
+        Err(error) => {
+            Err(Fault::because(Code::BadInput, format!("networks.{chain}.explorer: {error}.")))
+        }
+    }
+}
+
+/// A network whose nodes cannot be asked from this machine, and why. Restarting the engine tries again.
+#[derive(Debug)]
+struct Unreachable {
+    endpoint: EndpointLabel,
+    why: String,
+}
+
+impl Unreachable {
+    fn reply<T: Send>(&self) -> ChainReply<'_, T> {
+        let why = format!(
+            "{}: install the certificates of this system (ca-certificates), then restart the engine",
+            self.why
+        );
+        let tried = vec![(self.endpoint.clone(), why)];
+        Box::pin(async { Err(ChainFault::Unavailable { tried }) })
+    }
+}
+
+impl Chain for Unreachable {
+    fn chain_id(&self) -> ChainReply<'_, ChainId> {
+        self.reply()
+    }
+
+    fn call(&self, _to: Address, _data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        self.reply()
+    }
+
+    fn balance(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+        self.reply()
+    }
+
+    fn code_at(&self, _address: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+        self.reply()
+    }
+
+    fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+        self.reply()
+    }
+
+    fn block_time(&self) -> ChainReply<'_, Utc> {
+        self.reply()
+    }
+
+    fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
+        self.reply()
+    }
 }

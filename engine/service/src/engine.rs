@@ -4,6 +4,7 @@ mod door;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bursar_chain::clock::SystemClock;
@@ -20,6 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent_api::listen::bind;
 use crate::agent_api::{Api, Exposure, Server, ServerConfig};
+use crate::backup::replace;
 use crate::chain_time::HintedClock;
 use crate::config::{Config, Live};
 use crate::control::{ControlServer, serve_attached};
@@ -61,13 +63,16 @@ pub struct Options {
     pub listen: Option<String>,
     /// Replaces the system's ports; tests only.
     pub ports: Option<Ports>,
-    /// Replaces the journal file; tests only.
+    /// Replaces the journal file: for tests, and for a restore, which leaves the folder's journal as it is.
     pub store: Option<Box<dyn Store>>,
+    /// Begin a journal although there is a wallet file: its own journal is lost.
+    pub begin_journal: bool,
 }
 
 impl Options {
     pub fn new(folder: DataFolder, lock: InstanceLock, edition: Edition, mode: Mode) -> Self {
-        Self { folder, lock, edition, mode, listen: None, ports: None, store: None }
+        let (listen, ports, store) = (None, None, None);
+        Self { folder, lock, edition, mode, listen, ports, store, begin_journal: false }
     }
 }
 
@@ -87,6 +92,8 @@ pub(crate) struct Shared {
     /// Work that must finish before the process ends.
     pub(crate) tasks: TaskTracker,
     pub(crate) server: tokio::sync::Mutex<Option<Server>>,
+    /// The operator has opened the agent server to the network, until it stops.
+    pub(crate) lan_for_this_run: AtomicBool,
     /// Changes of the wallet file and of what the journal says of it, one at a time.
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
     /// Passwords are tried one at a time. The number of wrong ones before the last right one, as the journal counts them.
@@ -114,7 +121,8 @@ impl Engine {
 
     /// The same with a core that has no thread: it works when it is told to. For simulations.
     pub async fn open_by_hand(options: Options) -> Result<(Self, Turns), Fault> {
-        let Options { folder, lock, edition, mode, listen, ports, store } = options;
+        let Options { folder, lock, edition, mode, listen, ports, store, begin_journal } = options;
+        settle_files(&folder)?;
         let settings = Arc::new(Live::open(folder.file("settings.toml"), listen)?);
         let ports = match ports {
             Some(ports) => ports,
@@ -126,7 +134,9 @@ impl Engine {
         let core = tokio::task::spawn_blocking(move || {
             let store = match store {
                 Some(store) => store,
-                None => open_journal(&opening_folder, &opening_ports, opening.carry)?,
+                None => {
+                    open_journal(&opening_folder, &opening_ports, opening.carry, begin_journal)?
+                }
             };
             Core::open(store, &opening, opening_gate, opening_ports.faults)
                 .map_err(|error| damaged(&opening_folder, &error))
@@ -165,6 +175,7 @@ impl Engine {
             funds,
             tasks,
             server: tokio::sync::Mutex::new(None),
+            lan_for_this_run: AtomicBool::new(false),
             wallet_changes: tokio::sync::Mutex::new(()),
             password_tries: tokio::sync::Mutex::default(),
             stopping: CancellationToken::new(),
@@ -270,8 +281,27 @@ impl Engine {
         operator::wallet::note_and_lock(&self.shared).await;
         if let Err(fault) = self.shared.core.stop().await {
             tracing::error!(code = %fault.code, "the journal could not be closed");
+            return;
+        }
+        // A restore ends here, once the files are closed; else at the next start.
+        if let Err(fault) = settle_files(&self.shared.folder) {
+            tracing::error!(%fault, "restored files could not be put in place");
         }
     }
+}
+
+/// Ends a restore that was decided, and removes what a backup or a restore left that was cut short.
+fn settle_files(folder: &DataFolder) -> Result<(), Fault> {
+    operator::sweep_backup(folder.path());
+    replace::finish(folder.path()).map_err(|error| {
+        Fault::because(
+            Code::DataFolder,
+            format!(
+                "Restored files cannot be put in place in {}: {error}.",
+                folder.path().display()
+            ),
+        )
+    })
 }
 
 impl Shared {
@@ -298,7 +328,9 @@ impl Shared {
 
     /// To whom the operator has opened the agent server.
     fn exposure(&self) -> Exposure {
-        if self.core.view().settings().allow_lan { Exposure::Lan } else { Exposure::Loopback }
+        let lasting = self.core.view().settings().allow_lan;
+        let open = lasting || self.lan_for_this_run.load(Ordering::SeqCst);
+        if open { Exposure::Lan } else { Exposure::Loopback }
     }
 
     /// Starts a running server anew where it is open to others than the settings in force say.
@@ -319,6 +351,9 @@ impl Shared {
         let (address, listeners) = bind(self.settings.get().listen, self.exposure()).await?;
         *server = Some(Server::start(Arc::new(self.api()), address, listeners));
         tracing::info!(%address, "agent server started");
+        if self.exposure() == Exposure::Lan {
+            tracing::warn!("every machine of the network can call the agent server");
+        }
         Ok(address)
     }
 
@@ -376,12 +411,19 @@ fn system_ports(config: &Config) -> Result<Ports, Fault> {
     })
 }
 
-fn open_journal(folder: &DataFolder, ports: &Ports, carry: Carry) -> Result<Box<dyn Store>, Fault> {
+fn open_journal(
+    folder: &DataFolder,
+    ports: &Ports,
+    carry: Carry,
+    begin: bool,
+) -> Result<Box<dyn Store>, Fault> {
     let path = folder.file("journal.redb");
     let empty = std::fs::metadata(&path).map_or(true, |found| found.is_file() && found.len() == 0);
-    // A new journal would let everything be spent again, and the wallet would not open by it anyway.
-    if empty && has_wallet(folder) {
-        return Err(damaged(folder, &"it is empty or missing, and there is a wallet file"));
+    if empty && wallet_file(folder).is_some() {
+        if !begin {
+            return Err(damaged(folder, &"it is empty or missing, and there is a wallet file"));
+        }
+        set_history_aside(folder).map_err(|error| damaged(folder, &error))?;
     }
     create_owner_only(&path).map_err(|error| damaged(folder, &error))?;
     ports.faults.reach("journal.created").map_err(|error| damaged(folder, &error))?;
@@ -393,21 +435,39 @@ fn open_journal(folder: &DataFolder, ports: &Ports, carry: Carry) -> Result<Box<
     Ok(Box::new(store.carrying(carry)))
 }
 
-fn has_wallet(folder: &DataFolder) -> bool {
-    let Ok(entries) = std::fs::read_dir(folder.file("wallets")) else { return false };
-    entries.flatten().any(|entry| {
+/// The history of a journal whose newest entries are lost belongs to no other one.
+fn set_history_aside(folder: &DataFolder) -> std::io::Result<()> {
+    let history = folder.file("journal-history.redb");
+    let lost = folder.file("journal-history.redb.lost");
+    if !history.exists() {
+        return Ok(());
+    }
+    if lost.exists() {
+        let message = format!("{} is in the way: move it away", lost.display());
+        return Err(std::io::Error::other(message));
+    }
+    std::fs::rename(history, lost)
+}
+
+/// The name of a wallet that has a file in the folder.
+fn wallet_file(folder: &DataFolder) -> Option<String> {
+    let entries = std::fs::read_dir(folder.file("wallets")).ok()?;
+    entries.flatten().find_map(|entry| {
         let name = entry.file_name();
-        let name = name.to_string_lossy();
-        name.ends_with(".wallet") || name.ends_with(".wallet.previous")
+        let name = name.to_str()?;
+        let stem = name.strip_suffix(".wallet").or_else(|| name.strip_suffix(".wallet.previous"));
+        stem.map(str::to_owned)
     })
 }
 
 fn damaged(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {
+    let wallet = wallet_file(folder).unwrap_or_else(|| "<name>".to_owned());
     Fault::because(
         Code::JournalDamaged,
         format!(
-            "The journal {} cannot be used: {why}. Nothing was changed: restore a backup of the data \
-             folder, or move the journal away and set the wallet up again from its seed phrase.",
+            "The journal {} cannot be used: {why}. Nothing was changed. `bursar wallet restore <file>` restores a \
+             backup; without one, move the journal away, and `bursar wallet recover {wallet}` takes what the wallet \
+             file holds into a new journal.",
             folder.file("journal.redb").display()
         ),
     )

@@ -20,6 +20,7 @@ mod store;
 mod tables;
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bursar_core::time::Utc;
@@ -246,6 +247,22 @@ impl Journal {
         self.waiting.index.extend(index);
         self.waiting.remember_from = Some(day);
         Ok(true)
+    }
+
+    /// See [`Store::begin_copy`].
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn begin_copy(&mut self) -> Result<Option<PathBuf>, JournalError> {
+        Ok(self.store.begin_copy()?)
+    }
+
+    /// See [`Store::end_copy`].
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn end_copy(&mut self, to: Option<&Path>) -> Result<(), JournalError> {
+        Ok(self.store.end_copy(to)?)
     }
 
     pub fn reader(&self) -> Arc<dyn Reader> {

@@ -2,6 +2,7 @@
 //! pure rules of `bursar-domain`. See ARCHITECTURE.md for who may use whom.
 
 pub mod agent_api;
+pub mod backup;
 pub mod chain_time;
 pub mod config;
 pub mod control;

@@ -5,6 +5,7 @@ mod activity;
 mod addresses;
 mod agents;
 mod audit;
+mod backup;
 mod balances;
 mod cards;
 mod config;
@@ -30,6 +31,7 @@ use bursar_domain::Action;
 use secrecy::{ExposeSecret, SecretString};
 use unicode_normalization::UnicodeNormalization;
 
+pub(crate) use self::backup::sweep as sweep_backup;
 use crate::control::Dialogue;
 use crate::core::Outcome;
 use crate::engine::{Mode, Shared, blocking};

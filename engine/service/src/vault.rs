@@ -19,6 +19,7 @@ use bursar_core::grammar::AuthMode;
 use bursar_core::ids::{AgentId, Name, SeedId};
 use bursar_domain::State;
 use bursar_domain::agents::Credential;
+use bursar_domain::command::RecoveredWallet;
 use bursar_domain::wallets::{Backing, Wallet};
 use bursar_x402::signature::Signature65;
 use secrecy::{ExposeSecret, SecretString};
@@ -28,7 +29,9 @@ use zeroize::Zeroizing;
 use crate::journal::{Head, Slip};
 use crate::ports::{SignFault, Signer};
 use derive::{DerivationPath, Layout, PrivateKey};
-use file::{Fallback, JournalNote, OpenWallet, OpenedFrom, WalletFileError, WalletFiles};
+use file::{
+    AgentSecret, Fallback, JournalNote, OpenWallet, OpenedFrom, WalletFileError, WalletFiles,
+};
 use gate::{Gate, Keyring};
 use kdf::KdfParams;
 use seed::Seed;
@@ -149,6 +152,51 @@ impl Vault {
             self.gate.open(keyring(wallet, state, &mut warnings)?);
             Ok(warnings)
         })
+    }
+
+    /// The wallet file as it is on disk, and the key of a backup that holds it.
+    pub fn for_backup(&self, salt: &[u8; 32]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Fault> {
+        self.with(|wallet| Ok(wallet.for_backup(salt)))
+    }
+
+    /// What the file of a wallet holds that no journal knows, without its secrets. The wallet stays closed.
+    pub fn recoverable(
+        &self,
+        name: &Name,
+        password: &SecretString,
+    ) -> Result<RecoveredWallet, Fault> {
+        let (wallet, _from) = self.files.open(name, password).map_err(fault)?;
+        let words = |seed: &Seed| u8::try_from(seed.word_count()).unwrap_or(u8::MAX);
+        let check = |(id, secret): (&AgentId, &AgentSecret)| {
+            (id.clone(), agent_check(id, secret.expose_secret()))
+        };
+        Ok(RecoveredWallet {
+            name: wallet.name().parse().map_err(|_bad| Fault::new(Code::InternalError))?,
+            wallet_id: wallet.wallet_id(),
+            seeds: wallet.seeds().iter().map(|(id, seed)| (*id, words(seed))).collect(),
+            agents: wallet.agents().map(check).collect(),
+        })
+    }
+
+    /// The wallet files of the folder, whether or not the journal knows them.
+    pub fn file_names(&self) -> Vec<Name> {
+        self.files.names().unwrap_or_default()
+    }
+
+    /// The private key of an address, as wallets take it: 0x and 64 hex digits.
+    pub fn private_key(&self, id: SeedId, path: &str) -> Result<Zeroizing<String>, Fault> {
+        let path = DerivationPath::parse(path).map_err(bad_path)?;
+        let key = self.with(|wallet| Ok(key_at(wallet, id, &path)?.expose_bytes()))?;
+        let mut digits = Zeroizing::new([0u8; 64]);
+        hex::encode_to_slice(*key, digits.as_mut_slice())
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        let digits = std::str::from_utf8(digits.as_slice())
+            .map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        // Its whole size from the start: a text that grew would leave a copy behind.
+        let mut text = Zeroizing::new(String::with_capacity(66));
+        text.push_str("0x");
+        text.push_str(digits);
+        Ok(text)
     }
 
     /// Keys leave memory; slips issued before are worthless.
@@ -376,7 +424,7 @@ fn bad_path(error: derive::PathError) -> Fault {
 }
 
 /// The wallet file's own words; they name the way out.
-fn fault(error: WalletFileError) -> Fault {
+pub(crate) fn fault(error: WalletFileError) -> Fault {
     let code = match &error {
         WalletFileError::AlreadyExists { .. } => Code::WalletExists,
         WalletFileError::NotFound { .. } => Code::NoWallet,

@@ -156,7 +156,7 @@ fn what_is_no_key_is_refused_without_being_repeated() {
     let (zero, long, short) =
         ("0".repeat(64), format!("{SECRET}0"), SECRET.trim_start_matches('7'));
     let twice = format!("0x0x{SECRET}");
-    for content in ["", "\n", order, &zero, &long, short, &twice, "not a key", "[]", "0x"] {
+    for content in ["", "\n", order, &zero, &long, short, &twice, "no such key", "[]", "0x"] {
         let file = folder.write("bare", content.as_bytes(), 0o600);
         let told = refusal(&file, None);
         assert!(
@@ -377,6 +377,6 @@ fn a_key_that_stands_in_two_files_is_refused() {
     let folder = Folder::new();
     let files = ["one", "two"].map(|name| folder.write(name, SECRET.as_bytes(), 0o600));
     let told = KeyRing::load(&files, None).unwrap_err().to_string();
-    assert!(told.contains("two holds") && told.contains(&OWNER.to_string()), "{told}");
+    assert!(told.contains("two contains") && told.contains(&OWNER.to_string()), "{told}");
     assert_eq!(KeyRing::load(&[], None).unwrap().addresses().count(), 0);
 }

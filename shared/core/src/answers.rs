@@ -2,6 +2,7 @@
 //! dollars; a secret is never in here, it travels in a frame of its own ([`Reply::secret`]).
 
 mod activity;
+mod backup;
 mod balances;
 mod doctor;
 mod history;
@@ -16,6 +17,7 @@ use crate::fault::Fault;
 use crate::policy::{AllowedNetworks, Policy};
 
 pub use activity::{ActivityAnswer, ActivityRow};
+pub use backup::{BackupAnswer, RestoreAnswer};
 pub use balances::{BalanceAnswer, HoldingsAnswer, NetworkHoldingsAnswer};
 pub use doctor::{CheckAnswer, CheckResult};
 pub use history::{ExportAnswer, HistoryAnswer, HistoryRow, ReceiptAnswer, RefusedAnswer};
@@ -46,6 +48,8 @@ pub enum SecretField {
     Token,
     /// The words of a seed.
     Phrase,
+    /// The private key of an address, 0x and 64 hex digits.
+    AddressKey,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +76,8 @@ pub enum Answer {
     History(HistoryAnswer),
     Activity(ActivityAnswer),
     Exported(ExportAnswer),
+    Backup(BackupAnswer),
+    Restored(RestoreAnswer),
     Receipt(ReceiptAnswer),
     Setting(SettingAnswer),
     Settings { settings: Vec<SettingAnswer> },

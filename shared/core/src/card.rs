@@ -311,8 +311,12 @@ impl Card {
             Some(url) => {
                 let shown = text::short_url(url, URL_WIDTH);
                 let cut = shown != *url || url.ends_with('…');
-                let whole = if !cut { String::new() } else { format!("; in full: receipt {id}") };
-                format!("{}  (text from the {whose}{whole})", text::quoted(&shown, usize::MAX))
+                let whole = if cut { format!("; in full: receipt {id}") } else { String::new() };
+                let host = text::host_note(url).map_or(String::new(), |note| format!("; {note}"));
+                format!(
+                    "{}  (text from the {whose}{host}{whole})",
+                    text::quoted(&shown, usize::MAX)
+                )
             }
             None => format!("not given  (text from the {whose})"),
         };

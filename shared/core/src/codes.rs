@@ -64,6 +64,9 @@ codes! {
     MissingPosition "MISSING_POSITION" 400 2 "Send position, a JSON object.";
     FieldNotPermitted "FIELD_NOT_PERMITTED" 400 2 "The operator decides this: leave the field out.";
     DefiDisabled "DEFI_DISABLED" 400 9 "Lending is not enabled for this agent.";
+    UnsupportedScheme "UNSUPPORTED_SCHEME" 400 2 "This wallet pays offers of the scheme exact only.";
+    UnknownNetwork "UNKNOWN_NETWORK" 400 2 "This wallet knows no network of these offers.";
+    UnsupportedAsset "UNSUPPORTED_ASSET" 400 9 "This wallet cannot price this token: pay in the network's reference stablecoin.";
     AuthFailed "AUTH_FAILED" 401 5 "Authentication failed";
     NetworkDisabled "NETWORK_DISABLED" 403 9 "The operator has disabled this network.";
     NetworkNotAllowed "NETWORK_NOT_ALLOWED_BY_POLICY" 403 6 "The agent's policy does not allow this network.";

@@ -228,7 +228,7 @@ mod tests {
         let (create, edit) = (help("policy create --help"), help("policy edit --help"));
         assert!(create.contains("[default: 100]") && create.contains("[default: 0, always ask]"));
         assert!(
-            !edit.contains("[default") && edit.contains("Most that may be paid in a day\n"),
+            !edit.contains("[default") && edit.contains("The most that may be paid in a day\n"),
             "{edit}"
         );
     }

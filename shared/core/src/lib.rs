@@ -7,6 +7,7 @@ pub mod card;
 pub mod change;
 pub mod client;
 pub mod codes;
+pub mod digest;
 pub mod fault;
 pub mod grammar;
 pub mod hosts;

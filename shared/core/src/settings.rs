@@ -157,8 +157,7 @@ impl Setting {
     /// What it changes of `from`, the same setting as it stood.
     pub fn change(&self, from: &Setting) -> Change {
         let (field, name) = match self {
-            // No key of `config`: the option of the command that changes it.
-            Setting::AllowLan(_) => ("server start --allow-lan", "server open to the network"),
+            Setting::AllowLan(_) => (Key::AllowLan.row().key, "server open to the network"),
             Setting::RateLimitOff(_) => (Key::Rate.row().key, "rate limit"),
             Setting::Hosts(_) => (Key::Hosts.row().key, Key::Hosts.row().key),
             Setting::LanBearer(_) => (Key::LanBearer.row().key, Key::LanBearer.row().key),

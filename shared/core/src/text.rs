@@ -1,5 +1,11 @@
 //! How money, time and foreign text are worded for people, in one place for console, command line and log.
 
+use icu_properties::props::{
+    BidiControl, DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup,
+};
+use icu_properties::{CodePointMapData, CodePointSetData};
+use unicode_security::skeleton;
+
 use crate::time::Utc;
 
 /// Text that somebody else wrote, made safe to show: in quotes, with every character that could move the
@@ -7,6 +13,8 @@ use crate::time::Utc;
 pub fn quoted(foreign: &str, width: usize) -> String {
     let mut shown = String::with_capacity(foreign.len().saturating_add(2));
     shown.push('"');
+    // A mark at the beginning would change our quotation mark.
+    let mut filter = Filter { marks: MARKS_IN_A_ROW };
     for (count, ch) in foreign.chars().enumerate() {
         if count >= width {
             shown.push('…');
@@ -15,14 +23,60 @@ pub fn quoted(foreign: &str, width: usize) -> String {
         if ch == '"' {
             // Else it could end the quotation and go on in our own words.
             shown.push_str("\\\"");
-        } else if is_unsafe(ch) {
+        }
+        filter.push(&mut shown, Some(ch).filter(|ch| *ch != '"'));
+    }
+    shown.push('"');
+    shown
+}
+
+/// Combining marks that one letter may have; more of them would cover the lines above and below.
+const MARKS_IN_A_ROW: usize = 2;
+
+/// Writes foreign characters so that each of them can be seen.
+struct Filter {
+    /// Combining marks since the last other character.
+    marks: usize,
+}
+
+impl Filter {
+    /// `None` stands for a character that was written already.
+    fn push(&mut self, shown: &mut String, ch: Option<char>) {
+        let Some(ch) = ch else {
+            self.marks = MARKS_IN_A_ROW;
+            return;
+        };
+        let is_mark = CodePointMapData::<GeneralCategory>::new().get(ch);
+        let is_mark = GeneralCategoryGroup::Mark.contains(is_mark);
+        self.marks = if is_mark { self.marks.saturating_add(1) } else { 0 };
+        if is_unsafe(ch) || self.marks > MARKS_IN_A_ROW {
             shown.extend(ch.escape_unicode());
         } else {
             shown.push(ch);
         }
     }
-    shown.push('"');
-    shown
+}
+
+/// What the text of a URL does not show of its host: the ASCII form (WHATWG) where it differs from what is
+/// written, and whether the letters imitate plain ones (UTS 39). `None` where the text shows the host as it is, or
+/// is no URL.
+pub fn host_note(url: &str) -> Option<String> {
+    let (_scheme, rest) = url.split_once("://")?;
+    let parsed = url::Url::parse(url).ok();
+    let Some(host) = parsed.as_ref().and_then(url::Url::host_str) else {
+        return Some("no valid host".to_owned());
+    };
+    let authority = rest.split(['/', '\\', '?', '#']).next().unwrap_or(rest);
+    let written = match authority.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _no_port => authority,
+    };
+    if written.eq_ignore_ascii_case(host) {
+        return None;
+    }
+    let imitates = !written.is_ascii() && skeleton(written).all(|ch| ch.is_ascii());
+    let mark = if imitates { ", a LOOK-ALIKE" } else { "" };
+    Some(format!("host {}{mark}", visible(host)))
 }
 
 /// Room for a host of any length that names have, its port and some user info before it.
@@ -55,25 +109,22 @@ pub fn short_url(url: &str, most: usize) -> String {
 /// reorder is written as `\u{..}`.
 pub fn visible(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
+    let mut filter = Filter { marks: 0 };
     for ch in line.chars() {
-        if is_unsafe(ch) {
-            shown.extend(ch.escape_unicode());
-        } else {
-            shown.push(ch);
-        }
+        filter.push(&mut shown, Some(ch));
     }
     shown
 }
 
-/// Control, zero-width, bidirectional and tag characters.
+/// Whether a character shows nothing of its own, or changes how others are shown: control and bidirectional
+/// characters, blanks other than the space, and what Unicode ignores by default.
 fn is_unsafe(ch: char) -> bool {
     ch.is_control()
-        || matches!(
-            ch,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e0fff}'
-        )
+        || (ch.is_whitespace() && ch != ' ')
+        || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(ch)
+        || CodePointSetData::new::<BidiControl>().contains(ch)
+        // A Braille pattern without dots, and what annotates other text.
+        || matches!(ch, '\u{2800}' | '\u{fff9}'..='\u{fffb}')
 }
 
 /// Minutes and seconds left, `14:59`.
@@ -104,6 +155,45 @@ mod tests {
         assert_eq!(quoted("abcdef", 3), "\"abc…\"");
         assert_eq!(quoted("grüße", 9), "\"grüße\"");
         assert_eq!(quoted("a\"  (checked)", 20), "\"a\\\"  (checked)\"");
+    }
+
+    #[test]
+    fn t_44_letters_that_cannot_be_seen_are_written_as_codes() {
+        for hidden in "\u{3164}\u{115f}\u{1160}\u{ffa0}\u{34f}\u{fe00}\u{fe0f}\u{2800}\u{17b4}\u{17b5}\u{180b}\u{180d}\u{180e}\u{a0}\u{2003}\u{3000}\u{e0100}\u{ad}\u{2028}\u{2066}\u{61c}\u{feff}".chars() {
+            let code = hidden.escape_unicode().to_string();
+            let text = format!("a{hidden}b");
+            assert_eq!(quoted(&text, 9), format!("\"a{code}b\""));
+            assert_eq!(visible(&text), format!("a{code}b"));
+        }
+        let stack = format!("e{}x", "\u{301}".repeat(9));
+        let kept = format!("e\u{301}\u{301}{}x", "\\u{301}".repeat(7));
+        assert_eq!(visible(&stack), kept);
+        assert_eq!(quoted("\u{301}a", 9), "\"\\u{301}a\"", "our own quotation mark is not changed");
+        assert_eq!(quoted("\"\u{301}a", 9), "\"\\\"\\u{301}a\"");
+        assert_eq!(quoted("Việt e\u{301} 東京", 20), "\"Việt e\u{301} 東京\"");
+    }
+
+    #[test]
+    fn t_44_a_host_that_is_not_what_is_written_is_named() {
+        for (url, note) in [
+            ("https://apple.com/x", None),
+            ("https://Apple.COM:8443/x", None),
+            ("https://[2001:db8::1]:80/", None),
+            ("not a url", None),
+            ("https://\u{430}pple.com/x", Some("host xn--pple-43d.com, a LOOK-ALIKE")),
+            (
+                "https://\u{430}\u{440}\u{440}\u{4cf}\u{435}.com",
+                Some("host xn--80ak6aa92e.com, a LOOK-ALIKE"),
+            ),
+            ("https://gr\u{fc}\u{df}e.de", Some("host xn--gre-6ka8l.de")),
+            ("https://apple\u{2024}com/", Some("no valid host")),
+            ("https://apple\u{3002}com/", Some("host apple.com")),
+            ("https://ap%70le.com/", Some("host apple.com")),
+            ("http://0x7f.1/", Some("host 127.0.0.1")),
+            ("https://apple.com@evil.example/", Some("host evil.example")),
+        ] {
+            assert_eq!(host_note(url).as_deref(), note, "{url}");
+        }
     }
 
     #[test]

@@ -16,9 +16,12 @@ pub enum X402Error {
     /// The chosen offer names an address that nothing can be paid to or in: `INVALID_PAYMENT_DATA`.
     #[error("the payment offer cannot be paid: {0}")]
     InvalidPayment(Cow<'static, str>),
-    /// No offer has scheme `exact` on a network of the table. The challenge itself is well formed.
-    #[error("no offer has the scheme exact on a network that this wallet knows")]
-    NoOffer,
+    /// No offer has scheme `exact`: `UNSUPPORTED_SCHEME`. The challenge itself is well formed.
+    #[error("no offer has the scheme exact, the only one that this wallet pays")]
+    NoExactOffer,
+    /// There are offers of scheme `exact`, and none on a network of the table: `UNKNOWN_NETWORK`.
+    #[error("no offer is on a network that this wallet knows")]
+    NoKnownNetwork,
 }
 
 impl X402Error {
@@ -28,7 +31,7 @@ impl X402Error {
             Self::InvalidHeader(why) | Self::InvalidFormat(why) | Self::InvalidPayment(why) => {
                 why.to_string()
             }
-            Self::NoOffer => self.to_string(),
+            Self::NoExactOffer | Self::NoKnownNetwork => self.to_string(),
         }
     }
 

@@ -21,20 +21,26 @@ pub struct Choice<'a> {
 }
 
 /// Takes the first offer in the reference stablecoin of a network that is `usable` (enabled, and allowed by
-/// the policy); else the first on any known chain, so that the refusal or the hold that follows tells the
-/// agent what is wrong with it. Only scheme `exact` is ever taken.
+/// the policy); else the first on any known chain, so that the refusal that follows tells the agent what is
+/// wrong with it. Only scheme `exact` is ever taken.
+///
+/// # Errors
+/// `NoExactOffer` where every offer has another scheme, `NoKnownNetwork` where no offer of scheme `exact` is
+/// on a network of the table, `InvalidPayment` where asset or payee of the taken offer cannot be paid.
 pub fn choose<'a>(
     offers: &'a [Offer],
     usable: impl Fn(ChainId) -> bool,
 ) -> Result<Choice<'a>, X402Error> {
-    let exact = || {
-        let scheme = offers.iter().filter(|offer| offer.scheme == "exact");
-        scheme.filter_map(|offer| offer.network.map(|network| (offer, network)))
-    };
-    let (offer, network) = exact()
+    let exact = offers.iter().filter(|offer| offer.scheme == "exact");
+    if exact.clone().next().is_none() {
+        return Err(X402Error::NoExactOffer);
+    }
+    let known = exact.filter_map(|offer| offer.network.map(|network| (offer, network)));
+    let (offer, network) = known
+        .clone()
         .find(|(offer, network)| is_reference(offer, network) && usable(network.chain))
-        .or_else(|| exact().next())
-        .ok_or(X402Error::NoOffer)?;
+        .or_else(|| known.clone().next())
+        .ok_or(X402Error::NoKnownNetwork)?;
     Choice::new(offer, network)
 }
 
@@ -166,8 +172,9 @@ mod tests {
             ("EXACT", "eip155:8453", USDC_BASE, PAY_TO, ""),
             ("exact", "solana:mainnet", USDC_BASE, PAY_TO, ""),
         ]);
-        assert_eq!(choose(&list, |_| true), Err(X402Error::NoOffer));
-        assert_eq!(choose(&[], |_| true), Err(X402Error::NoOffer));
+        assert_eq!(choose(&list, |_| true), Err(X402Error::NoKnownNetwork));
+        assert_eq!(choose(&list[..2], |_| true), Err(X402Error::NoExactOffer));
+        assert_eq!(choose(&[], |_| true), Err(X402Error::NoExactOffer));
     }
 
     #[test]

@@ -103,11 +103,6 @@ pub(crate) fn approve(
     }
     let terms: Vec<_> = rec.holds.iter().map(|(t, _)| t.clone()).collect();
     for t in terms {
-        let mut stop = sure;
-        if !t.priced {
-            out.push(Expect::Code("UNPRICED"));
-            stop = true;
-        }
         if let Err(code) = gate(v.config, &rec.agent)
             && code != "AGENTS_FROZEN"
         {
@@ -122,7 +117,7 @@ pub(crate) fn approve(
             // A doubt of the domain rule is the operator's to decide, and the operator is there.
             out.push(Expect::Closed { http: r.http, code: r.code });
         }
-        if !stop && !j.must_refuse() && !after_disk {
+        if !sure && !j.must_refuse() && !after_disk {
             out.push(Expect::Approved { at: now, terms: t });
         }
     }

@@ -170,7 +170,12 @@ fn fresh(v: View<'_>, ask: &Ask, rec: u64, seq: u64, p: Option<&Period>, out: &m
     let off = v.time.may_be_off();
     let j = policy::judge(ask, v.config, policy, payer, used, waiting, off);
     for r in &j.refusals {
-        let early = ["INVALID_X402_FORMAT", "INVALID_PAYMENT_DATA", "NETWORK_DISABLED"];
+        let early = [
+            "INVALID_X402_FORMAT",
+            "INVALID_PAYMENT_DATA",
+            "UNKNOWN_NETWORK",
+            "UNSUPPORTED_SCHEME",
+        ];
         let told = Told::Fresh(early.contains(&r.code));
         out.push(Expect::Refuse { http: r.http, code: r.code, told });
     }

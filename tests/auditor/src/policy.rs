@@ -134,6 +134,9 @@ pub(crate) fn refuse_terms(
     if policy.networks.as_ref().is_some_and(|n| !n.contains(&t.chain)) {
         j.refuse(403, "NETWORK_NOT_ALLOWED_BY_POLICY", true);
     }
+    if !t.priced {
+        j.refuse(400, "UNSUPPORTED_ASSET", true);
+    }
     let ruling = domains::rule(
         t.request_url.as_deref(),
         t.resource_url.as_deref(),
@@ -203,7 +206,8 @@ pub(crate) fn judge(
     let mut j = Judgement::default();
     let policy = &p.policy;
     let Some(offer) = select(&ask.offers, config, p) else {
-        j.refuse(403, "NETWORK_DISABLED", true);
+        let any_exact = ask.offers.iter().any(|o| o.scheme == "exact");
+        j.refuse(400, if any_exact { "UNKNOWN_NETWORK" } else { "UNSUPPORTED_SCHEME" }, true);
         // What the policy refuses whatever the offer may be told instead.
         if !policy.payments {
             j.refuse(403, "X402_DISABLED", true);
@@ -255,8 +259,6 @@ fn hold_or_act(
     );
     let why = if policy.auto_below == 0 {
         Some("hold: manual only")
-    } else if !offer.reference {
-        Some("hold: no price")
     } else if t.micros == policy.auto_below {
         Some("hold: equal to the threshold")
     } else if t.micros > policy.auto_below {

@@ -94,8 +94,9 @@ fn what_cannot_be_paid_is_refused_and_what_is_doubtful_is_held() {
         "INVALID_PAYMENT_DATA"
     );
     assert_eq!(plain(Offer { chain: 2, ..offer(5) }), "NETWORK_DISABLED");
-    assert_eq!(plain(Offer { chain: 3, ..offer(5) }), "NETWORK_DISABLED");
-    assert_eq!(plain(Offer { reference: false, ..offer(5) }), "hold");
+    assert_eq!(plain(Offer { chain: 3, ..offer(5) }), "UNKNOWN_NETWORK");
+    assert_eq!(plain(Offer { scheme: "upto".into(), ..offer(5) }), "UNSUPPORTED_SCHEME");
+    assert_eq!(plain(Offer { reference: false, ..offer(5) }), "UNSUPPORTED_ASSET");
     assert_eq!(plain(Offer { domain: Domain::Contradicts, ..offer(5) }), "hold");
     assert_eq!(plain(Offer { domain: Domain::Refuted, ..offer(5) }), "act");
     assert_eq!(plain(Offer { max_timeout_s: Some(3600), ..offer(5) }), "act");

@@ -38,6 +38,10 @@ fn authorized(v: View<'_>, rec: &Rec) -> Vec<Reply> {
     out
 }
 
+fn denied() -> Reply {
+    Reply::Rejected(Some("REQUEST_DENIED".to_owned()))
+}
+
 /// What a poll may say of a request.
 pub(crate) fn poll(v: View<'_>, key: u64, rec: &Rec) -> Vec<Expect> {
     let now = v.time.instant();
@@ -66,7 +70,7 @@ pub(crate) fn poll(v: View<'_>, key: u64, rec: &Rec) -> Vec<Expect> {
                     say(reply, "poll: authorized");
                 }
             }
-            St::Denied => say(Reply::Rejected(None), "poll: denied"),
+            St::Denied => say(denied(), "poll: denied"),
             St::Expired => say(expired(), "poll: expired"),
             St::Refused { code, .. } => say(Reply::Rejected(Some(code.clone())), "poll: refused"),
         }
@@ -130,7 +134,7 @@ pub(crate) fn stored(v: View<'_>, key: u64, rec: &Rec, but: Ticket) -> (Vec<Expe
             St::Denied => {
                 let (within, past) = since_end(&rec.denials, &now);
                 if hmac || !past {
-                    say(Reply::Rejected(None), "repeat: denied");
+                    say(denied(), "repeat: denied");
                 }
                 anew |= !hmac && !within;
             }

@@ -52,12 +52,12 @@ fn a_denied_bearer_ask_hears_the_denial_for_fifteen_minutes_and_is_a_new_one_the
     let ask = play.bearer(30);
     play.holds(&ask, "one");
     play.order(Order::Deny { id: "one".into() }, End::Decided { status: "denied".into() });
-    play.call(sign(&ask), rejected("one", None));
+    play.call(sign(&ask), rejected("one", Some("REQUEST_DENIED")));
     play.later(899_000);
-    play.call(sign(&ask), rejected("one", None));
+    play.call(sign(&ask), rejected("one", Some("REQUEST_DENIED")));
     play.later(2_000);
     play.holds(&ask, "two");
-    play.call(poll("one"), rejected("one", None));
+    play.call(poll("one"), rejected("one", Some("REQUEST_DENIED")));
 }
 
 #[test]

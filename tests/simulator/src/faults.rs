@@ -255,7 +255,9 @@ fn change_question(plant: Plant, state: &mut State, command: &mut Command) {
             command.moment.utc = command.moment.utc.plus_ms(-1);
             command.moment.boottime_ms = command.moment.boottime_ms.saturating_sub(1);
         }
-        (Plant::BootClockIgnored, Action::Tick) => command.moment.boot_id.clear(),
+        (Plant::BootClockIgnored, Action::Tick) => {
+            command.moment.boot_id = "another boot".to_owned();
+        }
         (Plant::KeyUnbound, Action::Ask(ask)) => ask.prior.claimed = None,
         (Plant::DenialForgotten, Action::Ask(ask)) => {
             let bearer = ask.identity.claim_key().is_some()

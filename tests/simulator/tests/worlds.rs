@@ -28,7 +28,7 @@ const FOUND_BY: &[(Plant, u64)] = &[
     (Plant::ValidityFromAsk, 21),
     (Plant::NeverFlushed, 37),
     (Plant::LateSettledForgotten, 52),
-    (Plant::ForgottenByTheClock, 11),
+    (Plant::ForgottenByTheClock, 264),
     (Plant::OldLimitApproved, 471),
 ];
 

@@ -104,4 +104,32 @@ async fn t_24_the_network_gets_in_only_while_the_operator_says_so() {
     assert!(!closed.open_to_network);
     let url = format!("http://{address}:{}", port_of(&closed));
     assert!(Caller::to(&url).get("/health").await.is_err());
+
+    // Open for one run: another start closes it, and the next engine does not open it.
+    server(&mut operator, "server start --allow-lan").await;
+    operator.must("server stop").await;
+    assert!(!server(&mut operator, "server start").await.0.open_to_network);
+    server(&mut operator, "server start --allow-lan").await;
+    let mut engine = engine;
+    assert_eq!(engine.terminate(), Some(0));
+    let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let mut operator = engine.operator().await;
+    operator.must("wallet open").await;
+    assert!(!server(&mut operator, "server status").await.0.open_to_network);
+    // As a setting it lasts, and every unlock says so; no other one opens a server whose journal was not judged.
+    operator.must("config set server.allow_lan true").await;
+    assert!(server(&mut operator, "server status").await.0.open_to_network);
+    drop(operator);
+    let mut engine = engine;
+    assert_eq!(engine.terminate(), Some(0));
+    let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+    let mut operator = engine.operator().await;
+    assert!(!server(&mut operator, "server status").await.0.open_to_network);
+    let opened = operator.outcome("wallet open").await.reply;
+    let codes: Vec<_> = opened.warnings.iter().map(|warning| warning.code.as_str()).collect();
+    assert_eq!(codes, ["OPEN_TO_NETWORK"]);
+    assert!(server(&mut operator, "server status").await.0.open_to_network);
+    assert!(server(&mut operator, "server start").await.0.open_to_network);
+    operator.must("config set server.allow_lan false").await;
+    assert!(!server(&mut operator, "server status").await.0.open_to_network);
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use alloy_primitives::{Address, B256, U256, hex};
+use bursar_core::answers::Answer;
 use bursar_core::limits::CHECK_LASTS_MS;
 use bursar_demo::devnet::Devnet;
 use bursar_tests::agent::Agent;
@@ -226,7 +227,8 @@ async fn a_transaction_that_nobody_mined_verifies_nothing() {
         report_settled(&stage, &agent, &bought.id, wrong).await;
         relay.until_looks(&mut stage, wrong, 3).await;
         let receipt = stage.receipt(&bought.id).await;
-        assert_eq!(receipt["status"], "payment-completed", "as the agent says: {receipt}");
+        assert_eq!(receipt["status"], "payment-submitted", "by the agent's report: {receipt}");
+        assert_eq!(receipt["settlement"]["settledAt"], Value::Null, "{receipt}");
         let settlement = &receipt["settlement"];
         assert_eq!(settlement["txHash"], wrong.to_string());
         assert_eq!(settlement["verification"]["status"], "pending", "{receipt}");
@@ -238,7 +240,11 @@ async fn a_transaction_that_nobody_mined_verifies_nothing() {
     stage.go_ahead(CHECK_LASTS_MS);
     for (agent, bought) in paid {
         let receipt = stage.looked_up(&bought.id, "not_found").await;
-        assert_eq!(receipt["status"], "payment-completed", "{receipt}");
+        assert_eq!(receipt["status"], "payment-refuted", "{receipt}");
+        let Answer::History(refuted) = stage.operator.must("history --status refuted").await else {
+            panic!("no history")
+        };
+        assert!(refuted.requests.iter().any(|row| row.id == bought.id), "{refuted:?}");
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
         assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
     }
@@ -289,7 +295,7 @@ async fn another_transfer_of_the_same_amount_is_not_this_payment() {
             let receipt = stage.looked_up(&bought.id, "failed").await;
             let verification = &receipt["settlement"]["verification"];
             assert_eq!(verification["detail"], "this transaction does not contain this payment");
-            assert_eq!(receipt["status"], "payment-completed", "{receipt}");
+            assert_eq!(receipt["status"], "payment-refuted", "{receipt}");
             assert_paid_once(&stage, &agent, &bought).await;
         }
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
@@ -313,7 +319,7 @@ async fn a_transaction_that_failed_takes_no_payment_back_that_was_made() {
         assert!(!moved);
         report_settled(&stage, &agent, &bought.id, reverted).await;
         let receipt = stage.looked_up(&bought.id, "failed").await;
-        assert_eq!(receipt["status"], "payment-completed", "the chain knows it: {receipt}");
+        assert_eq!(receipt["status"], "payment-refuted", "another one made it: {receipt}");
         assert_paid_once(&stage, &agent, &bought).await;
         report_settled(&stage, &agent, &bought.id, bought.tx_hash).await;
         assert_verified(&mut stage, &bought.id, bought.tx_hash).await;
@@ -321,7 +327,7 @@ async fn a_transaction_that_failed_takes_no_payment_back_that_was_made() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_payment_whose_transaction_failed_has_failed_once_nobody_can_make_it_any_more() {
+async fn a_payment_whose_transaction_reverted_has_failed_once_its_block_is_final() {
     let Some((mut stage, relay)) = sighted().await else { return };
     let pauper = Address::repeat_byte(0x78);
     let mut signed = Vec::new();
@@ -338,8 +344,8 @@ async fn a_payment_whose_transaction_failed_has_failed_once_nobody_can_make_it_a
         assert_eq!(receipt["settlement"]["verification"]["status"], "pending", "{receipt}");
         signed.push((agent, id, reverted));
     }
-    stage.chain.request("evm_increaseTime", json!([3600])).await.expect("later");
-    stage.chain.request("evm_mine", json!([])).await.expect("a block");
+    let blocks = stage.chain.network().gas.confirmations;
+    stage.chain.request("anvil_mine", json!([blocks])).await.expect("blocks");
     for (agent, id, reverted) in signed {
         let receipt = stage.looked_up(&id, "failed").await;
         assert_eq!(receipt["status"], "payment-failed", "{receipt}");

@@ -15,7 +15,12 @@ pub(crate) fn in_sources() -> BTreeSet<String> {
     for (before, text) in code.iter().flat_map(|text| pieces(text, "\"")) {
         // The name of a file or of an entry's kind looks like a point.
         let names_else = ["file(", "join(", "=> ("].iter().any(|end| before.ends_with(end));
-        if is_point(&text) && !names_else && first(&text).is_some_and(|f| families.contains(&f)) {
+        let is_file = text.ends_with(".redb");
+        if is_point(&text)
+            && !names_else
+            && !is_file
+            && first(&text).is_some_and(|f| families.contains(&f))
+        {
             points.insert(text);
         }
     }

@@ -84,7 +84,8 @@ async fn what_came_while_it_stood_still_is_answered_once_and_what_ran_out_has_ru
     engine.go_on();
     let fault = engine.operator().await.refused(&format!("approve {id} --yes")).await;
     assert_eq!(fault.code, Code::RequestExpired, "{fault}");
-    let polled = caller.get(&format!("/sign/status/{id}")).await.unwrap();
+    // Its earlier connection may have been closed meanwhile, for its client was silent for so long.
+    let polled = Caller::to(&engine.url).get(&format!("/sign/status/{id}")).await.unwrap();
     assert_eq!(json_of(&polled.1)["code"], "REQUEST_EXPIRED");
     assert_eq!(engine.terminate(), Some(0));
 }

@@ -12,7 +12,7 @@ use bursar_tests::process::Start;
 use crate::stage::{Lived, refused, refused_anywhere, text};
 
 /// The way out that every message of a damaged journal shows.
-const WAY_OUT: &str = "restore a backup of the data folder, or move the journal away";
+const WAY_OUT: &str = "`bursar wallet restore <file>` restores a backup";
 
 /// Bytes that look like nothing, always the same.
 fn garbage(length: usize) -> Vec<u8> {

@@ -73,7 +73,7 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
         assert!(url.starts_with("https://a.example/0/xxx") && url.ends_with('…'), "{url}");
         assert_eq!(url.chars().count(), LISTED_URL + 1);
     }
-    assert!(card.lines().join("\n").contains(&format!("whole: receipt {}", &first.id[..8])));
+    assert!(card.lines().join("\n").contains(&format!("in full: receipt {}", &first.id[..8])));
     let Answer::Receipt(receipt) = operator.must(&format!("receipt {}", first.id)).await else {
         panic!()
     };

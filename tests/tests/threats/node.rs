@@ -25,6 +25,8 @@ pub(crate) struct Node {
     clock: Arc<ManualClock>,
     /// Questions for anything but its chain id.
     asked: AtomicUsize,
+    /// Of those, calls of a contract.
+    calls: AtomicUsize,
     url: Mutex<String>,
 }
 
@@ -34,6 +36,7 @@ impl Node {
             chain_id: AtomicU64::new(chain_id),
             clock: Arc::clone(clock),
             asked: AtomicUsize::new(0),
+            calls: AtomicUsize::new(0),
             url: Mutex::default(),
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -55,6 +58,10 @@ impl Node {
         self.asked.load(Ordering::SeqCst)
     }
 
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
+    }
+
     /// An engine that reaches Base through this node.
     pub(crate) fn setup(self: &Arc<Self>) -> Setup {
         let config = RpcConfig::new(BASE, [self.url()]);
@@ -72,6 +79,9 @@ async fn answer(State(node): State<Arc<Node>>, question: String) -> String {
     let coin = by_chain(BASE).expect("a network").stablecoin;
     if method != "eth_chainId" {
         node.asked.fetch_add(1, Ordering::SeqCst);
+    }
+    if method == "eth_call" {
+        node.calls.fetch_add(1, Ordering::SeqCst);
     }
     let result = match method {
         "eth_chainId" => json!(format!("{:#x}", node.chain_id.load(Ordering::SeqCst))),

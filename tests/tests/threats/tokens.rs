@@ -15,6 +15,7 @@ use bursar_x402::signature::{Signature65, recover};
 use bursar_x402::typed_data::TokenDomain;
 use serde_json::{Value, json};
 
+use crate::node::Node;
 use crate::stage::{POLICY, authorized, engine_with, offer_with, quick, terms, vectors};
 
 const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
@@ -76,28 +77,28 @@ async fn t_11_a_token_is_known_by_its_address_alone() {
             assert_eq!(signer_under_our_table(&answer), terms(&answer)["from"], "{id}");
             continue;
         }
+        if status == 400 {
+            reasons.push((id, Err(answer["code"].as_str().unwrap().to_owned())));
+            continue;
+        }
         assert_eq!(status, 202, "{id}: {answer}");
         let held = waiting(&mut operator).await.pop().expect("it waits");
         let card = held.card.expect("a card");
-        reasons.push((id, card.hold));
-        if card.hold == HoldReason::Unpriced {
-            let refused = operator.refused(&format!("approve {}", held.id)).await;
-            assert_eq!(refused.code, Code::Unpriced, "{id}");
-            operator.must(&format!("deny {}", held.id)).await;
-        } else {
-            // If the operator agrees, it is the table's domain that is signed.
-            operator.must(&format!("approve {}", held.id)).await;
-            let (_, answer) = engine.get(&format!("/sign/status/{}", held.id)).await;
-            assert_eq!(signer_under_our_table(&answer), terms(&answer)["from"], "{id}");
-        }
+        reasons.push((id, Ok(card.hold)));
+        // If the operator agrees, it is the table's domain that is signed.
+        operator.must(&format!("approve {}", held.id)).await;
+        let (_, answer) = engine.get(&format!("/sign/status/{}", held.id)).await;
+        assert_eq!(signer_under_our_table(&answer), terms(&answer)["from"], "{id}");
     }
+    let contradicted = || Ok(HoldReason::DomainContradicted);
+    let unsupported = || Err("UNSUPPORTED_ASSET".to_owned());
     let wanted = [
-        ("conf-name", HoldReason::DomainContradicted),
-        ("conf-version", HoldReason::DomainContradicted),
-        ("conf-chain", HoldReason::Unpriced),
-        ("conf-contract", HoldReason::Unpriced),
-        ("conf-name-nfc", HoldReason::DomainContradicted),
-        ("conf-name-empty", HoldReason::DomainContradicted),
+        ("conf-name", contradicted()),
+        ("conf-version", contradicted()),
+        ("conf-chain", unsupported()),
+        ("conf-contract", unsupported()),
+        ("conf-name-nfc", contradicted()),
+        ("conf-name-empty", contradicted()),
     ];
     assert_eq!(reasons, wanted);
 }
@@ -129,8 +130,8 @@ async fn t_11_what_an_offer_says_of_decimals_and_symbols_is_not_read() {
     for (atoms, asset, decimals, wanted) in [
         (600_000, USDC, json!(18), (202, "APPROVAL_REQUIRED")),
         (11_000_000, USDC, json!(18), (403, "EXCEEDS_PER_REQUEST_MAX")),
-        (1, USDC_OF_THE_TEST_NETWORK, json!(6), (202, "APPROVAL_REQUIRED")),
-        (1, "0x00000000000000000000000000000000DeaDBeef", json!(6), (202, "APPROVAL_REQUIRED")),
+        (1, USDC_OF_THE_TEST_NETWORK, json!(6), (400, "UNSUPPORTED_ASSET")),
+        (1, "0x00000000000000000000000000000000DeaDBeef", json!(6), (400, "UNSUPPORTED_ASSET")),
     ] {
         let header = offer_with(atoms, 50, |offer| {
             offer["accepts"][0]["asset"] = json!(asset);
@@ -142,8 +143,7 @@ async fn t_11_what_an_offer_says_of_decimals_and_symbols_is_not_read() {
             engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
         assert_eq!((status, answer["code"].as_str().unwrap()), wanted, "{asset}: {answer}");
     }
-    let unpriced = |held: &&RequestAnswer| held.card.as_ref().is_some_and(|card| card.unpriced);
-    assert_eq!(waiting(&mut operator).await.iter().filter(unpriced).count(), 2);
+    assert_eq!(waiting(&mut operator).await.len(), 1, "the dear one");
 }
 
 async fn hold(
@@ -232,4 +232,25 @@ async fn t_13_a_payment_to_nobody_is_refused_at_intake() {
         }
     }
     assert_eq!((authorized(&engine), waiting(&mut engine.operator()).await.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn t_46_a_token_is_asked_once_a_day_however_many_offers_contradict_the_table() {
+    let clock = quick().clock;
+    let node = Node::start(&clock, BASE.0).await;
+    let (engine, agent) = engine_with(node.setup(), POLICY, "hmac").await;
+    let pay = async |n: usize| {
+        let header = offer_with(1_000, n, |offer| {
+            offer["accepts"][0]["extra"]["name"] = json!("Dollar");
+        });
+        let (status, answer) =
+            engine.post("/sign", &agent.ask(engine.now_s(), &header, None)).await;
+        assert_eq!(status, 200, "the token confirms the table: {answer}");
+    };
+    futures::future::join_all((0..20).map(pay)).await;
+    assert_eq!(node.calls(), 1);
+    clock.advance(24 * 60 * 60 * 1000);
+    pay(20).await;
+    pay(21).await;
+    assert_eq!(node.calls(), 2);
 }

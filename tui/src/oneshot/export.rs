@@ -1,30 +1,42 @@
 //! The file that an export makes: written here and not by the engine, because the current folder and the
 //! rights are those of whoever typed the command. Never overwrites; whole, or not there.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bursar_core::codes::Code;
+use bursar_core::digest;
 use bursar_core::fault::Fault;
-use bursar_core::grammar::{HistoryExport, HistoryOrder, Order};
+use bursar_core::grammar::{HistoryExport, HistoryOrder, Order, WalletOrder};
 
-/// The path that an order wants written, if it wants one.
-fn wanted(order: &mut Order) -> Option<&mut String> {
+/// The path that an order wants written, if it wants one, and how the pieces come.
+fn wanted(order: &mut Order) -> Option<(&mut String, Pieces)> {
     match order {
         Order::History(HistoryOrder { export: Some(HistoryExport::Export { file }), .. }) => {
-            Some(file)
+            Some((file, Pieces::Text))
         }
+        Order::Wallet(WalletOrder::Backup { file }) => Some((file, Pieces::Base64)),
         _writes_none => None,
     }
 }
 
+/// How a file travels.
+#[derive(Debug, Clone, Copy)]
+enum Pieces {
+    Text,
+    Base64,
+}
+
 /// Makes the path of an export absolute and takes it, before the engine is asked for anything.
 pub(super) fn prepare(order: &mut Order, data: Option<&Path>) -> Result<Option<Export>, Fault> {
-    let Some(file) = wanted(order) else { return Ok(None) };
+    let Some((file, pieces)) = wanted(order) else { return Ok(None) };
     let path = std::path::absolute(&file).map_err(|error| unwritable(Path::new(file), &error))?;
     refuse_data_folder(&path, data)?;
-    let export = Export::create(path)?;
+    let export = Export::create(path, pieces)?;
     // What came in as text and lies below a folder that need not be text.
     *file = export.path.to_string_lossy().into_owned();
     Ok(Some(export))
@@ -53,19 +65,20 @@ pub(super) struct Export {
     /// What has come so far, under another name beside it.
     fresh: PathBuf,
     file: Option<File>,
+    pieces: Pieces,
 }
 
 impl Export {
     /// Takes the name with an empty file of ours: what is there already is never touched, also if
     /// somebody makes it in the meantime.
-    fn create(path: PathBuf) -> Result<Self, Fault> {
+    fn create(path: PathBuf, pieces: Pieces) -> Result<Self, Fault> {
         drop(create_new(&path).map_err(|error| unwritable(&path, &error))?);
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{}", std::process::id()));
         let fresh = path.with_file_name(name);
         match create_new(&fresh) {
-            Ok(file) => Ok(Self { path, fresh, file: Some(file) }),
+            Ok(file) => Ok(Self { path, fresh, file: Some(file), pieces }),
             Err(error) => {
                 let _left_empty = fs::remove_file(&path);
                 Err(unwritable(&fresh, &error))
@@ -75,14 +88,25 @@ impl Export {
 
     pub(super) fn write(&mut self, text: &str) -> Result<(), Fault> {
         let Some(file) = &mut self.file else { return Err(Fault::new(Code::InternalError)) };
-        file.write_all(text.as_bytes()).map_err(|error| unwritable(&self.path, &error))
+        let bytes = match self.pieces {
+            Pieces::Text => Ok(Cow::Borrowed(text.as_bytes())),
+            Pieces::Base64 => STANDARD.decode(text).map(Cow::Owned),
+        };
+        let bytes = bytes.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+        file.write_all(&bytes).map_err(|error| unwritable(&self.path, &error))
     }
 
-    /// On disk under its name, and only then a success.
-    pub(super) fn finish(mut self) -> Result<(), Fault> {
+    /// On disk under its name, and only then a success. Where its SHA-256 is known, what was written is read back.
+    pub(super) fn finish(mut self, sha256: Option<&str>) -> Result<(), Fault> {
         let Some(file) = self.file.take() else { return Err(Fault::new(Code::InternalError)) };
         let put = || -> io::Result<()> {
             file.sync_all()?;
+            if let Some(wanted) = sha256 {
+                let found = digest::sha256(File::open(&self.fresh)?)?;
+                if hex::encode(found) != wanted {
+                    return Err(io::Error::other("it does not read back as it was written"));
+                }
+            }
             fs::rename(&self.fresh, &self.path)?;
             let folder = self.path.parent().unwrap_or(Path::new("/"));
             // Some file systems cannot sync a folder; the rename is then as durable as they make it.
@@ -149,7 +173,7 @@ mod tests {
         export.write("a,b\r\n").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"", "not before it is whole");
         export.write("1,2\r\n").unwrap();
-        export.finish().unwrap();
+        export.finish(None).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"a,b\r\n1,2\r\n");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(names(folder.path()), ["a.csv"]);

@@ -229,11 +229,12 @@ fn complain(err: &mut dyn Write, line: &str) {
 /// this only guards against a mistake.
 fn withhold(handed: &mut Option<Handed>, warnings: &mut Vec<Warning>, options: &Options) {
     let Some(handed) = handed else { return };
-    if handed.field == SecretField::Phrase && !options.may_show_phrase() {
+    let opens_all = matches!(handed.field, SecretField::Phrase | SecretField::AddressKey);
+    if opens_all && !options.may_show_phrase() {
         handed.text = None;
         warnings.push(Warning {
             code: "PHRASE_WITHHELD".to_owned(),
-            message: "The words are shown only with --reveal, or on a terminal.".to_owned(),
+            message: "Words and keys are shown only with --reveal, or on a terminal.".to_owned(),
         });
     }
 }
@@ -246,6 +247,10 @@ fn extra<'a>(answer: &Answer, handed: Option<&'a Handed>) -> Option<Extra<'a>> {
         (_, Some(SecretField::Phrase)) => {
             Some(Extra { field: "phrase", secret: text.ok_or("shown only with --reveal") })
         }
+        (_, Some(SecretField::AddressKey)) => Some(Extra {
+            field: "private_key",
+            secret: text.ok_or("it is shown only with --reveal"),
+        }),
         (_, Some(SecretField::Token)) | (Answer::Credentials(_), None) => {
             let reason =
                 "only its hash is stored: agent instructions <agent> --regenerate issues a new one";

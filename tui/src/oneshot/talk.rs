@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bursar_core::answers::{Reply, Warning};
+use bursar_core::answers::{Answer, Reply, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{Order, ServerOrder, WalletOrder};
@@ -78,8 +78,12 @@ impl<'a> Talk<'a> {
     fn outcome(&mut self, order: &Order, reply: Reply, secret: Option<Secret>) -> Outcome {
         let Reply { mut result, mut warnings, secret: field } = reply;
         // Only a whole file is a success, and only a success makes the file whole.
+        let sha256 = match &result {
+            Ok(Answer::Backup(backup)) => Some(backup.sha256.clone()),
+            Ok(_) | Err(_) => None,
+        };
         if let (Ok(_sent), Some(export)) = (&result, self.export.take())
-            && let Err(fault) = export.finish()
+            && let Err(fault) = export.finish(sha256.as_deref())
         {
             result = Err(fault);
         }

@@ -71,6 +71,9 @@ fn refused(question: &Question<'_>) -> Result<bool, Refusal> {
     if !question.policy.networks.allows(ask.chain) {
         return Err(Refusal::new(Code::NetworkNotAllowed));
     }
+    if ask.unpriced {
+        return Err(Refusal::new(Code::UnsupportedAsset));
+    }
     let resource_outside = judge_hosts(&payments.hosts, ask.request_url.as_deref(), ask)?;
     if ask.usd > payments.per_request {
         return Err(Refusal::over(Code::ExceedsPerRequestMax, ask.usd, payments.per_request));
@@ -134,8 +137,6 @@ fn held(question: &Question<'_>, resource_outside: bool) -> Option<HoldReason> {
     let auto = payments.auto_below;
     if !question.trusted {
         Some(HoldReason::JournalUntrusted)
-    } else if ask.unpriced {
-        Some(HoldReason::Unpriced)
     } else if question.clock_off {
         Some(HoldReason::ClockOff)
     } else if ask.domain_contradicted {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::ids::{Name, SeedId};
 
-use super::{Decision, needs_open_wallet, payments};
-use crate::command::Command;
+use super::{Decision, needs_open_wallet, payments, restored};
+use crate::agents::Credential;
+use crate::command::{Command, RecoveredWallet};
 use crate::event::{AddressAdded, Event};
 use crate::refusal::Refusal;
 use crate::state::State;
@@ -17,6 +18,35 @@ pub(super) fn create(state: &State, name: &Name, wallet_id: [u8; 16]) -> Result<
         return Err(Refusal::new(Code::WalletExists));
     }
     Ok(Decision::done(vec![Event::WalletCreated { name: name.clone(), wallet_id }]))
+}
+
+/// Everything that a wallet file holds, into a journal that knows no wallet. Its own journal is lost, so requests that
+/// were signed until now are refused.
+pub(super) fn recover(
+    state: &State,
+    command: &Command,
+    found: &RecoveredWallet,
+) -> Result<Decision, Refusal> {
+    let mut events = create(state, &found.name, found.wallet_id)?.events;
+    events
+        .extend(found.seeds.iter().map(|(id, words)| Event::SeedAdded { id: *id, words: *words }));
+    for (id, check) in &found.agents {
+        if state.agents.contains_key(id) {
+            return Err(Refusal::because(
+                Code::InUse,
+                format!(
+                    "The journal has an agent {id} already: recover into an empty data folder."
+                ),
+            ));
+        }
+        // What it was called is lost with the journal.
+        let name =
+            format!("recovered {id}").parse().map_err(|_bad| Refusal::new(Code::InternalError))?;
+        let credential = Credential::Hmac { check: *check };
+        events.push(Event::AgentRegistered { id: id.clone(), name, credential });
+    }
+    events.push(restored(&command.moment));
+    Ok(Decision::done(events))
 }
 
 pub(super) fn add_seed(

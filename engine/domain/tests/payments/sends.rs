@@ -250,3 +250,32 @@ fn an_address_with_a_transaction_on_its_way_is_not_deleted() {
     world.must(told(Input::Cancel { id: id(1) }));
     world.must(delete);
 }
+
+/// What is on its way is not there to be sent again: of a token what sends move of it, of the coin the values and all that
+/// gas may cost. Whatever else is sent, or from another address, does not count.
+#[test]
+fn what_is_on_its_way_counts_each_token_and_the_coin_apart() {
+    let mut world = world();
+    let (one, other) = (Some(Address::repeat_byte(1)), Some(Address::repeat_byte(2)));
+    let token = |n: u8, token: Option<Address>, atoms: u64| Send {
+        token,
+        amount: TokenAmount { atoms: Atoms(U256::from(atoms)), decimals: 6 },
+        call: Call { value: U256::ZERO, ..send(n).call },
+        ..send(n)
+    };
+    let taken = |world: &World, token| world.state.desks.on_its_way(&desk(), token);
+    assert_eq!(taken(&world, one), Some(U256::ZERO));
+    world.must(Action::Send(Box::new(token(1, one, 500))));
+    world.must(Action::Send(Box::new(token(2, one, 70))));
+    world.must(Action::Send(Box::new(token(3, other, 9))));
+    world.must(Action::Send(Box::new(send(4))));
+    let gas = U256::from(4 * 21_000 * 1_000);
+    assert_eq!(taken(&world, one), Some(U256::from(570)));
+    assert_eq!(taken(&world, other), Some(U256::from(9)));
+    assert_eq!(taken(&world, None), Some(U256::from(4) + gas));
+    assert_eq!(taken(&world, Some(Address::repeat_byte(3))), Some(U256::ZERO));
+    let elsewhere = DeskKey { chain: ChainId(1), ..desk() };
+    assert_eq!(world.state.desks.on_its_way(&elsewhere, one), Some(U256::ZERO));
+    let strangers = DeskKey { signer: Address::repeat_byte(9), ..desk() };
+    assert_eq!(world.state.desks.on_its_way(&strangers, one), Some(U256::ZERO));
+}

@@ -43,6 +43,13 @@ impl Clock {
         self
     }
 
+    /// The same on a machine that was started this very moment: its boot clock contradicts nothing.
+    pub(crate) fn just_booted(mut self) -> Self {
+        self.boot_id = format!("boot at {}", self.utc.0);
+        self.boottime_ms = 0;
+        self
+    }
+
     pub(crate) fn moment(&self) -> Moment {
         let (local_day, day_start, offset_s) = day_of(self.utc, &self.zone);
         Moment {

@@ -63,10 +63,21 @@ fn add_rows(rows: &mut String, path: &str, object: &Object) {
         match value {
             Value::Object(inner) => add_rows(rows, &name, inner),
             Value::Null => {}
-            Value::String(text) => add_row(rows, &name, text),
+            Value::String(text) => add_row(rows, &name, &with_host(text)),
+            Value::Array(texts) => {
+                for text in texts.iter().filter_map(Value::as_str) {
+                    add_row(rows, &name, &with_host(text));
+                }
+            }
             other => add_row(rows, &name, &other.to_compact()),
         }
     }
+}
+
+/// A URL with its host where the text does not show it; other texts as they are.
+fn with_host(text: &str) -> String {
+    let host = bursar_core::text::host_note(text);
+    host.map_or_else(|| text.to_owned(), |note| format!("{text} ({note})"))
 }
 
 fn add_row(rows: &mut String, name: &str, value: &str) {

@@ -50,7 +50,7 @@ async fn try_sign(api: &Api, request: HttpRequest) -> Result<Answer, Fault> {
     let usable = |chain: ChainId| {
         state.network_enabled(chain) && policy.is_some_and(|p| p.networks.allows(chain))
     };
-    let payment = propose(&input.payment, input.request_url, usable, &api.ports).await?;
+    let payment = propose(&input.payment, input.request_url, usable, &api.domains).await?;
     api.look_at_the_clock(payment.chain, &caller.moment);
     let ask = Ask {
         agent: agent.id.clone(),

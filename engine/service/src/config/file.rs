@@ -110,16 +110,10 @@ fn apply_networks(
 }
 
 fn refuse_what_loosens(file: &File) -> Result<(), String> {
-    if file.server.allow_lan.is_some() {
-        return Err(
-            "server.allow_lan: this weakens a protection, so set it with `bursar server start \
-             --allow-lan` only"
-                .to_owned(),
-        );
-    }
     let networks = file.networks.iter().filter(|(_name, table)| table.enabled.is_some());
     let enabled = networks.filter_map(|(name, _table)| by_text(name)).next();
     let found = [
+        (file.server.allow_lan.is_some(), Some(Key::AllowLan)),
         (file.server.hosts.is_some(), Some(Key::Hosts)),
         (file.server.lan_bearer.is_some(), Some(Key::LanBearer)),
         (file.payments.max_validity.is_some(), Some(Key::MaxValidity)),

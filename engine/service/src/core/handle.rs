@@ -1,5 +1,6 @@
 //! The core on its own thread, and the handle by which everybody reaches it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -28,6 +29,8 @@ enum Message {
     Unlocked { keys: Vec<Zeroizing<[u8; 32]>>, note: Option<Head>, answer: Answer<Option<Head>> },
     Accept { key: Zeroizing<[u8; 32]>, answer: Answer<()> },
     Locked(Answer<()>),
+    BeginCopy(Answer<Option<PathBuf>>),
+    EndCopy(Option<PathBuf>, Answer<()>),
     Stop(Answer<()>),
 }
 
@@ -125,6 +128,16 @@ impl Handle {
 
     pub async fn locked(&self) -> Result<(), Fault> {
         self.ask(Message::Locked).await
+    }
+
+    /// Keeps the journal's history as it is, so that it may be copied. Answers its path, if there is one.
+    pub async fn begin_copy(&self) -> Result<Option<PathBuf>, Fault> {
+        self.ask(Message::BeginCopy).await
+    }
+
+    /// Copies the rest of the journal to `to`, if it is given, and lets the history change again.
+    pub async fn end_copy(&self, to: Option<PathBuf>) -> Result<(), Fault> {
+        self.ask(|answer| Message::EndCopy(to, answer)).await
     }
 
     /// Writes what waits and ends the thread.
@@ -323,6 +336,14 @@ fn control(
             let result = core.accept(&clock.now(), key);
             show(core, publish);
             let _gone = answer.send(result);
+        }
+        Message::BeginCopy(answer) => {
+            let result = core.begin_copy(&clock.now());
+            show(core, publish);
+            let _gone = answer.send(result);
+        }
+        Message::EndCopy(to, answer) => {
+            let _gone = answer.send(core.end_copy(to.as_deref()));
         }
         Message::Locked(answer) => {
             core.locked(&clock.now());

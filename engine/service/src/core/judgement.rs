@@ -192,10 +192,15 @@ impl Reading {
     fn next(&mut self, core: &Core, entry: &Entry, moment: &Moment) -> Option<Touched> {
         let free = entry.seq > self.sealed.seq;
         if free && self.wrong.is_none() && !tail::may_follow_a_seal(&self.state, entry) {
-            self.wrong = Some(format!(
-                "entry {} came after the last seal and needed an open wallet",
-                entry.seq
-            ));
+            self.wrong = Some(match &entry.event {
+                Event::JournalRestored { .. } => {
+                    "it was restored, and what came after the backup is lost".to_owned()
+                }
+                _other => format!(
+                    "entry {} came after the last seal and needed an open wallet",
+                    entry.seq
+                ),
+            });
         }
         self.look_for(core, entry, moment);
         core.faults.apply(&mut self.state, entry)

@@ -30,6 +30,8 @@ use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 use super::tables::Tables;
 use crate::ports::Faults;
 
+/// How many loads wait for somebody who copies the history.
+const COPY_PATIENCE: usize = 8;
 /// Pages of the short file kept in memory.
 const CACHE_BYTES: usize = 2 << 20;
 
@@ -67,7 +69,17 @@ pub struct RedbStore {
     beside: Option<PathBuf>,
     /// Where its files are.
     places: Vec<Place>,
+    copying: Copying,
     faults: Arc<dyn Faults>,
+}
+
+/// Whether somebody copies the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Copying {
+    No,
+    Yes,
+    /// It was changed under the copy.
+    Spoiled,
 }
 
 impl RedbStore {
@@ -131,6 +143,7 @@ impl RedbStore {
             on_its_way: 0,
             beside: None,
             places: Vec::new(),
+            copying: Copying::No,
             faults,
         })
     }
@@ -175,13 +188,22 @@ impl RedbStore {
         load
     }
 
+    /// The history is about to change.
+    fn spoil(&mut self) {
+        if self.copying == Copying::Yes {
+            self.copying = Copying::Spoiled;
+        }
+    }
+
     /// Begins to carry over once there is enough, unless a load is on its way; waits for that one when twice as
     /// much has come together.
     fn carry_over(&mut self) -> Result<(), StoreError> {
         let bytes = self.levels.now().active.bytes;
-        if bytes < self.carry.after_bytes {
+        let patience = if self.copying == Copying::Yes { COPY_PATIENCE } else { 1 };
+        if bytes < self.carry.after_bytes.saturating_mul(patience) {
             return Ok(());
         }
+        self.spoil();
         if self.carrier.is_some() {
             if bytes < self.carry.after_bytes.saturating_mul(2) {
                 return Ok(());
@@ -204,6 +226,7 @@ impl RedbStore {
 
     /// Carries over all that there is, with these rows of payees instead of all others.
     fn carry_now(&mut self, payees: Option<(&Tally, Head)>) -> Result<(), StoreError> {
+        self.spoil();
         self.receive(true)?;
         let db = self.history()?;
         let tables = self.freeze();
@@ -289,6 +312,28 @@ impl Store for RedbStore {
 
     fn reader(&self) -> Arc<dyn Reader> {
         Arc::clone(&self.levels) as Arc<dyn Reader>
+    }
+
+    fn begin_copy(&mut self) -> Result<Option<PathBuf>, StoreError> {
+        self.receive(true)?;
+        let beside = self.beside.as_ref().ok_or_else(|| failed("this journal is not in files"))?;
+        let history = self.levels.now().history.is_some().then(|| beside.clone());
+        self.copying = Copying::Yes;
+        Ok(history)
+    }
+
+    fn end_copy(&mut self, to: Option<&Path>) -> Result<(), StoreError> {
+        let copying = std::mem::replace(&mut self.copying, Copying::No);
+        let Some(to) = to else { return Ok(()) };
+        if copying != Copying::Yes {
+            return Err(failed("the journal was carried over meanwhile: try again"));
+        }
+        let short = self.places.first().ok_or_else(|| failed("this journal is not in files"))?;
+        // Between two commits the file holds all of them, like after a crash.
+        create_owner_only(to).map_err(failed)?;
+        let mut to = std::fs::File::options().write(true).open(to).map_err(failed)?;
+        let mut from = std::fs::File::open(short.path()).map_err(failed)?;
+        std::io::copy(&mut from, &mut to).map(drop).map_err(failed)
     }
 }
 

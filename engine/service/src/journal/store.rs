@@ -1,6 +1,7 @@
 //! What the journal needs of a store. Used by the core's thread; readers may be on any.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
@@ -130,6 +131,23 @@ pub trait Store: Send + fmt::Debug {
     /// Durable when it returns; on an error nothing may be assumed.
     fn commit(&mut self, batch: Batch) -> Result<(), StoreError>;
     fn reader(&self) -> Arc<dyn Reader>;
+
+    /// Keeps the long file as it is until [`Store::end_copy`], so that it may be copied meanwhile. Answers its path;
+    /// `None` if there is no such file yet.
+    ///
+    /// # Errors
+    /// The store is in no files, or a load that was under way failed.
+    fn begin_copy(&mut self) -> Result<Option<PathBuf>, StoreError> {
+        Err(StoreError("this journal is not in files".to_owned()))
+    }
+
+    /// Copies the short file to `to`, if one is given, and lets the long one change again.
+    ///
+    /// # Errors
+    /// The copy failed, or the long file had to be changed meanwhile: copy it again.
+    fn end_copy(&mut self, _to: Option<&Path>) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Reads committed records without the core.
@@ -170,7 +188,7 @@ pub(super) fn decode_settlement(bytes: &[u8]) -> Result<Settlement, StoreError> 
         .map_err(|error| StoreError(format!("a settlement's record is damaged: {error}")))
 }
 
-const SNAPSHOT_VERSION: u8 = 4;
+const SNAPSHOT_VERSION: u8 = 5;
 
 /// Bytes of a snapshot: version, place, tag or as many zeros, state.
 pub(super) fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {

@@ -4,7 +4,9 @@
 mod execute;
 mod propose;
 mod settle;
+mod token_domains;
 
 pub use execute::{Execution, execute};
 pub use propose::{PaymentInput, propose};
 pub use settle::follow;
+pub use token_domains::TokenDomains;

@@ -101,6 +101,7 @@ pub(super) async fn address(
             show(engine, &to)
         }
         AddressOrder::Delete { label } => delete(engine, &label, dialogue).await,
+        AddressOrder::Export { label } => export(engine, &label, dialogue).await,
         AddressOrder::Balance { label, network } => {
             let order = BalancesOrder { address: Some(label), network };
             super::balances::run(engine, order).await
@@ -175,6 +176,25 @@ async fn delete(
     Ok(Answer::Deleted { name: name.as_str().to_owned() }.into())
 }
 
+/// Hands out the private key, after the password.
+async fn export(
+    engine: &Arc<Shared>,
+    label: &Name,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    let known = Arc::clone(labelled(&*wallet(engine)?, label)?);
+    super::prove_operator(engine, dialogue).await?;
+    let Backing::Seed(seed) = known.backing;
+    let (vault, path) = (Arc::clone(&engine.vault), known.path.clone());
+    let key = blocking(move || vault.private_key(seed, &path)).await??;
+    dialogue.hand_out(Zeroizing::new(key.as_bytes().to_vec())).await?;
+    Ok(Done {
+        answer: Answer::Address(describe::address(&known)),
+        warnings: Vec::new(),
+        secret: Some(SecretField::AddressKey),
+    })
+}
+
 /// The address of a label.
 pub(super) fn labelled<'a>(
     wallet: &'a Wallet,
@@ -212,7 +232,8 @@ fn no_seed(id: SeedId) -> Fault {
 }
 
 fn wallet(engine: &Shared) -> Result<Arc<Wallet>, Fault> {
-    engine.core.view().state.wallet.clone().ok_or(Fault::new(Code::NoWallet))
+    let known = engine.core.view().state.wallet.clone();
+    known.ok_or_else(|| super::wallet::no_wallet(engine))
 }
 
 fn internal(error: impl std::fmt::Display) -> Fault {

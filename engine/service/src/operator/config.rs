@@ -59,6 +59,9 @@ pub(super) async fn set(engine: &Arc<Shared>, key: Key, words: &[String]) -> Res
             Home::Journal => {
                 let setting = given.setting(key).ok_or(Fault::new(Code::InternalError))?;
                 act(engine, Action::Set(setting)).await?;
+                if key == Key::AllowLan {
+                    engine.follow_exposure().await?;
+                }
             }
         },
     }
@@ -116,6 +119,7 @@ async fn warnings(engine: &Arc<Shared>, key: Key) -> Vec<Warning> {
         Key::Rate
         | Key::Hosts
         | Key::LanBearer
+        | Key::AllowLan
         | Key::VerifySettlements
         | Key::Autostart
         | Key::NetworkEnabled(_)
@@ -170,6 +174,7 @@ impl Told {
             Key::Rate => json!(config.rate_per_minute),
             Key::Hosts => json!(settings.hosts),
             Key::LanBearer => json!(settings.lan_bearer.text()),
+            Key::AllowLan => json!(settings.allow_lan),
             Key::Autostart => json!(config.autostart),
             Key::NetworkEnabled(chain) => json!(self.state.network_enabled(chain)),
             Key::NetworkRpc(chain) => json!(self.rpc(chain).iter().map(url).collect::<Vec<_>>()),
@@ -199,6 +204,7 @@ impl Told {
             Key::Rate if settings.rate_limit_off => "journal",
             Key::Hosts => journal(settings.hosts != default.hosts),
             Key::LanBearer => journal(settings.lan_bearer != default.lan_bearer),
+            Key::AllowLan => journal(settings.allow_lan),
             Key::MaxValidity => journal(settings.max_validity_s != default.max_validity_s),
             Key::ConfirmTypingAbove => journal(settings.confirm_typing_above.is_some()),
             Key::NetworkEnabled(chain) => journal(self.state.networks.contains_key(&chain)),

@@ -18,7 +18,7 @@ use bursar_core::limits::{HISTORY_ROWS, PART_BYTES, PART_WAIT_MS};
 use bursar_core::money::TokenAmount;
 use bursar_core::text;
 use bursar_core::time::Utc;
-use bursar_domain::settlement::{Settlement, Stage};
+use bursar_domain::settlement::{Settlement, Standing};
 use bursar_domain::{Request, State, Status};
 use tokio::sync::mpsc;
 
@@ -169,15 +169,16 @@ async fn export(
 
 /// Where a request stands, its settlement included.
 fn status(request: &Request, settlement: Option<&Settlement>) -> HistoryStatus {
-    match (&request.status, settlement.map(|known| known.stage)) {
+    match (&request.status, settlement.map(Settlement::standing)) {
         (Status::Held { .. }, _) => HistoryStatus::Pending,
         (Status::Refused { .. }, _) => HistoryStatus::Refused,
         (Status::Denied { .. }, _) => HistoryStatus::Denied,
         (Status::Expired { .. }, _) => HistoryStatus::Expired,
-        (Status::Authorized { .. }, Some(Stage::Submitted)) => HistoryStatus::Submitted,
-        (Status::Authorized { .. }, Some(Stage::Failed)) => HistoryStatus::Failed,
-        (Status::Authorized { .. }, Some(Stage::Settled)) => HistoryStatus::Settled,
-        (Status::Authorized { .. }, Some(Stage::Verified)) => HistoryStatus::Verified,
+        (Status::Authorized { .. }, Some(Standing::Submitted)) => HistoryStatus::Submitted,
+        (Status::Authorized { .. }, Some(Standing::Failed)) => HistoryStatus::Failed,
+        (Status::Authorized { .. }, Some(Standing::Reported)) => HistoryStatus::Settled,
+        (Status::Authorized { .. }, Some(Standing::Refuted)) => HistoryStatus::Refuted,
+        (Status::Authorized { .. }, Some(Standing::Verified)) => HistoryStatus::Verified,
         (Status::Authorized { signature: Some(_), .. }, None) => HistoryStatus::Signed,
         (Status::Authorized { signature: None, .. }, None) => HistoryStatus::Executing,
     }

@@ -1,13 +1,13 @@
 //! `server …`, `network …`, `freeze`, `thaw`, `status`.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bursar_core::answers::{Answer, ServerAnswer, StatusAnswer, Warning};
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{NetworkOrder, ServerOrder};
 use bursar_core::networks::{NETWORKS, Network, by_name};
-use bursar_core::settings::Setting;
 use bursar_core::settings::keys::Key;
 use bursar_core::text;
 use bursar_domain::Action;
@@ -20,7 +20,10 @@ use crate::journal::hash_hex;
 pub(super) async fn server(engine: &Arc<Shared>, order: ServerOrder) -> Result<Done, Fault> {
     match order {
         ServerOrder::Start { allow_lan } => start(engine, allow_lan).await?,
-        ServerOrder::Stop => engine.stop_server().await,
+        ServerOrder::Stop => {
+            engine.lan_for_this_run.store(false, Ordering::SeqCst);
+            engine.stop_server().await;
+        }
         ServerOrder::Status => {}
     }
     let answer = describe::server(engine).await;
@@ -51,22 +54,23 @@ async fn network_warnings(engine: &Arc<Shared>, answer: &ServerAnswer) -> Vec<Wa
     warnings
 }
 
-/// The setting holds from when the server is bound, so one that runs under the other is started anew.
+/// What a server is bound to does not change, so one that runs is started again where that is to change.
 async fn start(engine: &Arc<Shared>, allow_lan: bool) -> Result<(), Fault> {
     if allow_lan {
         super::needs_trust(engine)?;
+        if !engine.vault.is_unlocked() {
+            return Err(Fault::new(Code::WalletLocked));
+        }
     }
-    let was = engine.core.view().state.settings.allow_lan;
-    act(engine, Action::Set(Setting::AllowLan(allow_lan))).await?;
-    if was != allow_lan {
-        engine.stop_server().await;
+    let before = engine.lan_for_this_run.swap(allow_lan, Ordering::SeqCst);
+    let started = match engine.follow_exposure().await {
+        Ok(()) => engine.start_server().await.map(|_address| ()),
+        Err(fault) => Err(fault),
+    };
+    if started.is_err() {
+        engine.lan_for_this_run.store(before, Ordering::SeqCst);
     }
-    let started = engine.start_server().await;
-    if started.is_err() && allow_lan && !was {
-        // Else the next engine would open to the network because of a command that failed.
-        act(engine, Action::Set(Setting::AllowLan(false))).await?;
-    }
-    started.map(|_address| ())
+    started
 }
 
 pub(super) async fn network(engine: &Arc<Shared>, order: NetworkOrder) -> Result<Done, Fault> {

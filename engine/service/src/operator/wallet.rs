@@ -29,13 +29,18 @@ pub(super) async fn run(
         WalletOrder::Create { name } => create(engine, &name, dialogue).await?,
         WalletOrder::Open => {
             if engine.core.view().state.wallet.is_none() {
-                return Err(Fault::new(Code::NoWallet));
+                return Err(no_wallet(engine));
             }
             let given = password(dialogue, SecretPrompt::Password).await?;
             warnings = open_with(engine, given).await?;
         }
         WalletOrder::Lock => note_and_lock(engine).await,
         WalletOrder::Passwd => warnings = change_password(engine, dialogue).await?,
+        WalletOrder::Backup { file } => return super::backup::make(engine, file, dialogue).await,
+        WalletOrder::Restore { file } => {
+            return super::backup::restore(engine, file, dialogue).await;
+        }
+        WalletOrder::Recover { name } => recover(engine, &name, dialogue).await?,
     }
     Ok(Done { answer: Answer::Wallet(describe::wallet(engine)), warnings, secret: None })
 }
@@ -46,14 +51,16 @@ async fn create(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> R
     }
     let given = new_password(dialogue).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
+    let found = engine.vault.file_names().into_iter().next().unwrap_or_else(|| name.clone());
     let (vault, wallet) = (Arc::clone(&engine.vault), name.clone());
     let wallet_id = blocking(move || vault.create(&wallet, &given)).await?.map_err(|fault| {
         match fault.code {
             Code::WalletExists => Fault::because(
                 Code::WalletExists,
                 format!(
-                    "{} The journal does not know it: restore its journal, or move the file away.",
-                    fault.message
+                    "There is a wallet file, {}, that the journal does not know: `bursar wallet recover \
+                     {found}` takes it in; or move the file away.",
+                    engine.folder.file("wallets").join(format!("{found}.wallet")).display()
                 ),
             ),
             _other => fault,
@@ -71,6 +78,38 @@ async fn create(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> R
     let keys = blocking(move || vault.seal_keys()).await??;
     let sealed = engine.core.unlocked(keys, None).await?;
     admit(engine, sealed).await.map(|_nothing_to_warn_of| ())
+}
+
+/// The journal knows no wallet; where there is a file of one, what to do with it.
+pub(super) fn no_wallet(engine: &Shared) -> Fault {
+    match engine.vault.file_names().first() {
+        None => Fault::new(Code::NoWallet),
+        Some(name) => Fault::because(
+            Code::NoWallet,
+            format!(
+                "The journal knows no wallet, and there is a file of {name}: `bursar wallet recover {name}` takes it \
+                 in, `bursar wallet restore <file>` restores a backup."
+            ),
+        ),
+    }
+}
+
+/// Everything that the file of a wallet holds, into a journal that knows none. No payment is automatic until the
+/// operator accepts the journal: the wallet remembers another one.
+async fn recover(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> Result<(), Fault> {
+    if engine.core.view().state.wallet.is_some() {
+        return Err(Fault::because(
+            Code::WalletExists,
+            "The journal knows its wallet: `wallet open` opens it.",
+        ));
+    }
+    let given = password(dialogue, SecretPrompt::Password).await?;
+    let turn = turn(engine).await?;
+    let _one_at_a_time = engine.wallet_changes.lock().await;
+    let (vault, name) = (Arc::clone(&engine.vault), name.clone());
+    let found = blocking(move || vault.recoverable(&name, &given)).await?;
+    let found = turn.over(found).await?;
+    act(engine, Action::RecoverWallet(Box::new(found))).await.map(drop)
 }
 
 /// Opens the wallet's file, has the journal judged by it, and only then lets anything be signed.
@@ -119,9 +158,19 @@ pub(crate) async fn open_with(
 }
 
 /// The journal has been judged: its settings hold for the agent server from now on.
-pub(super) async fn open_to_whom(engine: &Shared) -> Option<Warning> {
-    let fault = engine.follow_exposure().await.err()?;
-    Some(Warning { code: fault.code.text().to_owned(), message: fault.message })
+pub(super) async fn open_to_whom(engine: &Shared) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Err(fault) = engine.follow_exposure().await {
+        warnings.push(Warning { code: fault.code.text().to_owned(), message: fault.message });
+    }
+    if engine.core.view().settings().allow_lan {
+        warnings.push(Warning {
+            code: "OPEN_TO_NETWORK".to_owned(),
+            message: "Every machine of the network can call the agent server: `config set server.allow_lan false` closes it."
+                .to_owned(),
+        });
+    }
+    warnings
 }
 
 /// Opens the gate, by the state that the judged journal gives.

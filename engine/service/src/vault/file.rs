@@ -29,8 +29,11 @@ pub use error::WalletFileError;
 pub use open_wallet::OpenWallet;
 pub use opening::{Fallback, OpenedFrom};
 
+use format::WalletText;
+use keys::Keys;
 use opening::Opening;
 use save::Place;
+use zeroize::Zeroizing;
 
 /// The wallet files of one data folder.
 #[derive(Debug, Clone)]
@@ -87,6 +90,28 @@ impl WalletFiles {
         password: &SecretString,
     ) -> Result<(OpenWallet, OpenedFrom), WalletFileError> {
         Opening::prepare(self.place(&self.as_written(name)?)?, self.bounds)?.run(password)
+    }
+
+    /// The name of the wallet in a backup, and the backup's key. `text` is the wallet file in it; `file`, the backup,
+    /// is only named in errors.
+    ///
+    /// # Errors
+    /// The password is another, or the text is no wallet file of this version.
+    pub fn backup_key(
+        file: &Path,
+        text: &[u8],
+        password: &SecretString,
+        bounds: &KdfBounds,
+        salt: &[u8; 32],
+    ) -> Result<(String, Zeroizing<[u8; 32]>), WalletFileError> {
+        let text = WalletText::parse(text).map_err(|why| why.of(file))?;
+        let name = text.lock.name.parse().ok().filter(save::is_file_name);
+        let name: Name =
+            name.ok_or_else(|| WalletFileError::damaged(file, "its name is no name"))?;
+        bounds.check(&text.lock.kdf).map_err(|source| WalletFileError::of_kdf(file, source))?;
+        let keys = Keys::unlock(file, &text.lock, password, bounds)?;
+        keys.open(file, &text)?;
+        Ok((name.as_str().to_owned(), keys.backup_key(salt)))
     }
 
     /// Whether the current save is a wallet, as far as that shows without its password.

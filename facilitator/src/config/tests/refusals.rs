@@ -24,9 +24,9 @@ fn a_key_that_is_unknown_is_named_with_its_file() {
 fn only_the_six_networks_are_served_and_each_is_set_once() {
     for (text, word) in [
         ("[networks.nowhere]", "networks.nowhere"),
-        ("[networks.1]", "not served"),
-        ("[networks.sepolia]", "not served"),
-        ("[networks.08453]", "not served"),
+        ("[networks.1]", "not supported"),
+        ("[networks.sepolia]", "not supported"),
+        ("[networks.08453]", "not supported"),
         ("[networks.base]\n[networks.8453]", "same network"),
         ("networks = 1", "[networks.base]"),
         ("networks.8453 = 1", "table of keys"),
@@ -95,8 +95,8 @@ fn api_keys_are_digests_with_names_that_differ() {
     let keys = |tables: &[String]| load(&format!("api_keys = [{}]", tables.join(",")), &[]);
     assert_eq!(keys(&[table("a", &one), table("b", &two)]).unwrap().api_keys.len(), 2);
     for (tables, word) in [
-        (vec![table("a", &one), table("a", &two)], "share"),
-        (vec![table("a", &one), table("b", &one)], "share"),
+        (vec![table("a", &one), table("a", &two)], "same name or key"),
+        (vec![table("a", &one), table("b", &one)], "same name or key"),
         (vec![table("a", "SECRET")], "sha256sum"),
         (vec![table("a", &format!("0x{one}"))], "sha256sum"),
         (vec![table("", &one)], "name"),

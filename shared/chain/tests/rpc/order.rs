@@ -138,7 +138,7 @@ async fn when_all_are_left_alone_the_one_that_failed_first_is_asked_anyway() {
     let (before_first, before_second) = (first.asked().await.len(), second.asked().await.len());
     let why = reasons(balance(&chain).await.unwrap_err());
     assert_eq!(why.len(), 2);
-    assert!(why[0].contains("503") && why[1].contains("left alone"), "{why:?}");
+    assert!(why[0].contains("503") && why[1].contains("paused"), "{why:?}");
     assert!(first.asked().await.len() > before_first);
     assert_eq!(second.asked().await.len(), before_second);
 
@@ -159,7 +159,7 @@ async fn an_endpoint_left_alone_stays_so_while_another_one_can_be_asked() {
     }
     second.on("eth_getBalance", Answer::Text(503, String::new()));
     let why = reasons(balance(&chain).await.unwrap_err());
-    assert!(why[0].contains("left alone") && why[1].contains("503"), "{why:?}");
+    assert!(why[0].contains("paused") && why[1].contains("503"), "{why:?}");
     assert_eq!(first.asked().await.len(), 2);
 }
 

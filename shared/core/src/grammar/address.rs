@@ -24,6 +24,8 @@ pub enum AddressOrder {
     Rename { label: Name, to: Name },
     /// Remove an address that no agent pays from; its money stays where it is.
     Delete { label: Name },
+    /// Show the private key of an address; needs the password. Whoever has it has the money.
+    Export { label: Name },
     /// The balance of one address; needs a running engine.
     Balance {
         label: Name,
@@ -75,6 +77,7 @@ impl AddressOrder {
             AddressOrder::List => "address.list",
             AddressOrder::Rename { .. } => "address.rename",
             AddressOrder::Delete { .. } => "address.delete",
+            AddressOrder::Export { .. } => "address.export",
             AddressOrder::Balance { .. } => "address.balance",
             AddressOrder::Send(_) => "address.send",
             AddressOrder::Sends => "address.sends",

@@ -66,9 +66,11 @@ pub enum HistoryStatus {
     Signed,
     /// Its agent reported it as sent.
     Submitted,
-    /// Its agent reported it as settled.
+    /// Its agent reported it as settled; the chain has not confirmed it.
     Settled,
-    /// Found on the chain by Bursar.
+    /// Its agent reported it as settled, and the chain contradicts the report.
+    Refuted,
+    /// Confirmed by the chain.
     Verified,
     Failed,
     Refused,
@@ -84,6 +86,7 @@ impl HistoryStatus {
             HistoryStatus::Signed => "signed",
             HistoryStatus::Submitted => "submitted",
             HistoryStatus::Settled => "settled",
+            HistoryStatus::Refuted => "refuted",
             HistoryStatus::Verified => "verified",
             HistoryStatus::Failed => "failed",
             HistoryStatus::Refused => "refused",

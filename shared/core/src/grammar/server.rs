@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum ServerOrder {
     /// Start the agent server of this engine, for programs on this machine.
     Start {
-        /// Let other machines call it too. This also applies after a restart, until you run
-        /// `server start` without this option.
+        /// Let other machines call it too, until it stops. `config set server.allow_lan true` makes this permanent.
         #[arg(long)]
         allow_lan: bool,
     },

@@ -18,6 +18,12 @@ pub enum WalletOrder {
     Status,
     /// Change the password; the previous copy of the file is removed.
     Passwd,
+    /// Write wallet, journal and settings into one encrypted file, which the wallet's password opens.
+    Backup { file: String },
+    /// Put the files of a backup into this data folder; what is there is moved aside. Needs a stopped engine.
+    Restore { file: String },
+    /// Take a wallet file into an empty journal: its seeds and agents' secrets, when the journal is lost.
+    Recover { name: Name },
 }
 
 impl WalletOrder {
@@ -28,6 +34,9 @@ impl WalletOrder {
             WalletOrder::Lock => "wallet.lock",
             WalletOrder::Status => "wallet.status",
             WalletOrder::Passwd => "wallet.passwd",
+            WalletOrder::Backup { .. } => "wallet.backup",
+            WalletOrder::Restore { .. } => "wallet.restore",
+            WalletOrder::Recover { .. } => "wallet.recover",
         }
     }
 }

@@ -104,6 +104,8 @@ settings! {
     Rate "server.rate_per_minute" File Count "300"
         "Requests a minute from one agent, or from one address without a valid proof. 0 turns the limit \
          off, which is stored in the journal.";
+    AllowLan "server.allow_lan" Journal Switch "false"
+        "Whether other machines can call the agent server. `server start --allow-lan` allows it for one run only.";
     Hosts "server.hosts" Journal Hosts "none"
         "Further host names under which the agent server may be called.";
     LanBearer "server.lan_bearer" Journal WarnOrRefuse "warn"
@@ -157,6 +159,7 @@ impl Key {
             | Key::Rate
             | Key::Hosts
             | Key::LanBearer
+            | Key::AllowLan
             | Key::Autostart
             | Key::MaxValidity
             | Key::VerifySettlements
@@ -263,7 +266,7 @@ mod tests {
     #[test]
     fn every_key_is_read_as_it_is_written() {
         let all = Key::all();
-        assert_eq!(all.len(), 9 + 3 * NETWORKS.len());
+        assert_eq!(all.len(), 10 + 3 * NETWORKS.len());
         for key in all {
             assert_eq!(key.to_string().parse(), Ok(key));
             assert_eq!(ROWS.iter().filter(|row| **row == key.row()).count(), 1);

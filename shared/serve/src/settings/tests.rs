@@ -87,7 +87,7 @@ fn what_is_wrong_is_named_with_its_table_and_never_repeated() {
         assert!(!told.contains("SECRET"), "{told}");
     }
     let told = from_file("", "cuont = 1").unwrap_err().to_string();
-    assert!(told.contains("only listen, count"), "{told}");
+    assert!(told.contains("the keys are listen, count"), "{told}");
     let told = from_env("_1", &[("SMALL_COUNT_1", "SECRET")]).unwrap_err().to_string();
     assert_eq!(told, "SMALL_COUNT_1 in the environment: it must be a whole number from 0 to 9.");
     assert!(!format!("{:?}", Given::Text("SECRET")).contains("SECRET"));

@@ -181,7 +181,7 @@ fn amounts_are_plain_digits_below_two_to_the_256th() {
     }
     for json in ["-1", "-0", "1e3", "1E3", "1.0", "0.5", "true", "[]", "{}", "[1]"] {
         let reason = refused(&challenge(&[offer(json, "")], ""));
-        assert!(reason.starts_with("accepts[0].amount is n"), "{json}: {reason}");
+        assert!(reason.starts_with("accepts[0].amount "), "{json}: {reason}");
     }
     assert_eq!(refused(&challenge(&[offer("null", "")], "")), "accepts[0].amount is missing");
 }

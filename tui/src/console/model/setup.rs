@@ -80,7 +80,7 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
         },
         Step {
             done: !policies.is_empty(),
-            title: "A policy: what may be spent, and what without approval",
+            title: "A policy: the limits, and what needs no approval",
             line: "policy create careful --day 10 --txn 5 --auto 0.50".to_owned(),
             about: "Limits in dollars: per day, per payment, and without asking you.",
         },

@@ -213,7 +213,7 @@ fn a_card_that_is_over_takes_no_key_and_says_why() {
     let mut stage = Stage::full(SIZE);
     stage.keys("a");
     stage.wait(754_000);
-    assert!(stage.screen().contains("any more: expired."));
+    assert!(stage.screen().contains("longer be decided: expired."));
     stage.keys("y");
     assert!(approved(&mut stage).is_none());
 }

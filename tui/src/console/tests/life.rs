@@ -169,7 +169,7 @@ fn it_rings_for_a_new_request_and_for_its_last_minute() {
     assert_eq!(rings(&stage), before);
     stage.wait(160_000);
     let after = rings(&stage);
-    assert!(after.len() == 2 && after[1].contains("0123ab02 runs out"), "{after:?}");
+    assert!(after.len() == 2 && after[1].contains("0123ab02 expires"), "{after:?}");
     // What an operator set is heeded.
     stage.model.server.notices = Notices::None;
     stage.model.server.queue.clear();

@@ -218,7 +218,7 @@ fn escape_leaves_a_line_that_was_no_command() {
         stage.keys(":agnet list");
         stage.press(KeyCode::Enter);
         let keys = bar(&stage);
-        assert!(keys.contains("esc leave the line") && keys.contains("enter mend it"), "{keys}");
+        assert!(keys.contains("esc leave the line") && keys.contains("enter edit it"), "{keys}");
         stage.press(key);
         assert_eq!(stage.model.line.is_some(), stays);
         assert!(stage.model.overlay.is_none());

@@ -94,7 +94,7 @@ fn of_a_list_that_was_cut_nothing_is_concluded() {
         stage.frame(ToClient::Done { id, reply });
     };
     answer(&mut stage, vec![held(1, 700_000, |_card| {})], true);
-    assert!(stage.screen().contains("3 waiting, and more that do not fit"), "{}", stage.screen());
+    assert!(stage.screen().contains("3 waiting, and more not shown"), "{}", stage.screen());
     answer(&mut stage, vec![held(1, 700_000, |_card| {})], false);
     assert!(stage.screen().contains("1 waiting") && stage.screen().contains("decided"));
     // It was there after all.
@@ -242,7 +242,7 @@ fn a_card_that_another_decided_says_who_and_when() {
         assert!(screen.contains("meanwhile.") && screen.matches("It was denied").count() == 1);
         assert_eq!(screen.contains(why), !wrapped, "{screen}");
         ended(&mut stage, 0, "payment.denied", Some("by a console"));
-        assert!(stage.screen().contains("more: denied by a console,"), "{}", stage.screen());
+        assert!(stage.screen().contains("decided: denied by a console,"), "{}", stage.screen());
     }
 }
 

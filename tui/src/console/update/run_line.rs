@@ -1,6 +1,6 @@
 //! The command line: the same grammar as `bursar …`, sent as the same orders.
 
-use bursar_core::grammar::{HistoryOrder, Order};
+use bursar_core::grammar::{AddressOrder, HistoryOrder, Order, WalletOrder};
 use bursar_core::ids::RequestId;
 use bursar_core::wire::Asking;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -89,6 +89,13 @@ pub(super) fn run(model: &mut Model, order: Order) {
         Order::Watch(_) => return model.note("Use the Activity pane (5) instead."),
         Order::History(HistoryOrder { export: Some(_), .. }) => {
             return model.complain("To write a file, run `bursar history export` in a shell.");
+        }
+        Order::Wallet(WalletOrder::Backup { .. } | WalletOrder::Restore { .. }) => {
+            return model
+                .complain("Backups are written and restored by `bursar wallet` in a shell.");
+        }
+        Order::Address(AddressOrder::Export { .. }) => {
+            return model.complain("Private keys are shown by `bursar address export` in a shell.");
         }
         // Decided is what was shown: on its card.
         Order::Approve(approve) => return open_card(model, &approve.id),

@@ -2,7 +2,7 @@
 
 use bursar_core::answers::ReceiptAnswer;
 use bursar_core::money::Usd;
-use bursar_core::text::quoted;
+use bursar_core::text::{host_note, quoted};
 use serde_json::Value;
 
 use crate::oneshot::sheet::{Sheet, word};
@@ -99,10 +99,15 @@ fn told(path: &str, answer: &ReceiptAnswer) -> String {
     match (path, value.as_str()) {
         ("rejection.reason", _) if let Some(refused) = &answer.refused => refused.why.clone(),
         // Else it would look like another URL than the one that was called.
-        ("payment.requestUrl" | "payment.resource", Some(_url)) if answer.origins_only => {
-            format!("{}  (path not kept)", plain(value))
+        ("payment.requestUrl" | "payment.resource", Some(url)) => {
+            let path = if answer.origins_only { "  (path not kept)" } else { "" };
+            format!("{}{path}", with_host(url))
         }
-        ("status", Some(status)) => words(status, receipt),
+        ("payment.otherResources", _) => {
+            let urls = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+            urls.map(with_host).collect::<Vec<_>>().join("  ")
+        }
+        ("status", Some(status)) => words(status),
         ("authorization.method", Some("auto")) => "the policy, without asking".to_owned(),
         ("authorization.method", Some("manual")) => "you".to_owned(),
         ("payment.amount.micro", _) => match value.as_u64() {
@@ -114,17 +119,22 @@ fn told(path: &str, answer: &ReceiptAnswer) -> String {
     }
 }
 
-/// What became of it. That somebody was paid is said only of what the chain was seen to say.
-fn words(status: &str, receipt: &Value) -> String {
-    let seen = at(receipt, "settlement.verification.status").as_str() == Some("verified");
+/// A URL, and its host where the text does not show it.
+fn with_host(url: &str) -> String {
+    let host = host_note(url).map_or(String::new(), |note| format!("  ({note})"));
+    format!("{}{host}", plain(&Value::from(url)))
+}
+
+/// What became of it. Only what the chain confirmed is called paid.
+fn words(status: &str) -> String {
     match status {
         "payment-required" => "waiting for your decision",
         "payment-rejected" => "not paid",
         "payment-verified" => "signed, so it counts as spent; the outcome is not reported yet",
-        "payment-submitted" => "sent to the chain, reported by the agent",
+        "payment-submitted" => "sent, reported by the agent; not confirmed by the chain",
+        "payment-refuted" => "refuted: the chain contradicts the agent's report",
         "payment-failed" => "failed",
-        "payment-completed" if seen => "paid, confirmed on the chain",
-        "payment-completed" => "paid, reported by the agent; not confirmed on the chain",
+        "payment-completed" => "paid, confirmed by the chain",
         other => return plain(&Value::from(other)),
     }
     .to_owned()
@@ -136,7 +146,7 @@ fn verification(value: &Value) -> String {
     let detail = value.get("detail").filter(|detail| detail.is_string());
     let detail = detail.map_or(String::new(), |detail| format!(": {}", plain(detail)));
     let found = match value.get("status").and_then(Value::as_str) {
-        Some("verified") => "seen".to_owned(),
+        Some("verified") => "confirmed".to_owned(),
         Some("pending") => "being checked".to_owned(),
         Some("failed") => "not this payment".to_owned(),
         Some("not_found") => "not found".to_owned(),
@@ -210,21 +220,17 @@ mod tests {
             ("payment-required", None, "waiting for your decision"),
             ("payment-rejected", None, "not paid"),
             ("payment-verified", None, "signed, so it counts as spent"),
-            ("payment-submitted", Some("pending"), "sent to the chain, reported by the agent"),
+            ("payment-submitted", Some("pending"), "sent, reported by the agent; not confirmed"),
+            ("payment-refuted", Some("not_found"), "refuted: the chain contradicts"),
             ("payment-failed", Some("failed"), "failed"),
-            (
-                "payment-completed",
-                Some("pending"),
-                "paid, reported by the agent; not confirmed on the chain",
-            ),
-            ("payment-completed", Some("verified"), "paid, confirmed on the chain"),
+            ("payment-completed", Some("verified"), "paid, confirmed by the chain"),
         ] {
             let seen = verification.map(|status| json!({ "status": status, "block": 7 }));
             let receipt = json!({ "status": status, "settlement": { "verification": seen } });
             let told = told_of(&receipt);
             assert!(told.contains(words) && !told.contains("payment-"), "{told}");
             assert_eq!(
-                told.contains("seen in block 7"),
+                told.contains("confirmed in block 7"),
                 verification == Some("verified"),
                 "{told}"
             );

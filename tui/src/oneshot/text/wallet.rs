@@ -1,6 +1,8 @@
 //! Wallet, seeds and addresses.
 
-use bursar_core::answers::{AddressAnswer, SecretField, SeedAnswer, WalletAnswer};
+use bursar_core::answers::{
+    AddressAnswer, BackupAnswer, RestoreAnswer, SecretField, SeedAnswer, WalletAnswer,
+};
 
 use super::Context;
 use crate::oneshot::sheet::{Sheet, word};
@@ -67,7 +69,31 @@ pub(super) fn seeds(to: &mut Sheet, seeds: &[SeedAnswer]) {
     to.table(["SEED", "WORDS", "CREATED"], &seeds.iter().map(row).collect::<Vec<_>>());
 }
 
-pub(super) fn address(to: &mut Sheet, address: &AddressAnswer) {
+pub(super) fn backup(to: &mut Sheet, backup: &BackupAnswer) {
+    to.rows(&[
+        ("backup", backup.file.clone()),
+        ("wallet", backup.wallet.clone()),
+        ("journal", format!("{} entries, checked and read back", backup.entries)),
+        ("head", backup.head.clone()),
+        ("size", format!("{} bytes", backup.bytes)),
+    ]);
+    to.line("The wallet's password opens it. Keep it on another machine.");
+    to.next("Restore it with", &format!("bursar wallet restore {}", word(&backup.file)));
+}
+
+pub(super) fn restored(to: &mut Sheet, restored: &RestoreAnswer) {
+    let mut rows = vec![
+        ("wallet", restored.wallet.clone()),
+        ("journal", format!("{} entries", restored.entries)),
+    ];
+    if let Some(replaced) = &restored.replaced {
+        rows.push(("before", format!("moved to {replaced}")));
+    }
+    to.rows(&rows);
+    to.next("Let payments be automatic again with", "bursar audit accept");
+}
+
+pub(super) fn address(to: &mut Sheet, address: &AddressAnswer, context: Context<'_>) {
     to.rows(&[
         ("label", address.label.clone()),
         ("address", address.address.clone()),
@@ -75,6 +101,16 @@ pub(super) fn address(to: &mut Sheet, address: &AddressAnswer) {
         ("backing", address.backing.clone()),
         ("description", address.description.clone()),
     ]);
+    let handed = context.handed.filter(|handed| handed.field == SecretField::AddressKey);
+    if let Some(key) = handed.and_then(|handed| handed.text.as_deref()) {
+        to.blank();
+        to.line("Whoever has this private key has the money.");
+        to.blank();
+        to.line(key);
+    }
+    if context.command == "address.export" {
+        return;
+    }
     let command = format!("bursar agent commission <agent> <policy> {}", word(&address.label));
     to.next("Let an agent pay from it with", &command);
 }

@@ -112,12 +112,16 @@ pub(super) fn told(record: &Request, signature: Option<&Signature65>, moment: &M
                 };
                 answer.body.insert(name, bound.0);
             }
+            if refusal.code == Code::PaymentExpired {
+                answer.body.insert("hint", send_again(record));
+            }
             answer.body.insert("transaction_id", record.id.to_string());
             answer
         }
         Status::Denied { reason, .. } => {
-            let reason = reason.as_deref().unwrap_or(Code::RequestDenied.sentence());
-            Answer::new(200, rejected(record, reason))
+            let code = Code::RequestDenied;
+            let reason = reason.as_deref().unwrap_or(code.sentence());
+            Answer::new(200, rejected(record, reason).with("code", code.text()))
         }
         Status::Expired { .. } => expired(record),
     }
@@ -127,12 +131,16 @@ pub(super) fn told(record: &Request, signature: Option<&Signature65>, moment: &M
 pub(super) fn settled(record: &Request) -> Answer {
     let mut answer = Answer::refusal(&Fault::new(Code::PaymentSettled));
     answer.body.insert("previous_transaction_id", record.id.to_string());
-    let hint = match &record.identity {
+    answer.body.insert("hint", send_again(record));
+    answer
+}
+
+/// What makes the next request for the same thing a new one.
+fn send_again(record: &Request) -> &'static str {
+    match &record.identity {
         Identity::Hmac { .. } => "To pay again, sign a new request with a new timestamp.",
         Identity::Bearer { .. } => "To pay again, send a new idempotency_key.",
-    };
-    answer.body.insert("hint", hint);
-    answer
+    }
 }
 
 /// Unknown is null, never zero.
@@ -142,7 +150,8 @@ fn amount_micro(record: &Request) -> Value {
 
 fn expired(record: &Request) -> Answer {
     let code = Code::RequestExpired;
-    Answer::new(200, rejected(record, code.sentence()).with("code", code.text()))
+    let body = rejected(record, code.sentence()).with("code", code.text());
+    Answer::new(200, body.with("hint", send_again(record)))
 }
 
 fn rejected(record: &Request, reason: &str) -> Object {

@@ -28,6 +28,10 @@ impl Place {
         Ok(Self { path: path.to_owned(), identity: identity(path)? })
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// An error if another file is there by now, or none.
     pub(super) fn check(&self) -> io::Result<()> {
         match identity(&self.path) {

@@ -1,7 +1,5 @@
 //! From an agent's payment-required text to the immutable ask that is checked, recorded, shown and signed.
 
-use alloy_primitives::{Bytes, keccak256};
-use bursar_chain::ports::BlockTag;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::json::Value;
@@ -16,7 +14,7 @@ use bursar_x402::header;
 use bursar_x402::required::PaymentRequired;
 use bursar_x402::requirements::{Choice, DomainClaim, choose, domain_claim};
 
-use crate::ports::Ports;
+use super::token_domains::TokenDomains;
 
 /// What the agent forwards.
 #[derive(Debug, Clone)]
@@ -27,16 +25,16 @@ pub enum PaymentInput {
     Data(Value),
 }
 
-/// Reads the offer and, only where it contradicts our table of tokens, asks the chain.
+/// Reads the offer. Only where it contradicts our table of tokens, `domains` asks the chain.
 pub async fn propose(
     input: &PaymentInput,
     request_url: Option<String>,
     usable: impl Fn(ChainId) -> bool,
-    ports: &Ports,
+    domains: &TokenDomains,
 ) -> Result<PaymentAsk, Fault> {
     let (mut ask, contradicted) = read(input, request_url, usable)?;
     if let Some(network) = contradicted {
-        ask.domain_contradicted = !chain_confirms(network, ports).await;
+        ask.domain_contradicted = !domains.confirms(network).await;
     }
     Ok(ask)
 }
@@ -106,27 +104,13 @@ fn padding(input: &PaymentInput) -> u32 {
     u32::try_from(bytes.saturating_sub(HEADER_FREE_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// Whether the token itself answers with the domain of our table. No answer is no confirmation.
-async fn chain_confirms(network: &Network, ports: &Ports) -> bool {
-    let Some(chain) = ports.chains.get(&network.chain) else { return false };
-    let hash = keccak256("DOMAIN_SEPARATOR()");
-    let selector = Bytes::copy_from_slice(hash.0.first_chunk::<4>().map_or(&[], |four| four));
-    let coin = &network.stablecoin;
-    match chain.call(coin.address, selector, BlockTag::Latest).await {
-        Ok(answer) => answer.as_ref() == coin.domain_separator.as_slice(),
-        Err(failure) => {
-            tracing::warn!(network = %network.chain, %failure, "token domain not confirmed");
-            false
-        }
-    }
-}
-
 fn fault(error: X402Error) -> Fault {
     let code = match &error {
         X402Error::InvalidHeader(_) => Code::InvalidPaymentRequired,
         X402Error::InvalidFormat(_) => Code::InvalidX402Format,
         X402Error::InvalidPayment(_) => Code::InvalidPaymentData,
-        X402Error::NoOffer => Code::NetworkDisabled,
+        X402Error::NoExactOffer => Code::UnsupportedScheme,
+        X402Error::NoKnownNetwork => Code::UnknownNetwork,
     };
     Fault::because(code, format!("{error}."))
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use alloy_primitives::{B256, U256, b256};
 use bursar_chain::ports::{BlockTag, Chain, ChainFault, Receipt, TxStatus};
 use bursar_core::ids::RequestId;
+use bursar_core::networks::by_chain;
 use bursar_domain::Action;
 use bursar_domain::settlement::{Check, Claim, Settlement};
 use futures::StreamExt;
@@ -122,13 +123,14 @@ async fn verdict(chain: &dyn Chain, tx_hash: B256, claim: &Claim) -> Result<Opti
         let holds = holds_payment(&receipt, claim);
         return Ok(Some(if holds { Check::Verified { block } } else { Check::Mismatch { block } }));
     }
-    // A transaction that failed says nothing of the payment: another one may have made it, or still may.
+    // Another transaction may have made the payment.
     if is_used(chain, claim).await? {
         return Ok(Some(Check::Mismatch { block }));
     }
-    let now = chain.block_time().await.map_err(text)?;
-    let over = u64::try_from(now.seconds()).is_ok_and(|now| now >= claim.valid_before);
-    Ok(over.then_some(Check::Reverted { block }))
+    let head = chain.block_number().await.map_err(text)?;
+    let depth = head.saturating_sub(block).saturating_add(1);
+    let is_final = by_chain(claim.chain).is_some_and(|network| depth >= network.gas.confirmations);
+    Ok(is_final.then_some(Check::Reverted { block }))
 }
 
 /// Whether the token has taken an authorization with our nonce (EIP-3009 `authorizationState`).
@@ -250,7 +252,7 @@ mod tests {
     struct Scripted {
         receipt: Option<Receipt>,
         state: Result<Bytes, ChainFault>,
-        now_s: i64,
+        head: u64,
     }
 
     impl Chain for Scripted {
@@ -276,7 +278,11 @@ mod tests {
         }
 
         fn block_time(&self) -> ChainReply<'_, Utc> {
-            Box::pin(async { Ok(Utc::from_seconds(self.now_s)) })
+            Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
+        }
+
+        fn block_number(&self) -> ChainReply<'_, u64> {
+            Box::pin(async { Ok(self.head) })
         }
 
         fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
@@ -285,28 +291,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn t_05_a_failed_transaction_ends_a_payment_only_when_nobody_can_make_it_any_more() {
+    async fn t_46_a_revert_ends_a_payment_once_its_block_is_final() {
         let claim = claim();
         let reverted = Receipt { status: TxStatus::Reverted, ..sample() };
         let word = |last: u8| Ok(Bytes::from(B256::with_last_byte(last)));
         let gone = || Err(ChainFault::Unavailable { tried: Vec::new() });
-        for (state, now_s, found) in [
-            // Another transaction has made it.
-            (word(1), 999, Ok(Some(Check::Mismatch { block: 7 }))),
-            (word(1), 1_000, Ok(Some(Check::Mismatch { block: 7 }))),
-            // Another one still may.
-            (word(0), 999, Ok(None)),
-            (word(0), 1_000, Ok(Some(Check::Reverted { block: 7 }))),
-            // Nobody can say.
-            (word(2), 1_000, Err(())),
-            (Ok(Bytes::new()), 1_000, Err(())),
-            (gone(), 1_000, Err(())),
+        let depth = NETWORKS[0].gas.confirmations;
+        // The reverted transaction is in block 7, which counts as the first confirmation.
+        let last = 7 + depth - 1;
+        for (state, head, found) in [
+            // Another transaction made the payment.
+            (word(1), 7, Ok(Some(Check::Mismatch { block: 7 }))),
+            (word(1), last, Ok(Some(Check::Mismatch { block: 7 }))),
+            // The block may still be removed.
+            (word(0), last - 1, Ok(None)),
+            (word(0), last, Ok(Some(Check::Reverted { block: 7 }))),
+            // No usable answer about the nonce.
+            (word(2), last, Err(())),
+            (Ok(Bytes::new()), last, Err(())),
+            (gone(), last, Err(())),
         ] {
-            let chain = Scripted { receipt: Some(reverted.clone()), state, now_s };
+            let chain = Scripted { receipt: Some(reverted.clone()), state, head };
             let verdict = verdict(&chain, reverted.tx_hash, &claim).await;
             assert_eq!(verdict.map_err(|_text| ()), found, "{chain:?}");
         }
-        let unknown = Scripted { receipt: None, state: word(1), now_s: 1_000 };
+        let unknown = Scripted { receipt: None, state: word(1), head: last };
         assert_eq!(verdict(&unknown, reverted.tx_hash, &claim).await, Ok(None));
     }
 }

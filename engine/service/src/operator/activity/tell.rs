@@ -119,6 +119,7 @@ fn told(event: &Event) -> Told<'_> {
         Event::Frozen => ("frozen", Wallet, None),
         Event::Thawed => ("thawed", Wallet, None),
         Event::JournalAccepted => ("journal.accepted", Wallet, None),
+        Event::JournalRestored { .. } => ("journal.restored", Wallet, None),
         Event::SettingChanged { .. } => {
             ("setting.changed", Wallet, Some(change::told(&changes(event))))
         }
@@ -234,10 +235,10 @@ fn report(settlement: &Settlement) -> String {
 fn check(found: &Check) -> Option<String> {
     let word = match found {
         Check::Off => return None,
-        Check::Verified { .. } => "seen on the chain",
+        Check::Verified { .. } => "confirmed by the chain",
         Check::Pending { .. } => "being checked",
-        Check::Reverted { .. } | Check::Mismatch { .. } => "failed",
-        Check::NotFound => "not found",
+        Check::Reverted { .. } => "failed",
+        Check::Mismatch { .. } | Check::NotFound => "refuted",
         Check::Unavailable => "not checked",
     };
     Some(match (found.detail(), found.block()) {
@@ -257,16 +258,16 @@ mod tests {
         let id = RequestId::from_bytes([1; 16]);
         for (found, detail) in [
             (Check::Off, None),
-            (Check::Verified { block: 7 }, Some("seen on the chain in block 7")),
+            (Check::Verified { block: 7 }, Some("confirmed by the chain in block 7")),
             (
                 Check::Reverted { block: 7 },
                 Some("failed: the chain reports that this transaction reverted"),
             ),
             (
                 Check::Mismatch { block: 7 },
-                Some("failed: this transaction does not contain this payment"),
+                Some("refuted: this transaction does not contain this payment"),
             ),
-            (Check::NotFound, Some("not found: the chain does not know this transaction")),
+            (Check::NotFound, Some("refuted: the chain does not know this transaction")),
             (Check::Unavailable, Some("not checked: no endpoint of the network answered")),
         ] {
             let event = Event::SettlementChecked { id, found };

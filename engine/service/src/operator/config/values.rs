@@ -85,6 +85,8 @@ impl Given {
         match (key, self) {
             (Key::Hosts, Given::List(hosts)) => Some(Setting::Hosts(hosts.clone())),
             (Key::Hosts, Given::Default) => Some(Setting::Hosts(default.hosts)),
+            (Key::AllowLan, Given::Switch(on)) => Some(Setting::AllowLan(*on)),
+            (Key::AllowLan, Given::Default) => Some(Setting::AllowLan(default.allow_lan)),
             (Key::LanBearer, Given::Bearer(rule)) => Some(Setting::LanBearer(*rule)),
             (Key::LanBearer, Given::Default) => Some(Setting::LanBearer(default.lan_bearer)),
             (Key::MaxValidity, Given::Seconds(seconds)) => Some(Setting::MaxValidity(*seconds)),

@@ -98,12 +98,12 @@ fn journal_file(missing: bool, has_wallet: bool, chain: Result<(), String>) -> C
         (true, true, _) => CheckAnswer::fail(
             "journal",
             "it is missing, although there is a wallet file",
-            "restore a backup of the data folder",
+            "restore a backup: bursar wallet restore <file>",
         ),
         (true, false, _) => CheckAnswer::ok("journal", "none yet"),
         (false, _, Ok(())) => CheckAnswer::ok("journal", "its hash chain is intact"),
         (false, _, Err(why)) => {
-            CheckAnswer::fail("journal", why, "restore a backup of the data folder")
+            CheckAnswer::fail("journal", why, "restore a backup: bursar wallet restore <file>")
         }
     }
 }

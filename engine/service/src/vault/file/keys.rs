@@ -18,6 +18,8 @@ use crate::vault::sealed::{self, SealError};
 
 /// The context of the key that seals the journal's head.
 const JOURNAL_SEAL: &[u8] = b"bursar journal seal v1";
+/// The context of the key of a backup, before its salt.
+const BACKUP: &[u8] = b"bursar backup v1";
 
 /// HMAC keeps its state on the stack; this covers it in a debug build too.
 const STACK_BYTES: usize = 8 * 1024;
@@ -79,20 +81,31 @@ impl Keys {
 
     /// A subkey for the journal's seals: whoever has it cannot open the wallet.
     pub(super) fn seal_key(&self) -> Zeroizing<[u8; 32]> {
+        self.subkey(&[JOURNAL_SEAL])
+    }
+
+    /// A subkey for one backup, which the salt makes its own.
+    pub(super) fn backup_key(&self, salt: &[u8; 32]) -> Zeroizing<[u8; 32]> {
+        self.subkey(&[BACKUP, salt])
+    }
+
+    fn subkey(&self, context: &[&[u8]]) -> Zeroizing<[u8; 32]> {
         let mut key = Zeroizing::new([0; 32]);
-        self.fill_seal_key(&mut key);
+        self.fill_subkey(&mut key, context);
         zeroize_stack::<STACK_BYTES>();
         key
     }
 
     /// Not inlined, so that its stack lies below the caller's, who overwrites it.
     #[inline(never)]
-    fn fill_seal_key(&self, key: &mut [u8; 32]) {
+    fn fill_subkey(&self, key: &mut [u8; 32], context: &[&[u8]]) {
         // HMAC fills a key up to its block with zeros; done here, because then no length can be wrong.
         let mut block = Zeroizing::new([0; 64]);
         block.iter_mut().zip(self.master.expose_secret()).for_each(|(to, from)| *to = *from);
         let mut mac = Hmac::<Sha256>::new((&*block).into());
-        mac.update(JOURNAL_SEAL);
+        for part in context {
+            mac.update(part);
+        }
         key.copy_from_slice(&mac.finalize().into_bytes());
     }
 

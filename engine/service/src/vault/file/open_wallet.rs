@@ -126,6 +126,16 @@ impl OpenWallet {
         self.keys.seal_key()
     }
 
+    /// The last save as it is on disk, and the key of a backup that holds it.
+    pub fn for_backup(&self, salt: &[u8; 32]) -> (Vec<u8>, Zeroizing<[u8; 32]>) {
+        (self.saved.clone(), self.keys.backup_key(salt))
+    }
+
+    /// The agents whose secrets it holds.
+    pub fn agents(&self) -> impl Iterator<Item = (&AgentId, &AgentSecret)> {
+        self.contents.agents.iter()
+    }
+
     /// The seal keys of earlier passwords. A crash can come between a change of the password and the
     /// journal's first seal under the new key; the seal found then is under one of these.
     pub fn retired_seal_keys(&self) -> &[AgentSecret] {

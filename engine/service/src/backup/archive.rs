@@ -1,0 +1,368 @@
+//! The file of a backup, version 1: what is in it, and what of it may be written where.
+//!
+//! ```text
+//! "bursar backup 1\n"
+//! u32, big-endian: bytes of the wallet file; the wallet file as it is on disk, which is encrypted
+//! 32 bytes of salt
+//! a tar archive of the other files in pieces of 64 KiB, each under AES-256-GCM (STREAM: a nonce of
+//! 7 zero bytes, a 32-bit counter, a mark on the last piece)
+//! ```
+//!
+//! The key of the pieces is a subkey of the wallet's master key, made with the salt. So the password of the wallet
+//! opens the backup, and no key is used twice. Each piece authenticates everything before the first one too.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use aead_stream::{DecryptorBE32, EncryptorBE32, NewStream, StreamBE32};
+use aes_gcm::aead::Payload;
+use aes_gcm::{Aes256Gcm, KeyInit};
+use sha2::{Digest, Sha256};
+
+const MAGIC: &[u8; 16] = b"bursar backup 1\n";
+/// What every version begins with.
+const FAMILY: &[u8; 14] = b"bursar backup ";
+const PIECE_BYTES: usize = 64 * 1024;
+const TAG_BYTES: usize = 16;
+/// Far above any wallet file.
+const WALLET_BYTES_MAX: u32 = 64 << 20;
+
+pub const SALT_BYTES: usize = 32;
+type Salt = [u8; SALT_BYTES];
+
+/// What a backup holds besides the wallet file.
+pub const NAMES: [&str; 4] =
+    ["journal.redb", "journal-history.redb", "settings.toml", "partner.md"];
+
+/// Why a file is no backup that can be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    #[error("it is not a backup made by `bursar wallet backup`")]
+    OtherFile,
+    #[error("it was made by another version of Bursar")]
+    OtherVersion,
+    #[error("it is damaged or not complete")]
+    Damaged,
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+/// What stands before the sealed pieces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The text of the wallet file.
+    pub wallet: Vec<u8>,
+    pub salt: Salt,
+}
+
+impl Head {
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        let length = u32::try_from(self.wallet.len()).map_err(io::Error::other)?;
+        Ok([&MAGIC[..], &length.to_be_bytes(), &self.wallet, &self.salt].concat())
+    }
+
+    /// Reads it from the beginning of a file.
+    ///
+    /// # Errors
+    /// The file is something else, of another version, or ends too early.
+    pub fn read(from: &mut impl Read) -> Result<Self, ArchiveError> {
+        let mut magic = [0; MAGIC.len()];
+        fill(from, &mut magic).map_err(|_short| ArchiveError::OtherFile)?;
+        if magic != *MAGIC {
+            let ours = magic.starts_with(FAMILY);
+            return Err(if ours { ArchiveError::OtherVersion } else { ArchiveError::OtherFile });
+        }
+        let mut length = [0; 4];
+        fill(from, &mut length)?;
+        let length = u32::from_be_bytes(length);
+        if length > WALLET_BYTES_MAX {
+            return Err(ArchiveError::Damaged);
+        }
+        let mut wallet = Vec::new();
+        let read = from.take(u64::from(length)).read_to_end(&mut wallet)?;
+        if u32::try_from(read) != Ok(length) {
+            return Err(ArchiveError::Damaged);
+        }
+        let mut salt = Salt::default();
+        fill(from, &mut salt)?;
+        Ok(Self { wallet, salt })
+    }
+
+    fn digest(&self) -> io::Result<[u8; 32]> {
+        Ok(Sha256::digest(self.bytes()?).into())
+    }
+}
+
+fn fill(from: &mut impl Read, bytes: &mut [u8]) -> Result<(), ArchiveError> {
+    from.read_exact(bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => ArchiveError::Damaged,
+        _other => ArchiveError::Io(error),
+    })
+}
+
+fn stream(key: &[u8; 32]) -> StreamBE32<Aes256Gcm> {
+    StreamBE32::from_aead(Aes256Gcm::new(key.into()), &[0; 7].into())
+}
+
+/// Writes a backup of those `files` that are in [`NAMES`].
+///
+/// # Errors
+/// A file cannot be read, or `out` cannot be written.
+pub fn write(
+    mut out: impl Write,
+    head: &Head,
+    key: &[u8; 32],
+    files: &[PathBuf],
+) -> io::Result<()> {
+    out.write_all(&head.bytes()?)?;
+    let mut archive = tar::Builder::new(Sealer::new(out, head, key)?);
+    for path in files {
+        let name = path.file_name().unwrap_or_default();
+        let mut file = File::open(path)?;
+        let mut entry = tar::Header::new_gnu();
+        entry.set_size(file.metadata()?.len());
+        entry.set_mode(0o600);
+        entry.set_cksum();
+        archive.append_data(&mut entry, name, &mut file)?;
+    }
+    archive.into_inner()?.finish()
+}
+
+/// Reads the sealed pieces that follow `head` and writes the files into a folder, each for its owner alone. Answers
+/// their names.
+///
+/// # Errors
+/// The key is another, a byte was altered, the end is missing, or it holds a file that no backup has.
+pub fn extract(
+    from: impl Read,
+    head: &Head,
+    key: &[u8; 32],
+    into: &Path,
+) -> Result<Vec<&'static str>, ArchiveError> {
+    let mut archive = tar::Archive::new(Opener::new(from, head, key)?);
+    let mut names = Vec::new();
+    for entry in archive.entries()? {
+        let mut entry = entry.map_err(damaged)?;
+        let path = entry.path().map_err(damaged)?.into_owned();
+        let known = NAMES.into_iter().find(|name| Path::new(name) == path);
+        let regular = entry.header().entry_type().is_file();
+        let name = known.filter(|_name| regular).ok_or(ArchiveError::Damaged)?;
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(into.join(name))?;
+        io::copy(&mut entry, &mut file).map_err(damaged)?;
+        file.sync_all()?;
+        names.push(name);
+    }
+    // The archive ends before the last piece does: only its mark shows that nothing is missing.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(damaged)?;
+    Ok(names)
+}
+
+/// What does not authenticate is told as an error of reading.
+fn damaged(error: io::Error) -> ArchiveError {
+    match error.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {
+            ArchiveError::Damaged
+        }
+        _other => ArchiveError::Io(error),
+    }
+}
+
+/// Seals what is written to it.
+struct Sealer<W> {
+    out: W,
+    encryptor: EncryptorBE32<Aes256Gcm>,
+    context: [u8; 32],
+    buffer: Vec<u8>,
+}
+
+impl<W: Write> Sealer<W> {
+    fn new(out: W, head: &Head, key: &[u8; 32]) -> io::Result<Self> {
+        let encryptor = EncryptorBE32::from_stream_primitive(stream(key));
+        Ok(Self { out, encryptor, context: head.digest()?, buffer: Vec::new() })
+    }
+
+    /// The last piece, with its mark.
+    fn finish(mut self) -> io::Result<()> {
+        let payload = Payload { msg: &self.buffer, aad: &self.context };
+        let sealed = self.encryptor.encrypt_last(payload).map_err(not_sealed)?;
+        self.out.write_all(&sealed)?;
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Write for Sealer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // A full piece waits until more comes: it may be the last.
+        if self.buffer.len() == PIECE_BYTES {
+            let payload = Payload { msg: &self.buffer, aad: &self.context };
+            let sealed = self.encryptor.encrypt_next(payload).map_err(not_sealed)?;
+            self.out.write_all(&sealed)?;
+            self.buffer.clear();
+        }
+        let room = PIECE_BYTES.saturating_sub(self.buffer.len()).min(bytes.len());
+        let taken = bytes.get(..room).unwrap_or_default();
+        self.buffer.extend_from_slice(taken);
+        Ok(taken.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn not_sealed(_error: aes_gcm::aead::Error) -> io::Error {
+    io::Error::other("a piece cannot be sealed")
+}
+
+/// Opens what it reads. Nothing is handed on before its tag was checked.
+struct Opener<R> {
+    from: R,
+    /// `None` after the last piece.
+    decryptor: Option<DecryptorBE32<Aes256Gcm>>,
+    context: [u8; 32],
+    /// The next sealed piece, which may be the last.
+    next: Vec<u8>,
+    open: Vec<u8>,
+    at: usize,
+}
+
+impl<R: Read> Opener<R> {
+    fn new(mut from: R, head: &Head, key: &[u8; 32]) -> io::Result<Self> {
+        let next = sealed_piece(&mut from)?;
+        let decryptor = Some(DecryptorBE32::from_stream_primitive(stream(key)));
+        Ok(Self { from, decryptor, context: head.digest()?, next, open: Vec::new(), at: 0 })
+    }
+
+    /// Opens the next piece; `false` at the end.
+    fn advance(&mut self) -> io::Result<bool> {
+        let Some(mut decryptor) = self.decryptor.take() else { return Ok(false) };
+        let piece = std::mem::take(&mut self.next);
+        self.next = sealed_piece(&mut self.from)?;
+        let payload = Payload { msg: &piece, aad: &self.context };
+        let opened = if self.next.is_empty() {
+            decryptor.decrypt_last(payload)
+        } else {
+            let opened = decryptor.decrypt_next(payload);
+            self.decryptor = Some(decryptor);
+            opened
+        };
+        let altered = |_tag| io::Error::new(io::ErrorKind::InvalidData, "a piece was altered");
+        (self.open, self.at) = (opened.map_err(altered)?, 0);
+        Ok(true)
+    }
+}
+
+fn sealed_piece(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let most = u64::try_from(PIECE_BYTES.saturating_add(TAG_BYTES)).unwrap_or(u64::MAX);
+    let mut piece = Vec::new();
+    from.take(most).read_to_end(&mut piece)?;
+    Ok(piece)
+}
+
+impl<R: Read> Read for Opener<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        while self.at >= self.open.len() {
+            if !self.advance()? {
+                return Ok(0);
+            }
+        }
+        let rest = self.open.get(self.at..).unwrap_or_default();
+        let count = rest.len().min(bytes.len());
+        for (to, from) in bytes.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        self.at = self.at.saturating_add(count);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> Head {
+        Head { wallet: b"the text of a wallet".to_vec(), salt: [7; SALT_BYTES] }
+    }
+
+    fn backup(folder: &Path, sizes: &[(&str, usize)]) -> Vec<u8> {
+        let files: Vec<PathBuf> = sizes
+            .iter()
+            .map(|(name, size)| {
+                let path = folder.join(name);
+                let bytes: Vec<u8> = (0..*size).map(|n| (n % 251) as u8).collect();
+                std::fs::write(&path, bytes).unwrap();
+                path
+            })
+            .collect();
+        let mut out = Vec::new();
+        write(&mut out, &head(), &[1; 32], &files).unwrap();
+        out
+    }
+
+    fn opened(bytes: &[u8], key: [u8; 32], into: &Path) -> Result<Vec<&'static str>, ArchiveError> {
+        let mut from = bytes;
+        let head = Head::read(&mut from)?;
+        extract(from, &head, &key, into)
+    }
+
+    #[test]
+    fn what_was_written_comes_back_whatever_its_size() {
+        for size in [0, 1, 511, 512, PIECE_BYTES - 1536, PIECE_BYTES - 512, PIECE_BYTES, 300_000] {
+            let (folder, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let bytes = backup(folder.path(), &[("journal.redb", size), ("settings.toml", 3)]);
+            let names = opened(&bytes, [1; 32], into.path()).unwrap();
+            assert_eq!(names, ["journal.redb", "settings.toml"]);
+            for name in names {
+                let read = |folder: &Path| std::fs::read(folder.join(name)).unwrap();
+                assert_eq!(read(folder.path()), read(into.path()), "{size}");
+            }
+        }
+    }
+
+    #[test]
+    fn t_26_no_byte_of_a_backup_can_be_altered_or_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = backup(folder.path(), &[("journal.redb", 150_000)]);
+        let refused = |bytes: &[u8]| {
+            let into = tempfile::tempdir().unwrap();
+            assert!(opened(bytes, [1; 32], into.path()).is_err());
+        };
+        let edges = [0, 15, 16, 19, 20, 40, 71, 72, bytes.len() - 17, bytes.len() - 1];
+        let pieces = (0..bytes.len()).step_by(9_973);
+        for at in edges.into_iter().chain(pieces) {
+            let mut altered = bytes.clone();
+            altered[at] ^= 1;
+            refused(&altered);
+            refused(&bytes[..at]);
+        }
+        let whole = 20 + 20 + 32;
+        for pieces in 1..3 {
+            refused(&bytes[..whole + pieces * (PIECE_BYTES + TAG_BYTES)]);
+        }
+        refused(&[bytes.as_slice(), &[0]].concat());
+        let into = tempfile::tempdir().unwrap();
+        assert!(opened(&bytes, [2; 32], into.path()).is_err(), "another key");
+        assert!(opened(&bytes, [1; 32], into.path()).is_ok());
+    }
+
+    #[test]
+    fn another_file_and_another_version_are_told_apart() {
+        let read = |bytes: &[u8]| Head::read(&mut &bytes[..]).unwrap_err();
+        assert!(matches!(read(b""), ArchiveError::OtherFile));
+        assert!(matches!(read(b"{\"format\": \"bursar-wallet\"}"), ArchiveError::OtherFile));
+        assert!(matches!(read(b"bursar backup 2\n...."), ArchiveError::OtherVersion));
+        assert!(matches!(read(b"bursar backup 1\n\xff\xff\xff\xff"), ArchiveError::Damaged));
+    }
+
+    #[test]
+    fn a_file_that_no_backup_has_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = backup(folder.path(), &[("engine.lock", 3)]);
+        let into = tempfile::tempdir().unwrap();
+        assert!(matches!(opened(&bytes, [1; 32], into.path()), Err(ArchiveError::Damaged)));
+        assert_eq!(std::fs::read_dir(into.path()).unwrap().count(), 0);
+    }
+}

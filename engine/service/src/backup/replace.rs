@@ -1,0 +1,195 @@
+//! Puts restored files in the place of those that are there. Everything is prepared in a folder of its own first; a
+//! crash at any moment leaves the old files or ends in the new ones at the next start. What was there is moved aside
+//! and never deleted.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Where restored files wait.
+const STAGED: &str = ".restore";
+/// Its presence says that everything is there.
+const READY: &str = "ready.json";
+/// Everything that a restore replaces.
+const REPLACED: [&str; 5] =
+    ["wallets", "journal.redb", "journal-history.redb", "settings.toml", "partner.md"];
+
+/// What is to be done.
+#[derive(Debug, Serialize, Deserialize)]
+struct Plan {
+    /// The folder into which the old files go.
+    aside: String,
+    /// The new files.
+    names: Vec<String>,
+}
+
+/// Makes an empty folder for restored files.
+///
+/// # Errors
+/// The data folder cannot be written.
+pub fn stage(data: &Path) -> io::Result<PathBuf> {
+    let staged = data.join(STAGED);
+    remove(&staged)?;
+    fs::DirBuilder::new().mode(0o700).create(&staged)?;
+    Ok(staged)
+}
+
+/// Which of the files that a restore replaces are there.
+pub fn occupied(data: &Path) -> Vec<&'static str> {
+    REPLACED.into_iter().filter(|name| data.join(name).exists()).collect()
+}
+
+/// Decides for the files in the staged folder: from here on a crash ends in them. `aside` is the name of the folder
+/// into which the old files go.
+///
+/// # Errors
+/// The data folder cannot be written.
+pub fn decide(data: &Path, aside: &str) -> io::Result<()> {
+    let staged = data.join(STAGED);
+    let names = REPLACED.into_iter().filter(|name| staged.join(name).exists());
+    let plan = Plan { aside: aside.to_owned(), names: names.map(str::to_owned).collect() };
+    let fresh = staged.join("ready.new");
+    fs::write(&fresh, serde_json::to_vec(&plan)?)?;
+    File::open(&fresh)?.sync_all()?;
+    sync(&staged)?;
+    fs::rename(&fresh, staged.join(READY))?;
+    sync(&staged)?;
+    sync(data)
+}
+
+/// Ends what [`decide`] began, and removes what was only prepared. Call it with the folder's lock, before any file is
+/// opened and after all were closed.
+///
+/// # Errors
+/// The data folder cannot be written.
+pub fn finish(data: &Path) -> io::Result<()> {
+    let staged = data.join(STAGED);
+    let Ok(plan) = fs::read(staged.join(READY)) else { return remove(&staged) };
+    let plan: Plan = serde_json::from_slice(&plan)?;
+    let aside = data.join(&plan.aside);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&aside)?;
+    for name in REPLACED {
+        let (old, new) = (data.join(name), staged.join(name));
+        let restored = plan.names.iter().any(|known| known == name);
+        // A restored file that is no longer staged was put in place before a crash.
+        if old.exists() && (new.exists() || !restored) {
+            fs::rename(&old, aside.join(name))?;
+        }
+        if new.exists() {
+            fs::rename(&new, &old)?;
+        }
+    }
+    sync(&aside)?;
+    sync(data)?;
+    // Only where nothing was there before.
+    let _kept = fs::remove_dir(&aside);
+    fs::remove_file(staged.join(READY))?;
+    remove(&staged)
+}
+
+fn remove(staged: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(staged) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, text: &str) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn read(path: &Path) -> Option<String> {
+        fs::read_to_string(path).ok()
+    }
+
+    fn old(data: &Path) {
+        write(&data.join("wallets/main.wallet"), "old wallet");
+        write(&data.join("journal.redb"), "old journal");
+        write(&data.join("journal-history.redb"), "old history");
+        write(&data.join("engine.lock"), "");
+    }
+
+    fn new(data: &Path) {
+        let staged = stage(data).unwrap();
+        write(&staged.join("wallets/main.wallet"), "new wallet");
+        write(&staged.join("journal.redb"), "new journal");
+        write(&staged.join("settings.toml"), "new settings");
+    }
+
+    fn is_replaced(data: &Path) {
+        assert_eq!(read(&data.join("wallets/main.wallet")).as_deref(), Some("new wallet"));
+        assert_eq!(read(&data.join("journal.redb")).as_deref(), Some("new journal"));
+        assert_eq!(read(&data.join("settings.toml")).as_deref(), Some("new settings"));
+        assert_eq!(read(&data.join("journal-history.redb")), None);
+        assert_eq!(read(&data.join("old/wallets/main.wallet")).as_deref(), Some("old wallet"));
+        assert_eq!(read(&data.join("old/journal-history.redb")).as_deref(), Some("old history"));
+        assert!(!data.join(STAGED).exists());
+    }
+
+    #[test]
+    fn the_old_files_are_moved_aside_and_none_is_mixed_with_the_new() {
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path();
+        old(data);
+        new(data);
+        finish(data).unwrap();
+        assert_eq!(read(&data.join("journal.redb")).as_deref(), Some("old journal"), "not decided");
+        assert!(!data.join(STAGED).exists());
+        new(data);
+        decide(data, "old").unwrap();
+        finish(data).unwrap();
+        is_replaced(data);
+        finish(data).unwrap();
+        is_replaced(data);
+    }
+
+    #[test]
+    fn an_empty_folder_gets_the_files_and_nothing_else() {
+        let home = tempfile::tempdir().unwrap();
+        new(home.path());
+        assert!(occupied(home.path()).is_empty());
+        decide(home.path(), "old").unwrap();
+        finish(home.path()).unwrap();
+        assert!(!home.path().join("old").exists());
+        assert_eq!(occupied(home.path()), ["wallets", "journal.redb", "settings.toml"]);
+    }
+
+    /// A crash between any two renames: the next start ends what was begun.
+    #[test]
+    fn a_crash_at_any_rename_ends_in_the_new_files() {
+        for renames in 0..6 {
+            let home = tempfile::tempdir().unwrap();
+            let data = home.path();
+            old(data);
+            new(data);
+            decide(data, "old").unwrap();
+            let staged = data.join(STAGED);
+            fs::create_dir(data.join("old")).unwrap();
+            let steps = [
+                (data.join("wallets"), data.join("old/wallets")),
+                (staged.join("wallets"), data.join("wallets")),
+                (data.join("journal.redb"), data.join("old/journal.redb")),
+                (staged.join("journal.redb"), data.join("journal.redb")),
+                (data.join("journal-history.redb"), data.join("old/journal-history.redb")),
+                (staged.join("settings.toml"), data.join("settings.toml")),
+            ];
+            for (from, to) in steps.iter().take(renames) {
+                fs::rename(from, to).unwrap();
+            }
+            finish(data).unwrap();
+            is_replaced(data);
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! `wallet backup` and `wallet restore`: wallet, journal and settings in one encrypted file.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bursar_core::answers::{Answer, BackupAnswer, RestoreAnswer, Warning};
+use bursar_core::codes::Code;
+use bursar_core::digest;
+use bursar_core::fault::Fault;
+use bursar_core::text;
+use bursar_core::time::Moment;
+use bursar_core::wire::SecretPrompt;
+use bursar_domain::Action;
+use secrecy::SecretString;
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+use zeroize::Zeroizing;
+
+use super::{Done, agree, password};
+use crate::backup::archive::{self, ArchiveError, Head, NAMES, SALT_BYTES};
+use crate::backup::replace;
+use crate::control::Dialogue;
+use crate::core::Core;
+use crate::edition::Edition;
+use crate::engine::{Mode, Shared, blocking};
+use crate::journal::{self, RedbStore, Store, create_owner_only, hash_hex, verify_chain};
+use crate::ports::NoFaults;
+use crate::vault::file::WalletFiles;
+use crate::vault::gate::Gate;
+
+/// Where a backup is put together; removed with the command, or at the next start.
+const WORK: &str = ".backup";
+/// Bytes of one piece for the program that asked; a multiple of three, so that no piece is padded.
+const PIECE_BYTES: usize = 192 * 1024;
+/// How long a program may take to store one piece.
+const PIECE_WAIT: Duration = Duration::from_secs(30);
+
+/// Sends the backup to the program that asked, which writes `file`.
+pub(super) async fn make(
+    engine: &Arc<Shared>,
+    file: String,
+    dialogue: &Dialogue,
+) -> Result<Done, Fault> {
+    // The wallet file and what the journal says of it belong together.
+    let one_at_a_time = engine.wallet_changes.lock().await;
+    let salt = engine.random::<SALT_BYTES>()?;
+    let vault = Arc::clone(&engine.vault);
+    let (wallet, key) = blocking(move || vault.for_backup(&salt)).await??;
+    let wallet_name = engine.core.view().state.wallet.as_ref().map(|known| known.name.to_string());
+    let work = Work::begin(engine.folder.path())?;
+    let history = engine.core.begin_copy().await?;
+    let copied = match history {
+        Some(history) => {
+            let to = work.file("journal-history.redb");
+            blocking(move || copy(&history, &to)).await.and_then(|copied| copied)
+        }
+        None => Ok(()),
+    };
+    let to = copied.is_ok().then(|| work.file("journal.redb"));
+    let ended = engine.core.end_copy(to).await;
+    copied?;
+    ended?;
+    drop(one_at_a_time);
+    dialogue.progress("The journal is copied; now it is checked and packed.").await;
+    let (data, head) = (engine.folder.path().to_owned(), Head { wallet, salt });
+    let packed = blocking(move || work.pack(&data, &head, &key)).await??;
+    let (path, entries, hash) = (packed.work.file("backup"), packed.entries, packed.hash);
+    let (bytes, sha256) = send(path, dialogue).await?;
+    let answer = BackupAnswer {
+        file,
+        wallet: wallet_name.unwrap_or_default(),
+        entries,
+        head: hash,
+        bytes,
+        sha256,
+    };
+    Ok(Answer::Backup(answer).into())
+}
+
+/// Hands the file over in pieces. Answers its length and its SHA-256.
+async fn send(path: PathBuf, dialogue: &Dialogue) -> Result<(u64, String), Fault> {
+    let (pieces, mut ready) = mpsc::channel::<Vec<u8>>(4);
+    let reading = tokio::task::spawn_blocking(move || -> io::Result<()> {
+        let mut file = File::open(&path)?;
+        loop {
+            let mut piece = Vec::new();
+            let most = u64::try_from(PIECE_BYTES).unwrap_or(u64::MAX);
+            (&mut file).take(most).read_to_end(&mut piece)?;
+            if piece.is_empty() || pieces.blocking_send(piece).is_err() {
+                return Ok(());
+            }
+        }
+    });
+    let (mut bytes, mut sha256) = (0u64, Sha256::new());
+    while let Some(piece) = ready.recv().await {
+        sha256.update(&piece);
+        bytes = bytes.saturating_add(u64::try_from(piece.len()).unwrap_or(u64::MAX));
+        let sent = tokio::time::timeout(PIECE_WAIT, dialogue.part(STANDARD.encode(piece))).await;
+        sent.map_err(|_elapsed| Fault::new(Code::Cancelled))??;
+    }
+    let read = reading.await.map_err(|error| Fault::new(Code::InternalError).with_detail(error))?;
+    read.map_err(|error| failed(&error))?;
+    Ok((bytes, hex::encode(sha256.finalize())))
+}
+
+/// A folder that goes away with its owner.
+struct Work {
+    path: PathBuf,
+}
+
+struct Packed {
+    work: Work,
+    entries: u64,
+    hash: String,
+}
+
+impl Work {
+    fn begin(data: &Path) -> Result<Self, Fault> {
+        sweep(data);
+        let path = data.join(WORK);
+        fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| failed(&error))?;
+        Ok(Self { path })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Checks the copied journal from its first entry, writes the backup, and reads it back.
+    fn pack(self, data: &Path, head: &Head, key: &[u8; 32]) -> Result<Packed, Fault> {
+        let found = check(&self.file("journal.redb"))?;
+        for name in ["settings.toml", "partner.md"] {
+            if data.join(name).exists() {
+                copy(&data.join(name), &self.file(name))?;
+            }
+        }
+        let files = NAMES.into_iter().map(|name| self.file(name)).filter(|file| file.exists());
+        let files: Vec<PathBuf> = files.collect();
+        let backup = self.file("backup");
+        create_owner_only(&backup)
+            .and_then(|()| {
+                let mut out = BufWriter::new(File::options().write(true).open(&backup)?);
+                archive::write(&mut out, head, key, &files)?;
+                out.flush()
+            })
+            .map_err(|error| failed(&error))?;
+        self.read_back(&backup, key, &files)?;
+        Ok(Packed { work: self, entries: found.seq, hash: hash_hex(&found.hash) })
+    }
+
+    /// Every file must come out of the backup as it went in.
+    fn read_back(&self, backup: &Path, key: &[u8; 32], files: &[PathBuf]) -> Result<(), Fault> {
+        let into = self.file("check");
+        let again = || -> Result<bool, ArchiveError> {
+            fs::DirBuilder::new().mode(0o700).create(&into)?;
+            let mut from = BufReader::new(File::open(backup)?);
+            let head = Head::read(&mut from)?;
+            let names = archive::extract(from, &head, key, &into)?;
+            let mut same = names.len() == files.len();
+            for (name, file) in names.iter().zip(files) {
+                let (out, put) = (File::open(into.join(name))?, File::open(file)?);
+                same &= digest::sha256(out)? == digest::sha256(put)?;
+            }
+            Ok(same)
+        };
+        match again() {
+            Ok(true) => fs::remove_dir_all(&into).map_err(|error| failed(&error)),
+            Ok(false) => Err(failed(&"it does not read back as it was written")),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let _swept_later = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes what a backup left that was cut short.
+pub(crate) fn sweep(data: &Path) {
+    let _not_there = fs::remove_dir_all(data.join(WORK));
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Fault> {
+    let copied = create_owner_only(to).and_then(|()| {
+        let mut to = File::options().write(true).open(to)?;
+        io::copy(&mut File::open(from)?, &mut to)
+    });
+    copied.map(drop).map_err(|error| failed(&error))
+}
+
+/// The head of a copied journal, whose whole chain was read.
+fn check(journal: &Path) -> Result<journal::Head, Fault> {
+    let store = RedbStore::open(journal, Arc::new(NoFaults)).map_err(|error| failed(&error))?;
+    verify_chain(&*store.reader(), None, |_entry| ()).map_err(|error| failed(&error))
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Fault {
+    Fault::because(Code::DataFolder, format!("No backup was made: {error}."))
+}
+
+/// Prepares everything; the files are put in place when the engine of this command ends.
+pub(super) async fn restore(
+    engine: &Arc<Shared>,
+    file: String,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    if engine.mode == Mode::Full {
+        return Err(Fault::because(
+            Code::EngineRunning,
+            "An engine runs on this data folder: stop it, then run `bursar wallet restore` again.",
+        ));
+    }
+    let path = PathBuf::from(&file);
+    let reading = path.clone();
+    let head = blocking(move || head_of(&reading)).await??;
+    let data = engine.folder.path().to_owned();
+    let aside = format!("replaced-{}", text::utc(engine.core.now().utc).replace(':', ""));
+    let there = !replace::occupied(&data).is_empty();
+    if there {
+        let lines = vec![
+            format!("{} has a wallet or a journal already.", data.display()),
+            format!(
+                "They are moved to {}, and the backup takes their place.",
+                data.join(&aside).display()
+            ),
+        ];
+        agree(dialogue, lines, "Restore the backup?").await?;
+    }
+    let password = password(dialogue, SecretPrompt::Password).await?;
+    let (edition, moment) = (engine.edition.clone(), engine.core.now());
+    let putting = aside.clone();
+    let ready = blocking(move || {
+        prepare(&Source { path, head }, &password, &data, &edition, &moment, &putting)
+    });
+    let (wallet, entries) = ready.await??;
+    let answer = RestoreAnswer {
+        wallet,
+        entries,
+        replaced: there.then(|| engine.folder.file(&aside).display().to_string()),
+    };
+    let warning = Warning {
+        code: "RESTORED".to_owned(),
+        message: "Requests signed before this moment are refused, and today's allowances count as spent. Every \
+                  payment asks you until `audit accept`."
+            .to_owned(),
+    };
+    Ok(Done { answer: Answer::Restored(answer), warnings: vec![warning], secret: None })
+}
+
+struct Source {
+    path: PathBuf,
+    head: Head,
+}
+
+fn head_of(path: &Path) -> Result<Head, Fault> {
+    let open = || Head::read(&mut BufReader::new(File::open(path)?));
+    open().map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &ArchiveError) -> Fault {
+    let code = match error {
+        ArchiveError::OtherFile | ArchiveError::OtherVersion | ArchiveError::Io(_) => {
+            Code::BadInput
+        }
+        ArchiveError::Damaged => Code::WalletDamaged,
+    };
+    Fault::because(code, format!("{} cannot be restored: {error}.", path.display()))
+}
+
+/// Everything is read and checked before a file of the folder is touched. Answers the wallet's name and the number of
+/// the journal's entries.
+fn prepare(
+    source: &Source,
+    password: &SecretString,
+    data: &Path,
+    edition: &Edition,
+    moment: &Moment,
+    aside: &str,
+) -> Result<(String, u64), Fault> {
+    let Source { path, head } = source;
+    let opened =
+        WalletFiles::backup_key(path, &head.wallet, password, &edition.kdf_bounds, &head.salt);
+    let (name, key): (_, Zeroizing<[u8; 32]>) = opened.map_err(crate::vault::fault)?;
+    let unusable = |error: &dyn std::fmt::Display| {
+        Fault::because(Code::DataFolder, format!("The backup was not restored: {error}."))
+    };
+    let staged = replace::stage(data).map_err(|error| unusable(&error))?;
+    let extract = || -> Result<Vec<&'static str>, ArchiveError> {
+        let mut from = BufReader::new(File::open(path)?);
+        let head = Head::read(&mut from)?;
+        archive::extract(from, &head, &key, &staged)
+    };
+    let names = extract().map_err(|error| unreadable(path, &error))?;
+    if !names.contains(&"journal.redb") {
+        return Err(unreadable(path, &ArchiveError::Damaged));
+    }
+    let wallets = staged.join("wallets");
+    let wallet = wallets.join(format!("{name}.wallet"));
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&wallets)
+        .and_then(|()| create_owner_only(&wallet))
+        .and_then(|()| {
+            let mut file = File::options().write(true).open(&wallet)?;
+            file.write_all(&head.wallet)?;
+            file.sync_all()
+        })
+        .map_err(|error| unusable(&error))?;
+    let entries = note_restored(&staged.join("journal.redb"), edition, moment)
+        .map_err(|error| unusable(&error))?;
+    replace::decide(data, aside).map_err(|error| unusable(&error))?;
+    Ok((name, entries))
+}
+
+/// The restored journal says of itself that it was restored: no payment is automatic before the operator accepts it.
+fn note_restored(path: &Path, edition: &Edition, moment: &Moment) -> Result<u64, Fault> {
+    check(path)?;
+    let damaged =
+        |error: &dyn std::fmt::Display| Fault::because(Code::JournalDamaged, error.to_string());
+    let store = RedbStore::open(path, Arc::new(NoFaults)).map_err(|error| damaged(&error))?;
+    let gate = Arc::new(Gate::default());
+    let mut core = Core::open(Box::new(store), edition, gate, Arc::new(NoFaults))
+        .map_err(|error| damaged(&error))?;
+    for outcome in core.step(moment, vec![Action::NoteRestored]) {
+        outcome?;
+    }
+    Ok(core.journal().durable().seq)
+}
