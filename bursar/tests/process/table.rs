@@ -14,7 +14,7 @@ const fn row(
 }
 
 /// In an order in which no command takes away what a later one needs; balances are asked for while every
-/// network is off, for nobody answers there. Words in braces stand for what the stage has made. Six
+/// network is off, because no node answers. Words in braces are values that the stage has made. Six
 /// commands cannot succeed on the stage: its wallet is there already and its engine runs, only a jump of the
 /// clock gives something to renew, and without a network nothing is sent or can be stopped.
 #[rustfmt::skip]

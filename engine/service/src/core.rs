@@ -424,7 +424,7 @@ impl Core {
         Fault::new(Code::JournalFailed).with_detail(damage)
     }
 
-    /// What waits is written first. The history keeps as it is until [`Core::end_copy`].
+    /// Writes pending entries. The history file does not change until [`Core::end_copy`].
     ///
     /// # Errors
     /// `JOURNAL_FAILED`, or the reason why nothing can be copied.
@@ -439,7 +439,7 @@ impl Core {
     /// Copies the short file of the journal, if `to` is given, and lets the history change again.
     ///
     /// # Errors
-    /// The reason why there is no copy.
+    /// `DATA_FOLDER` with the cause.
     pub fn end_copy(&mut self, to: Option<&Path>) -> Result<(), Fault> {
         self.journal.end_copy(to).map_err(|error| not_copied(&error))
     }

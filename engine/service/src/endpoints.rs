@@ -27,7 +27,7 @@ pub(crate) fn chain(
     };
     match RpcChain::new(RpcConfig::new(chain, endpoints.clone()), Arc::clone(clock)) {
         Ok(rpc) => Ok(Some(Arc::new(rpc))),
-        // A machine without certificates is no reason not to open the wallet: payments need no network.
+        // Payments need no network, so the wallet also opens on a machine without certificates.
         Err(ConfigError::Client(why)) => {
             tracing::warn!(network = %chain, why, "the network cannot be queried from this machine");
             let endpoint = endpoints.first().map(EndpointLabel::of);

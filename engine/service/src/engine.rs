@@ -218,7 +218,6 @@ impl Engine {
         self.shared.api()
     }
 
-    /// An operator's session inside this process.
     /// A way in for a program in this process. What passes is in the kernel's memory and in buffers that are wiped.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ pub use codec::{Hash, hash_hex};
 pub use memory::{FaultyStore, MemoryStore};
 pub(crate) use page::{page, rest};
 pub(crate) use payees::rows_say;
-pub use redb_store::{Carry, RedbStore, create_owner_only, look};
+pub use redb_store::{Carry, RedbStore, copy_owner_only, create_owner_only, look};
 pub use slip::{Slip, Subject};
 pub use store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit, VisitPaid, VisitRequest};
 

@@ -13,18 +13,19 @@ use crate::time::Utc;
 pub fn quoted(foreign: &str, width: usize) -> String {
     let mut shown = String::with_capacity(foreign.len().saturating_add(2));
     shown.push('"');
-    // A mark at the beginning would change our quotation mark.
-    let mut filter = Filter { marks: MARKS_IN_A_ROW };
+    let mut filter = Filter::after_a_quotation_mark();
     for (count, ch) in foreign.chars().enumerate() {
         if count >= width {
             shown.push('…');
             break;
         }
         if ch == '"' {
-            // Else it could end the quotation and go on in our own words.
+            // Otherwise the foreign text could close the quotation and imitate our own words.
             shown.push_str("\\\"");
+            filter = Filter::after_a_quotation_mark();
+        } else {
+            filter.push(&mut shown, ch);
         }
-        filter.push(&mut shown, Some(ch).filter(|ch| *ch != '"'));
     }
     shown.push('"');
     shown
@@ -34,18 +35,19 @@ pub fn quoted(foreign: &str, width: usize) -> String {
 const MARKS_IN_A_ROW: usize = 2;
 
 /// Writes foreign characters so that each of them can be seen.
+#[derive(Default)]
 struct Filter {
     /// Combining marks since the last other character.
     marks: usize,
 }
 
 impl Filter {
-    /// `None` stands for a character that was written already.
-    fn push(&mut self, shown: &mut String, ch: Option<char>) {
-        let Some(ch) = ch else {
-            self.marks = MARKS_IN_A_ROW;
-            return;
-        };
+    /// No mark may follow: it would change our quotation mark.
+    fn after_a_quotation_mark() -> Self {
+        Self { marks: MARKS_IN_A_ROW }
+    }
+
+    fn push(&mut self, shown: &mut String, ch: char) {
         let is_mark = CodePointMapData::<GeneralCategory>::new().get(ch);
         let is_mark = GeneralCategoryGroup::Mark.contains(is_mark);
         self.marks = if is_mark { self.marks.saturating_add(1) } else { 0 };
@@ -58,8 +60,8 @@ impl Filter {
 }
 
 /// What the text of a URL does not show of its host: the ASCII form (WHATWG) where it differs from what is
-/// written, and whether the letters imitate plain ones (UTS 39). `None` where the text shows the host as it is, or
-/// is no URL.
+/// written, and whether the letters imitate plain ones (UTS 39). `None` where the text shows the host as it is, and
+/// for text that is not a URL.
 pub fn host_note(url: &str) -> Option<String> {
     let (_scheme, rest) = url.split_once("://")?;
     let parsed = url::Url::parse(url).ok();
@@ -109,14 +111,14 @@ pub fn short_url(url: &str, most: usize) -> String {
 /// reorder is written as `\u{..}`.
 pub fn visible(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
-    let mut filter = Filter { marks: 0 };
+    let mut filter = Filter::default();
     for ch in line.chars() {
-        filter.push(&mut shown, Some(ch));
+        filter.push(&mut shown, ch);
     }
     shown
 }
 
-/// Whether a character shows nothing of its own, or changes how others are shown: control and bidirectional
+/// Whether a character is invisible, or changes how others are shown: control and bidirectional
 /// characters, blanks other than the space, and what Unicode ignores by default.
 fn is_unsafe(ch: char) -> bool {
     ch.is_control()

@@ -78,7 +78,7 @@ impl World {
         self.order_with_password(Order::Thaw { right }, "thaw", right)
     }
 
-    /// Whoever waits for one password's turn gives no second one meanwhile.
+    /// A program that waits for one password's turn sends no second one.
     fn order_with_password(
         &mut self,
         order: Order,

@@ -96,7 +96,7 @@ async fn an_entry_after_the_last_seal_that_needed_an_open_wallet_is_untrusted() 
     stage.operator().must("agent suspend bot").await;
     stage.operator().must("network disable base").await;
     stage.close().await;
-    // One of the entries tells of wrong passwords.
+    // One of the entries records wrong passwords.
     stage.after_wrong_passwords = true;
     let whole = std::fs::read(stage.journal()).unwrap();
     let (agent, start) = allowance(&mut Forger::open(&stage.journal()));

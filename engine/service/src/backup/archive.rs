@@ -1,4 +1,4 @@
-//! The file of a backup, version 1: what is in it, and what of it may be written where.
+//! The format of a backup file, version 1, and the list of files that it may contain.
 //!
 //! ```text
 //! "bursar backup 1\n"
@@ -36,7 +36,7 @@ type Salt = [u8; SALT_BYTES];
 pub const NAMES: [&str; 4] =
     ["journal.redb", "journal-history.redb", "settings.toml", "partner.md"];
 
-/// Why a file is no backup that can be read.
+/// Why a backup cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     #[error("it is not a backup made by `bursar wallet backup`")]
@@ -49,7 +49,7 @@ pub enum ArchiveError {
     Io(#[from] io::Error),
 }
 
-/// What stands before the sealed pieces.
+/// The part before the sealed pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// The text of the wallet file.
@@ -160,7 +160,7 @@ pub fn extract(
     Ok(names)
 }
 
-/// What does not authenticate is told as an error of reading.
+/// A piece that fails authentication arrives here as an error of reading.
 fn damaged(error: io::Error) -> ArchiveError {
     match error.kind() {
         io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other => {

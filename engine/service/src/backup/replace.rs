@@ -1,6 +1,6 @@
-//! Puts restored files in the place of those that are there. Everything is prepared in a folder of its own first; a
-//! crash at any moment leaves the old files or ends in the new ones at the next start. What was there is moved aside
-//! and never deleted.
+//! Replaces the files of a data folder by restored ones. Everything is prepared in a separate folder first. After a
+//! crash the old files are in place, or the next start finishes the replacement. The old files are moved aside and
+//! never deleted.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Where restored files wait.
 const STAGED: &str = ".restore";
-/// Its presence says that everything is there.
+/// Present once every file is staged and the replacement is decided.
 const READY: &str = "ready.json";
 /// Everything that a restore replaces.
 const REPLACED: [&str; 5] =
@@ -74,7 +74,7 @@ pub fn finish(data: &Path) -> io::Result<()> {
     for name in REPLACED {
         let (old, new) = (data.join(name), staged.join(name));
         let restored = plan.names.iter().any(|known| known == name);
-        // A restored file that is no longer staged was put in place before a crash.
+        // A restored file that is not staged any longer was placed before a crash.
         if old.exists() && (new.exists() || !restored) {
             fs::rename(&old, aside.join(name))?;
         }

@@ -24,13 +24,13 @@ use self::history::Load;
 use self::levels::Levels;
 pub use self::look::look;
 use self::place::Place;
-pub use self::place::create_owner_only;
+pub use self::place::{copy_owner_only, create_owner_only};
 use super::Head;
 use super::store::{Batch, Reader, Seal, Snapshot, Store, StoreError, Visit};
 use super::tables::Tables;
 use crate::ports::Faults;
 
-/// How many loads wait for somebody who copies the history.
+/// How many loads accumulate while the history is being copied.
 const COPY_PATIENCE: usize = 8;
 /// Pages of the short file kept in memory.
 const CACHE_BYTES: usize = 2 << 20;
@@ -73,7 +73,7 @@ pub struct RedbStore {
     faults: Arc<dyn Faults>,
 }
 
-/// Whether somebody copies the history.
+/// Whether the history is being copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Copying {
     No,
@@ -330,10 +330,7 @@ impl Store for RedbStore {
         }
         let short = self.places.first().ok_or_else(|| failed("this journal is not in files"))?;
         // Between two commits the file holds all of them, like after a crash.
-        create_owner_only(to).map_err(failed)?;
-        let mut to = std::fs::File::options().write(true).open(to).map_err(failed)?;
-        let mut from = std::fs::File::open(short.path()).map_err(failed)?;
-        std::io::copy(&mut from, &mut to).map(drop).map_err(failed)
+        copy_owner_only(short.path(), to).map_err(failed)
     }
 }
 

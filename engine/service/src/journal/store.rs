@@ -136,7 +136,7 @@ pub trait Store: Send + fmt::Debug {
     /// `None` if there is no such file yet.
     ///
     /// # Errors
-    /// The store is in no files, or a load that was under way failed.
+    /// The store does not use files, or a load in progress failed.
     fn begin_copy(&mut self) -> Result<Option<PathBuf>, StoreError> {
         Err(StoreError("this journal is not in files".to_owned()))
     }

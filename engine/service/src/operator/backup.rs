@@ -29,7 +29,9 @@ use crate::control::Dialogue;
 use crate::core::Core;
 use crate::edition::Edition;
 use crate::engine::{Mode, Shared, blocking};
-use crate::journal::{self, RedbStore, Store, create_owner_only, hash_hex, verify_chain};
+use crate::journal::{
+    self, RedbStore, Store, copy_owner_only, create_owner_only, hash_hex, verify_chain,
+};
 use crate::ports::NoFaults;
 use crate::vault::file::WalletFiles;
 use crate::vault::gate::Gate;
@@ -47,7 +49,7 @@ pub(super) async fn make(
     file: String,
     dialogue: &Dialogue,
 ) -> Result<Done, Fault> {
-    // The wallet file and what the journal says of it belong together.
+    // No command may change the wallet file between its copy and that of the journal.
     let one_at_a_time = engine.wallet_changes.lock().await;
     let salt = engine.random::<SALT_BYTES>()?;
     let vault = Arc::clone(&engine.vault);
@@ -189,11 +191,7 @@ pub(crate) fn sweep(data: &Path) {
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Fault> {
-    let copied = create_owner_only(to).and_then(|()| {
-        let mut to = File::options().write(true).open(to)?;
-        io::copy(&mut File::open(from)?, &mut to)
-    });
-    copied.map(drop).map_err(|error| failed(&error))
+    copy_owner_only(from, to).map_err(|error| failed(&error))
 }
 
 /// The head of a copied journal, whose whole chain was read.
@@ -320,7 +318,7 @@ fn prepare(
     Ok((name, entries))
 }
 
-/// The restored journal says of itself that it was restored: no payment is automatic before the operator accepts it.
+/// Records in the restored journal that it was restored: no payment is automatic before the operator accepts it.
 fn note_restored(path: &Path, edition: &Edition, moment: &Moment) -> Result<u64, Fault> {
     check(path)?;
     let damaged =

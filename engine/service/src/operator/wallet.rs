@@ -51,18 +51,10 @@ async fn create(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> R
     }
     let given = new_password(dialogue).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
-    let found = engine.vault.file_names().into_iter().next().unwrap_or_else(|| name.clone());
     let (vault, wallet) = (Arc::clone(&engine.vault), name.clone());
     let wallet_id = blocking(move || vault.create(&wallet, &given)).await?.map_err(|fault| {
         match fault.code {
-            Code::WalletExists => Fault::because(
-                Code::WalletExists,
-                format!(
-                    "There is a wallet file, {}, that the journal does not know: `bursar wallet recover \
-                     {found}` takes it in; or move the file away.",
-                    engine.folder.file("wallets").join(format!("{found}.wallet")).display()
-                ),
-            ),
+            Code::WalletExists => unknown_file(engine, name),
             _other => fault,
         }
     })?;
@@ -80,7 +72,21 @@ async fn create(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> R
     admit(engine, sealed).await.map(|_nothing_to_warn_of| ())
 }
 
-/// The journal knows no wallet; where there is a file of one, what to do with it.
+/// A wallet file is in the way of a new wallet.
+fn unknown_file(engine: &Shared, name: &Name) -> Fault {
+    let found = engine.vault.file_names().into_iter().next().unwrap_or_else(|| name.clone());
+    let file = engine.folder.file("wallets").join(format!("{found}.wallet"));
+    Fault::because(
+        Code::WalletExists,
+        format!(
+            "There is a wallet file, {}, that the journal does not know: `bursar wallet recover {found}` takes it \
+             in; or move the file away.",
+            file.display()
+        ),
+    )
+}
+
+/// The journal knows no wallet. If there is a wallet file, names the command that takes it in.
 pub(super) fn no_wallet(engine: &Shared) -> Fault {
     match engine.vault.file_names().first() {
         None => Fault::new(Code::NoWallet),

@@ -96,7 +96,7 @@ impl WalletFiles {
     /// is only named in errors.
     ///
     /// # Errors
-    /// The password is another, or the text is no wallet file of this version.
+    /// The password is wrong, or the text is not a wallet file of this version.
     pub fn backup_key(
         file: &Path,
         text: &[u8],
@@ -107,7 +107,7 @@ impl WalletFiles {
         let text = WalletText::parse(text).map_err(|why| why.of(file))?;
         let name = text.lock.name.parse().ok().filter(save::is_file_name);
         let name: Name =
-            name.ok_or_else(|| WalletFileError::damaged(file, "its name is no name"))?;
+            name.ok_or_else(|| WalletFileError::damaged(file, "its name is not valid"))?;
         bounds.check(&text.lock.kdf).map_err(|source| WalletFileError::of_kdf(file, source))?;
         let keys = Keys::unlock(file, &text.lock, password, bounds)?;
         keys.open(file, &text)?;

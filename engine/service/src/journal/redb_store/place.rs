@@ -15,6 +15,13 @@ pub fn create_owner_only(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Copies a file to a path where none is yet, closed to others from the first moment.
+pub fn copy_owner_only(from: &Path, to: &Path) -> io::Result<()> {
+    create_owner_only(to)?;
+    let mut to = std::fs::File::options().write(true).open(to)?;
+    io::copy(&mut std::fs::File::open(from)?, &mut to).map(drop)
+}
+
 /// A file by its path and by what stays the same when it is moved.
 #[derive(Debug)]
 pub(super) struct Place {
