@@ -2,7 +2,6 @@
 //! repeat does not depend on memory, and hardly on the clock.
 
 use bursar_core::codes::Code;
-use bursar_core::limits::SIGNATURE_WINDOW_S;
 use bursar_core::time::{Moment, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -124,9 +123,9 @@ fn is_remembered(first: &Request, moment: &Moment) -> bool {
     }
 }
 
-/// Whether a signed timestamp lies within five minutes of the clock, both ends included.
-pub fn is_fresh(timestamp_s: i64, now: Utc) -> bool {
+/// Whether a signed timestamp lies within `window_s` seconds of the clock, both ends included.
+pub fn is_fresh(timestamp_s: i64, now: Utc, window_s: u64) -> bool {
     // Compared by subtraction in i128: a timestamp may be any number an agent can write.
     let apart = i128::from(timestamp_s).abs_diff(i128::from(now.seconds()));
-    apart <= u128::from(SIGNATURE_WINDOW_S.unsigned_abs())
+    apart <= u128::from(window_s)
 }

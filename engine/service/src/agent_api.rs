@@ -182,6 +182,11 @@ impl Api {
         }
     }
 
+    /// How far a signed timestamp may be from our clock, in seconds.
+    fn signature_window_s(&self) -> u64 {
+        self.settings.get().signature_window_s
+    }
+
     /// Whether settled payments are looked up on the chain.
     fn verifies_settlements(&self) -> bool {
         self.settings.get().verify_settlements

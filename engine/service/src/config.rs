@@ -11,7 +11,7 @@ use std::path::Path;
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::limits::RATE_PER_MINUTE;
+use bursar_core::limits::{RATE_PER_MINUTE, SIGNATURE_WINDOW_RANGE_S, SIGNATURE_WINDOW_S};
 use bursar_core::networks::{ChainId, NETWORKS};
 use bursar_core::settings::Notices;
 use bursar_core::settings::keys::{Home, Key};
@@ -29,6 +29,8 @@ pub struct Config {
     /// Where the agent server listens; loopback only.
     pub listen: SocketAddr,
     pub rate_per_minute: u32,
+    /// How far a signed timestamp may be from our clock, in seconds.
+    pub signature_window_s: u64,
     /// Start the agent server with the engine.
     pub autostart: bool,
     /// Look payments up on the chain that their agents report as settled.
@@ -108,6 +110,7 @@ impl Config {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9402)),
             rate_per_minute: RATE_PER_MINUTE,
+            signature_window_s: SIGNATURE_WINDOW_S,
             autostart: true,
             verify_settlements: true,
             notices: Notices::default(),
@@ -141,6 +144,10 @@ impl Config {
             Key::Rate => {
                 let number = text.parse().map_err(|_bad| "it must be a whole number")?;
                 self.rate_per_minute = limited(number)?;
+            }
+            Key::SignatureWindow => {
+                let seconds = text.parse().map_err(|_bad| "it must be a whole number")?;
+                self.signature_window_s = window(seconds)?;
             }
             Key::Autostart => self.autostart = switch(text)?,
             Key::VerifySettlements => self.verify_settlements = switch(text)?,
@@ -192,6 +199,15 @@ fn limited(rate: u32) -> Result<u32, String> {
         0 => Err("0 turns a protection off: set it with `bursar config set server.rate_per_minute 0` only"
             .to_owned()),
         rate => Ok(rate),
+    }
+}
+
+fn window(seconds: u64) -> Result<u64, String> {
+    let (least, most) = (SIGNATURE_WINDOW_RANGE_S.start(), SIGNATURE_WINDOW_RANGE_S.end());
+    if SIGNATURE_WINDOW_RANGE_S.contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err(format!("it must be {least} to {most} seconds"))
     }
 }
 
@@ -274,6 +290,8 @@ mod tests {
             ("[server]\nlistn = 1", "listn"),
             ("[server]\nlisten = \"0.0.0.0:9402\"", "loopback"),
             ("[server]\nrate_per_minute = 0", "turns a protection off"),
+            ("[server]\nsignature_window_s = 59", "60 to 900"),
+            ("[server]\nsignature_window_s = 901", "60 to 900"),
             ("[networks.nowhere]\nrpc = []", "nowhere"),
             ("[networks.base]\nenabled = true", "config set networks.8453.enabled"),
             ("[server]\nhosts = [\"a\"]", "config set server.hosts"),
@@ -335,6 +353,7 @@ mod tests {
         let config = Config::defaults();
         assert_eq!(Key::Listen.row().default, config.listen.to_string());
         assert_eq!(Key::Rate.row().default, config.rate_per_minute.to_string());
+        assert_eq!(Key::SignatureWindow.row().default, config.signature_window_s.to_string());
         assert_eq!(Key::Autostart.row().default, config.autostart.to_string());
         assert_eq!(Key::VerifySettlements.row().default, config.verify_settlements.to_string());
         assert_eq!(Key::ConsoleNotify.row().default, config.notices.text());

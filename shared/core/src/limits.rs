@@ -47,8 +47,10 @@ pub const PADDING_A_DAY: u64 = 32 << 20;
 pub const CHECKS_PER_AGENT: usize = 50;
 /// Refused asks of one agent that are recorded in a minute; the others are refused without a trace.
 pub const REFUSALS_PER_MINUTE: u32 = 30;
-/// A signed timestamp may be this far from our clock, both ends included.
-pub const SIGNATURE_WINDOW_S: i64 = 300;
+/// A signed timestamp may be this far from our clock, both ends included (setting `server.signature_window_s`).
+pub const SIGNATURE_WINDOW_S: u64 = 300;
+/// What the setting may be.
+pub const SIGNATURE_WINDOW_RANGE_S: std::ops::RangeInclusive<u64> = 60..=900;
 /// How long an accepted HMAC signature is remembered, in days of the signed timestamp.
 pub const IDENTITY_DAYS: i64 = 30;
 /// Longest life that a payment may be given without asking (setting `payments.max_validity`).

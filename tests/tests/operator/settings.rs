@@ -62,6 +62,7 @@ async fn a_harmless_setting_is_written_to_the_file_and_survives() {
     for (key, value, shown) in [
         ("server.autostart", "false", json!(false)),
         ("server.rate_per_minute", "7", json!(7)),
+        ("server.signature_window_s", "60", json!(60)),
         ("server.listen", "127.0.0.1:0", json!("127.0.0.1:0")),
         ("payments.verify_settlements", "false", json!(false)),
         ("networks.base.explorer", "https://x.example/p", json!("https://x.example:443")),
@@ -283,4 +284,34 @@ fn the_manual_is_that_of_the_table() {
         keys::manual(),
         "docs/settings.md is old: BURSAR_BLESS=1 cargo test -p bursar-tests --test operator"
     );
+}
+
+#[tokio::test]
+async fn the_window_of_signatures_changes_at_once() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 20 --txn 3 --auto 0.5").await;
+    let agent = engine.hire("bot", "hmac").await;
+    let mut operator = engine.operator();
+    let mut n = 0;
+    for (window, apart, wanted) in [
+        (None, 300, 200),
+        (None, 301, 401),
+        (Some(60), 60, 200),
+        (Some(60), 61, 401),
+        (Some(60), -61, 401),
+        (Some(900), 900, 200),
+        (Some(900), -900, 200),
+        (Some(900), 901, 401),
+    ] {
+        if let Some(window) = window {
+            operator.must(&format!("config set server.signature_window_s {window}")).await;
+        }
+        n += 1;
+        let body = agent.ask(engine.now_s() - apart, &offer(12_000, n), None);
+        assert_eq!(engine.post("/sign", &body).await.0, wanted, "{window:?} {apart}");
+    }
+    for wrong in ["59", "901", "0"] {
+        let line = format!("config set server.signature_window_s {wrong}");
+        assert_eq!(operator.refused(&line).await.code, Code::BadInput, "{wrong}");
+    }
 }

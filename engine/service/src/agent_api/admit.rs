@@ -14,7 +14,7 @@ use bursar_domain::agents::{Agent, AgentStatus};
 use bursar_domain::idempotency::Identity;
 
 use super::Api;
-use super::auth::{Proof, Proven, ProvenBy, authenticate, identity};
+use super::auth::{Fresh, Proof, Proven, ProvenBy, authenticate, identity};
 use super::body;
 use super::message::Endpoint;
 use super::rate::WaitMs;
@@ -140,7 +140,7 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
     let proven = authenticate(
         &view,
         api.vault.gate(),
-        moment.utc,
+        Fresh { now: moment.utc, window_s: api.signature_window_s() },
         endpoint,
         api.agent_field,
         &incoming.body,

@@ -72,6 +72,14 @@ pub enum ProvenBy {
     Bearer,
 }
 
+/// Which signed timestamps count.
+#[derive(Debug, Clone, Copy)]
+pub struct Fresh {
+    pub now: Utc,
+    /// How far from `now` a timestamp may be, in seconds.
+    pub window_s: u64,
+}
+
 /// Checks a proof.
 ///
 /// # Errors
@@ -79,7 +87,7 @@ pub enum ProvenBy {
 pub fn authenticate(
     view: &View,
     gate: &Gate,
-    now: Utc,
+    fresh: Fresh,
     endpoint: Endpoint,
     agent_field: &str,
     body: &Object,
@@ -109,7 +117,7 @@ pub fn authenticate(
             // A forgotten signature cannot be told from a new one, whatever the clock says now.
             // One from before a restore may be among what the backup lacks.
             let lost = view.state.restored.is_some_and(|at| signed <= at.seconds());
-            if !is_fresh(signed, now) || day < view.forgotten || lost {
+            if !is_fresh(signed, fresh.now, fresh.window_s) || day < view.forgotten || lost {
                 return Err(failed());
             }
             let digest = identity(&[

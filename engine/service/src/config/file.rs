@@ -8,7 +8,7 @@ use bursar_core::settings::keys::Key;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Config, Source, journal_only, limited, loopback, notices, page, urls};
+use super::{Config, Source, journal_only, limited, loopback, notices, page, urls, window};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -25,6 +25,7 @@ struct File {
 struct ServerTable {
     listen: Option<String>,
     rate_per_minute: Option<u32>,
+    signature_window_s: Option<u64>,
     autostart: Option<bool>,
     hosts: Option<IgnoredAny>,
     lan_bearer: Option<IgnoredAny>,
@@ -65,6 +66,11 @@ pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
         let rate = limited(rate).map_err(|why| format!("server.rate_per_minute: {why}"))?;
         config.rate_per_minute = rate;
         from_file(Key::Rate);
+    }
+    if let Some(seconds) = file.server.signature_window_s {
+        let seconds = window(seconds).map_err(|why| format!("server.signature_window_s: {why}"))?;
+        config.signature_window_s = seconds;
+        from_file(Key::SignatureWindow);
     }
     if let Some(autostart) = file.server.autostart {
         config.autostart = autostart;

@@ -120,6 +120,7 @@ async fn warnings(engine: &Arc<Shared>, key: Key) -> Vec<Warning> {
         | Key::Hosts
         | Key::LanBearer
         | Key::AllowLan
+        | Key::SignatureWindow
         | Key::VerifySettlements
         | Key::Autostart
         | Key::NetworkEnabled(_)
@@ -175,6 +176,7 @@ impl Told {
             Key::Hosts => json!(settings.hosts),
             Key::LanBearer => json!(settings.lan_bearer.text()),
             Key::AllowLan => json!(settings.allow_lan),
+            Key::SignatureWindow => json!(config.signature_window_s),
             Key::Autostart => json!(config.autostart),
             Key::NetworkEnabled(chain) => json!(self.state.network_enabled(chain)),
             Key::NetworkRpc(chain) => json!(self.rpc(chain).iter().map(url).collect::<Vec<_>>()),
@@ -210,6 +212,7 @@ impl Told {
             Key::NetworkEnabled(chain) => journal(self.state.networks.contains_key(&chain)),
             Key::Listen
             | Key::Rate
+            | Key::SignatureWindow
             | Key::Autostart
             | Key::NetworkRpc(_)
             | Key::NetworkExplorer(_)

@@ -104,6 +104,8 @@ settings! {
     Rate "server.rate_per_minute" File Count "300"
         "Requests a minute from one agent, or from one address without a valid proof. 0 turns the limit \
          off, which is stored in the journal.";
+    SignatureWindow "server.signature_window_s" File Count "300"
+        "How far the time of an agent's signature may be from this machine's clock: 60 to 900 seconds.";
     AllowLan "server.allow_lan" Journal Switch "false"
         "Whether other machines can call the agent server. `server start --allow-lan` allows it for one run only.";
     Hosts "server.hosts" Journal Hosts "none"
@@ -159,6 +161,7 @@ impl Key {
             | Key::Rate
             | Key::Hosts
             | Key::LanBearer
+            | Key::SignatureWindow
             | Key::AllowLan
             | Key::Autostart
             | Key::MaxValidity
@@ -266,7 +269,7 @@ mod tests {
     #[test]
     fn every_key_is_read_as_it_is_written() {
         let all = Key::all();
-        assert_eq!(all.len(), 10 + 3 * NETWORKS.len());
+        assert_eq!(all.len(), 11 + 3 * NETWORKS.len());
         for key in all {
             assert_eq!(key.to_string().parse(), Ok(key));
             assert_eq!(ROWS.iter().filter(|row| **row == key.row()).count(), 1);
