@@ -1,6 +1,8 @@
 //! Policies: all of one that has an effect, the limits of many.
 
-use bursar_core::answers::{PolicyAnswer, RehearsalAnswer};
+use bursar_core::answers::{
+    LendingPolicyAnswer, PolicyAnswer, RehearsalAnswer, TradingPolicyAnswer,
+};
 
 use crate::oneshot::sheet::{Sheet, count, foreign, word};
 use crate::wording;
@@ -29,7 +31,11 @@ pub(super) fn policy(to: &mut Sheet, policy: &PolicyAnswer) {
         ("  domains", list(&payments.allowed_domains, "all except the blocked")),
         ("  blocked", list(&payments.blocked_domains, "none")),
         ("trading", no_lane(policy.trading.enabled, "trades")),
+        ("  limits", trading_limits(&policy.trading)),
+        ("  prices", trading_prices(&policy.trading)),
         ("lending", no_lane(policy.lending.enabled, "lends")),
+        ("  limits", lending_limits(&policy.lending)),
+        ("  venues", venues(&policy.lending)),
     ]);
     to.rows(&rows);
     if policy.agents == 0 {
@@ -49,7 +55,40 @@ fn changed(policy: &PolicyAnswer) -> Vec<(&'static str, String)> {
     }
 }
 
-/// Its limits are kept and have no effect, so they are not told as if they had.
+fn trading_limits(trading: &TradingPolicyAnswer) -> String {
+    format!(
+        "{} USD a day, {} a trade, {}; {} ETH stay for gas",
+        trading.daily,
+        trading.per_trade,
+        automatic(&trading.auto_below),
+        trading.min_eth
+    )
+}
+
+fn trading_prices(trading: &TradingPolicyAnswer) -> String {
+    format!("at most {} % slippage and {} % price impact", trading.max_slippage, trading.max_impact)
+}
+
+fn lending_limits(lending: &LendingPolicyAnswer) -> String {
+    let share = lending.max_share.as_ref();
+    let share = share.map_or(String::new(), |share| format!(", {share} % of the balance"));
+    format!(
+        "{} USD in all{share}, {} a deposit, {}",
+        lending.max_total,
+        lending.max_deposit,
+        automatic(&lending.auto_below)
+    )
+}
+
+fn venues(lending: &LendingPolicyAnswer) -> String {
+    let which = if lending.curated_only { "trusted ones only" } else { "any" };
+    format!(
+        "{which}, {} a day",
+        count(usize::try_from(lending.operations_per_day).unwrap_or(usize::MAX), "operation")
+    )
+}
+
+/// Its limits are kept and have no effect, which is said next to them.
 fn no_lane(on: bool, does: &str) -> String {
     format!("{}, without effect: this version never {does}", switch(on))
 }
