@@ -13,13 +13,15 @@ mod signals;
 mod usage;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::grammar::Order;
 use bursar_tui::oneshot;
+use bursar_tui::secret_source::SecretSource;
 
 use cli::{Cli, Command, Global, Screen};
 
@@ -41,9 +43,38 @@ fn main() -> ExitCode {
         Ok(Cli { global, screen, command: None }) if console::is_possible(&global) => {
             in_runtime("console", &global, console::run(&global, &screen))
         }
+        Ok(Cli { global, command: None, .. }) if !io::stdin().is_terminal() => piped(&global),
         Ok(Cli { global, command: None, .. }) => usage::nothing_asked(&global),
         Err(error) => usage::not_understood(&error, &arguments),
     })
+}
+
+/// A session over a pipe: one command a line, in order, up to the first that fails. Its exit code is that of the last
+/// command that ran. Empty lines and lines that begin with `#` are skipped.
+fn piped(global: &Global) -> u8 {
+    if global.options().password == SecretSource::Stdin {
+        let message = "Standard input holds the commands: give the password by --password-file.";
+        return failed("session", global, Fault::because(Code::BadInput, message));
+    }
+    let mut exit = None;
+    for line in io::stdin().lines() {
+        let ended = match line {
+            Ok(line) if line.trim().is_empty() || line.trim_start().starts_with('#') => continue,
+            Ok(line) => match Order::parse_line(&line) {
+                Ok(order) => dispatch(global, Command::Order(Box::new(order))),
+                Err(error) => failed("session", global, Fault::because(Code::BadInput, error.0)),
+            },
+            Err(error) => {
+                let fault = Fault::because(Code::BadInput, "Standard input cannot be read.");
+                failed("session", global, fault.with_detail(error))
+            }
+        };
+        if ended != 0 {
+            return ended;
+        }
+        exit = Some(ended);
+    }
+    exit.unwrap_or_else(|| usage::nothing_asked(global))
 }
 
 fn dispatch(global: &Global, command: Command) -> u8 {
