@@ -64,7 +64,9 @@ pub(crate) fn close_to_others() {}
 pub(crate) fn log_to_stderr(default: &str) {
     let filter = EnvFilter::try_from_env(CHOICE).unwrap_or_else(|_unset| EnvFilter::new(default));
     let writer = || Redacting(std::io::stderr());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).init();
+    // A session over a pipe comes here with each of its commands.
+    let _set_already =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).try_init();
 }
 
 /// The log of a console, of which nothing may reach the terminal that it draws on: it goes to a file in the

@@ -239,3 +239,30 @@ fn the_demo_is_a_program_of_its_own() {
     let status = Command::new(&alone).args(["demo", "-c", "exit 42"]).status().unwrap();
     assert_eq!(status.code(), Some(42));
 }
+
+#[test]
+fn a_pipe_holds_commands_up_to_the_first_that_fails() {
+    use std::io::Write;
+    let home = Home::new();
+    let session = |lines: &str| {
+        let mut command = home.command(&home.data(), "");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (status.code().unwrap(), text(stdout), text(stderr))
+    };
+    let (exit, out, err) =
+        session("wallet create main\n\n# two policies\npolicy create one --txn 1\npolicy list\n");
+    assert_eq!(exit, 0, "{err}");
+    assert!(out.contains("main") && out.contains("one"), "{out}");
+    let (exit, _out, err) =
+        session("policy create two --txn 1\npolicy show nothing\npolicy create three --txn 1\n");
+    assert_eq!(exit, 7, "{err}");
+    let policies = home.must("policy list").to_string();
+    assert!(policies.contains("two") && !policies.contains("three"), "{policies}");
+    let (exit, _out, err) = session("agnet list\n");
+    assert_eq!(exit, 2, "{err}");
+    assert!(err.contains("agnet"), "{err}");
+}
