@@ -9,7 +9,7 @@ use bursar_core::codes::Code;
 use bursar_core::json;
 use bursar_core::limits::BODY_DEPTH;
 use bursar_core::time::Utc;
-use bursar_engine::agent_api::auth::authenticate;
+use bursar_engine::agent_api::auth::{Fresh, authenticate};
 use bursar_engine::agent_api::message::{Endpoint, canonical_text};
 use bursar_engine::journal::MemoryStore;
 use bursar_tests::agent::Agent;
@@ -76,7 +76,7 @@ fn authenticated(engine: &TestEngine, path: &str, body: &Value, now: i64) -> boo
     authenticate(
         &view,
         engine.engine.vault().gate(),
-        Utc::from_seconds(now),
+        Fresh { now: Utc::from_seconds(now), window_s: 300 },
         endpoint(path),
         "agent_id",
         &body,
