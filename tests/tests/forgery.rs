@@ -29,7 +29,7 @@ fn forge(store: &MemoryStore, event: &Event) {
     let mut store = store.clone();
     let head = store.head().unwrap();
     let seq = head.seq + 1;
-    let mut bytes = vec![4];
+    let mut bytes = vec![5];
     bytes.extend_from_slice(&seq.to_be_bytes());
     bytes.extend_from_slice(&1_767_225_600_000i64.to_be_bytes());
     bytes.extend_from_slice(&head.hash);
@@ -257,4 +257,52 @@ async fn an_older_wallet_file_brings_no_replaced_secret_back() {
     assert_eq!(engine.post("/sign", &ask(&agent, 3)).await.0, 401);
     let Answer::Agent(shown) = operator.must("agent show bot").await else { panic!() };
     assert!(shown.problem.is_some());
+}
+
+#[tokio::test]
+async fn an_older_wallet_file_next_to_a_newer_journal_is_told() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish(POLICY).await;
+    let agent = engine.hire("bot", "bearer").await;
+    let ask = |n| agent.ask(engine.now_s(), &offer(1_000, n), None);
+    let file = engine.folder.join("wallets/main.wallet");
+    let mut operator = engine.operator();
+    let mut olds = Vec::new();
+    for n in 0..3 {
+        let old = engine.folder.join(format!("old-{n}"));
+        copy(&file, &old);
+        olds.push(old);
+        operator.must("wallet lock").await;
+        operator.must("wallet open").await;
+        assert_eq!(engine.post("/sign", &ask(n)).await.0, 200);
+    }
+    operator.must("wallet lock").await;
+    let newest = engine.folder.join("newest");
+    copy(&file, &newest);
+    for old in &olds {
+        copy(old, &file);
+        let opened = operator.outcome("wallet open").await.reply;
+        let told =
+            |message: &str| opened.warnings.iter().any(|known| known.message.contains(message));
+        assert!(told("the wallet file is older than the journal"), "{opened:?}");
+        operator.must("wallet lock").await;
+    }
+    copy(&newest, &file);
+    let opened = operator.outcome("wallet open").await.reply;
+    assert_eq!(opened.warnings, [], "the newest file fits");
+    assert_eq!(engine.post("/sign", &ask(20)).await.0, 200);
+
+    // Whoever accepts the older file goes on with it.
+    operator.must("wallet lock").await;
+    copy(&olds[2], &file);
+    operator.must("wallet open").await;
+    assert_eq!(engine.post("/sign", &ask(21)).await.0, 202, "it asks the operator");
+    operator.must("audit accept").await;
+    assert_eq!(engine.post("/sign", &ask(25)).await.0, 200);
+    for n in 22..24 {
+        operator.must("wallet lock").await;
+        let opened = operator.outcome("wallet open").await.reply;
+        assert_eq!(opened.warnings, []);
+        assert_eq!(engine.post("/sign", &ask(n)).await.0, 200);
+    }
 }

@@ -12,6 +12,8 @@ mod doctor;
 mod forged;
 #[path = "operator/history.rs"]
 mod history;
+#[path = "operator/idle.rs"]
+mod idle;
 #[path = "operator/policies.rs"]
 mod policies;
 #[path = "operator/requests.rs"]

@@ -14,7 +14,7 @@ const fn row(
 }
 
 /// In an order in which no command takes away what a later one needs; balances are asked for while every
-/// network is off, because no node answers. Words in braces are values that the stage has made. Six
+/// network is off, because no node answers. Words in braces are values that the stage has made. Seven
 /// commands cannot succeed on the stage: its wallet is there already and its engine runs, only a jump of the
 /// clock gives something to renew, and without a network nothing is sent or can be stopped.
 #[rustfmt::skip]
@@ -25,6 +25,7 @@ pub(crate) const TABLE: &[Row] = &[
     row("wallet.backup", "wallet backup {new}.backup", ("wallet backup {wrong}", "IN_USE"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("wallet.restore", "", ("wallet restore {wrong}", "ENGINE_RUNNING"), "ENGINE_RUNNING", "BAD_INPUT"),
     row("wallet.recover", "", ("wallet recover main", "WALLET_EXISTS"), "WALLET_EXISTS", "WALLET_EXISTS"),
+    row("wallet.delete", "", ("wallet delete --confirm main", "IN_USE"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("seed.create", "seed create --reveal", ("seed create", "CONFIRMATION_NEEDED"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("seed.import", "seed import --seed-file {phrase}", ("seed import --seed-file {wrong}", "BAD_INPUT"), "WALLET_LOCKED", "CONFIRMATION_NEEDED"),
     row("seed.list", "seed list", ("seed list x", "BAD_INPUT"), "", ""),

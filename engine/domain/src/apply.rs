@@ -107,6 +107,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
         Event::SendOrdered(send) => Arc::make_mut(&mut state.desks).ordered(send, at),
         Event::Desk { key, event } => Arc::make_mut(&mut state.desks).happened(key, event, at),
         Event::JournalAccepted => {
+            state.wallet_noted = 0;
             Arc::make_mut(&mut state.desks).accepted(at);
             // Whoever accepts a journal does not accept unsigned cheques in it. They stay spent.
             let signed = |request: &Request| {
@@ -178,11 +179,22 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
                 Arc::make_mut(wallet).addresses.remove(&label.key());
             }
         }
-        Event::WalletOpened => state.passwords_refused = 0,
+        Event::WalletOpened { noted } => {
+            state.passwords_refused = 0;
+            state.wallet_noted = noted.unwrap_or(state.wallet_noted);
+        }
+        Event::WalletLocked { noted, .. } => {
+            state.wallet_noted = noted.unwrap_or(state.wallet_noted);
+        }
+        Event::WalletDeleted => {
+            state.wallet = None;
+            state.wallet_noted = 0;
+            state.passwords_refused = 0;
+        }
         Event::PasswordRefused { times } => state.passwords_refused = *times,
         Event::JournalRestored { start } => restored(state, start, at),
-        // For whoever reads the journal: whether the wallet is open is no state of it.
-        Event::WalletLocked | Event::PasswordChanged | Event::EngineStarted => {}
+        // For the reader of the journal.
+        Event::PasswordChanged | Event::EngineStarted => {}
         Event::PaymentSigned { id, signature } => {
             let request = Arc::make_mut(state.authorized.get_mut(id)?);
             if let Status::Authorized { signature: slot, .. } = &mut request.status {

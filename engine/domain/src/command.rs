@@ -89,8 +89,10 @@ pub enum Action {
         enabled: bool,
     },
     Set(Setting),
-    /// For the record: the wallet was opened.
-    NoteOpened,
+    /// For the record: the wallet was opened, and its file was told of this entry.
+    NoteOpened {
+        noted: Option<u64>,
+    },
     /// For the record: another password opens the wallet from now on.
     NotePassword,
     /// For the record: a wrong password was given.
@@ -99,6 +101,8 @@ pub enum Action {
     NoteStarted,
     /// For the record: this journal comes from a backup.
     NoteRestored,
+    /// The wallet file is removed next. The password was given again.
+    DeleteWallet,
     /// Takes the contents of a wallet file into a journal that knows no wallet.
     RecoverWallet(Box<RecoveredWallet>),
     Freeze,

@@ -120,15 +120,15 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             Ok(Decision::done(if same { Vec::new() } else { vec![event] }))
         }
         // No seal covers what is added to a journal that does not fit the wallet.
-        Action::NoteOpened if command.unlocked && command.trusted => {
-            let mut events = vec![Event::WalletOpened];
+        Action::NoteOpened { noted } if command.unlocked && command.trusted => {
+            let mut events = vec![Event::WalletOpened { noted: *noted }];
             events.extend(payments::renewals(state, &command.moment));
             Ok(Decision::done(events))
         }
         Action::NotePassword if command.unlocked && command.trusted => {
             Ok(Decision::done(vec![Event::PasswordChanged]))
         }
-        Action::NoteOpened | Action::NotePassword => Ok(Decision::done(Vec::new())),
+        Action::NoteOpened { .. } | Action::NotePassword => Ok(Decision::done(Vec::new())),
         Action::NoteRefused => {
             let times = state.passwords_refused.saturating_add(1);
             Ok(Decision::done(vec![Event::PasswordRefused { times }]))
@@ -139,6 +139,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             None => Vec::new(),
         })),
         Action::NoteRestored => Ok(Decision::done(vec![restored(&command.moment)])),
+        Action::DeleteWallet => wallets::delete(state, command),
         Action::RecoverWallet(found) => wallets::recover(state, command, found),
         Action::Freeze => Ok(Decision::done(match state.frozen {
             Some(_already) => Vec::new(),

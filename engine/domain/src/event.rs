@@ -161,8 +161,17 @@ pub enum Event {
         label: Name,
     },
     /// The right password was given, and the journal fits the wallet.
-    WalletOpened,
-    WalletLocked,
+    WalletOpened {
+        /// The entry that the wallet file was told of at this unlock; `None` where the file could not be written.
+        noted: Option<u64>,
+    },
+    /// The files of the wallet are removed after this. Its agents are suspended.
+    WalletDeleted,
+    WalletLocked {
+        cause: LockCause,
+        /// The entry that the wallet file was told of before.
+        noted: Option<u64>,
+    },
     /// Nobody may have opened it with the old one since.
     PasswordChanged,
     /// Somebody gave a wrong password, for this many times since the wallet was opened last.
@@ -177,6 +186,29 @@ pub enum Event {
     /// An engine that serves agents began its work. The entries before it tell how the one before ended: one
     /// that was stopped has locked its wallet.
     EngineStarted,
+}
+
+/// Why the wallet was locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LockCause {
+    Operator,
+    /// The engine stopped.
+    Stop,
+    /// Nobody used the wallet for as long as the setting `lock.idle` allows.
+    Idle,
+    /// The machine had slept.
+    Sleep,
+}
+
+impl LockCause {
+    pub fn text(self) -> &'static str {
+        match self {
+            LockCause::Operator => "by the operator",
+            LockCause::Stop => "the engine stopped",
+            LockCause::Idle => "by itself: it was not used",
+            LockCause::Sleep => "by itself: the machine had slept",
+        }
+    }
 }
 
 /// The names of what an agent works with.

@@ -39,6 +39,8 @@ pub struct State {
     pub frozen: Option<Utc>,
     /// Wrong passwords since the wallet was opened last.
     pub passwords_refused: u32,
+    /// The newest entry that the wallet file is known to name: a file that names an older one is an older file.
+    pub wallet_noted: u64,
     /// When the journal was restored from a backup: requests that were signed until then are refused, because it may
     /// have lost them.
     pub restored: Option<Utc>,
@@ -81,6 +83,7 @@ impl State {
             networks_on: Arc::clone(&self.networks_on),
             frozen: self.frozen,
             passwords_refused: self.passwords_refused,
+            wallet_noted: self.wallet_noted,
             restored: self.restored,
             settings: Arc::clone(&self.settings),
             held: Arc::clone(&self.held),

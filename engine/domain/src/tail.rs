@@ -68,8 +68,9 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::AgentResumed { .. }
         | Event::NetworkSet { enabled: true, .. }
         | Event::Thawed
-        | Event::WalletOpened
-        | Event::WalletLocked
+        | Event::WalletOpened { .. }
+        | Event::WalletDeleted
+        | Event::WalletLocked { .. }
         | Event::PasswordChanged
         | Event::JournalAccepted
         | Event::JournalRestored { .. }

@@ -164,6 +164,7 @@ impl Config {
             | Key::AllowLan
             | Key::NetworkEnabled(_)
             | Key::MaxValidity
+            | Key::IdleLock
             | Key::ConfirmTypingAbove => return Err(journal_only(key)),
         }
         Ok(())
@@ -298,6 +299,7 @@ mod tests {
             ("[server]\nlan_bearer = \"refuse\"", "config set server.lan_bearer"),
             ("[server]\nallow_lan = true", "config set server.allow_lan"),
             ("[payments]\nmax_validity = 60", "config set payments.max_validity"),
+            ("[lock]\nidle = 600", "config set lock.idle"),
             ("confirm_typing_above = \"1\"", "config set confirm_typing_above"),
             ("[networks.base]\nexplorer = \"ftp://x\"", "https"),
             ("[networks.base]\nrpc = []\n[networks.8453]\nrpc = []", "the same network"),
@@ -320,6 +322,7 @@ mod tests {
             "BURSAR_NETWORKS_8453_ENABLED",
             "BURSAR_PAYMENTS_MAX_VALIDITY",
             "BURSAR_CONFIRM_TYPING_ABOVE",
+            "BURSAR_LOCK_IDLE",
         ] {
             let fault = load("", &[(name, "1")], None).unwrap_err();
             assert!(fault.message.contains(name), "{fault}");

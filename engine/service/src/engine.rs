@@ -1,10 +1,11 @@
 //! Puts the engine together: folder, settings, journal, core, vault, and the doors.
 
 mod door;
+mod upkeep;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bursar_chain::clock::SystemClock;
@@ -13,7 +14,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::DRAIN_MS;
 use bursar_domain::Action;
-use bursar_domain::allowance::Renewal;
+use bursar_domain::event::LockCause;
 use secrecy::SecretString;
 use tokio::runtime::{self, RuntimeFlavor};
 use tokio_util::sync::CancellationToken;
@@ -42,6 +43,7 @@ use crate::vault::file::WalletFiles;
 use crate::vault::gate::Gate;
 
 pub(crate) use door::Door;
+pub(crate) use upkeep::locks_in_s;
 
 /// What an engine is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +100,8 @@ pub(crate) struct Shared {
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
     /// Passwords are tried one at a time. The number of wrong ones before the last right one, as the journal counts them.
     pub(crate) password_tries: tokio::sync::Mutex<u32>,
+    /// When the wallet was last used, on the monotonic clock.
+    pub(crate) unused_since_ms: AtomicU64,
     pub(crate) stopping: CancellationToken,
     /// Each attached console holds one.
     pub(crate) consoles: Arc<()>,
@@ -162,6 +166,7 @@ impl Engine {
             clock: Arc::clone(&ports.clock),
         };
         let funds = Arc::new(Funds::new(&ports));
+        let unused_since_ms = AtomicU64::new(ports.clock.mono_ms());
         let shared = Arc::new(Shared {
             folder,
             edition,
@@ -178,11 +183,12 @@ impl Engine {
             lan_for_this_run: AtomicBool::new(false),
             wallet_changes: tokio::sync::Mutex::new(()),
             password_tries: tokio::sync::Mutex::default(),
+            unused_since_ms,
             stopping: CancellationToken::new(),
             consoles: Arc::new(()),
         });
         if mode == Mode::Full {
-            shared.tasks.spawn(keep_time(Arc::clone(&shared)));
+            shared.tasks.spawn(upkeep::run(Arc::clone(&shared)));
             let (core, ports) = (shared.core.clone(), shared.ports.clone());
             shared.tasks.spawn(payments::follow(core, ports.clone(), shared.stopping.clone()));
             let (execution, stopping) = (shared.execution.clone(), shared.stopping.clone());
@@ -277,7 +283,7 @@ impl Engine {
         if tokio::time::timeout(patience, self.shared.tasks.wait()).await.is_err() {
             tracing::warn!("work was still in progress when the engine stopped");
         }
-        operator::wallet::note_and_lock(&self.shared).await;
+        operator::wallet::note_and_lock(&self.shared, LockCause::Stop).await;
         if let Err(fault) = self.shared.core.stop().await {
             tracing::error!(code = %fault.code, "the journal could not be closed");
             return;
@@ -470,32 +476,4 @@ fn damaged(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {
             folder.file("journal.redb").display()
         ),
     )
-}
-
-/// Expires what is due and renews what is due, by the monotonic clock.
-async fn keep_time(shared: Arc<Shared>) {
-    loop {
-        let wake = shared.ports.clock.mono_ms().saturating_add(1_000);
-        // cancel-safe: both only wait.
-        tokio::select! {
-            () = shared.stopping.cancelled() => return,
-            () = shared.ports.clock.sleep_until(wake) => {}
-        }
-        if is_due(&shared)
-            && let Err(fault) = shared.core.act(Action::Tick).await
-        {
-            tracing::warn!(code = %fault.code, "time could not be kept");
-        }
-    }
-}
-
-fn is_due(shared: &Shared) -> bool {
-    let view = shared.core.view();
-    let moment = shared.core.now();
-    let expired = view.state.held.values().any(|request| request.is_over(&moment));
-    let mut given = view.state.agents.values().filter_map(|agent| agent.commission.as_ref());
-    let mut renews =
-        || given.any(|given| matches!(given.payments.start.renewal(&moment), Renewal::Renew(_)));
-    // An allowance does not renew while nobody can spend it.
-    expired || (shared.vault.is_unlocked() && renews())
 }

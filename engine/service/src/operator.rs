@@ -27,13 +27,13 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
 use bursar_core::wire::{Asking, SecretPrompt};
-use bursar_domain::Action;
+use bursar_domain::{Action, Command, decide};
 use secrecy::{ExposeSecret, SecretString};
 use unicode_normalization::UnicodeNormalization;
 
 pub(crate) use self::backup::sweep as sweep_backup;
 use crate::control::Dialogue;
-use crate::core::Outcome;
+use crate::core::{self, Outcome};
 use crate::engine::{Mode, Shared, blocking};
 
 /// What a command ends with, before it is a [`Reply`].
@@ -119,6 +119,18 @@ async fn dispatch(
 /// Has an action decided.
 async fn act(engine: &Shared, action: Action) -> Result<Outcome, Fault> {
     engine.core.act(action).await
+}
+
+/// Whether an action would be refused as things stand; nothing happens.
+fn rehearse(engine: &Shared, action: Action) -> Result<(), Fault> {
+    let view = engine.core.view();
+    let asked = Command {
+        moment: engine.core.now(),
+        unlocked: engine.vault.is_unlocked(),
+        trusted: view.untrusted.is_none(),
+        action,
+    };
+    decide(&view.state, &asked).map(drop).map_err(|refusal| core::fault(&refusal))
 }
 
 /// Asks for the password. The same passphrase typed on another keyboard is the same password.

@@ -60,6 +60,15 @@ pub struct Prepared {
     pub fallback: Option<Fallback>,
 }
 
+/// What came of opening the gate.
+#[derive(Debug, Default)]
+pub struct Admitted {
+    /// For the operator.
+    pub warnings: Vec<String>,
+    /// The journal's entry that the wallet file names now; `None` where it names an older one.
+    pub noted: Option<u64>,
+}
+
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Prepared").field("note", &self.note).finish_non_exhaustive()
@@ -113,7 +122,7 @@ impl Vault {
         }
         let prepared = Prepared {
             seal_keys: seal_keys(&wallet),
-            note: wallet.journal_note().map(|note| Head { seq: note.seq, hash: note.head }),
+            note: journal_note(&wallet),
             fallback: match from {
                 OpenedFrom::Current => None,
                 OpenedFrom::Previous { why } => Some(why),
@@ -125,10 +134,10 @@ impl Vault {
 
     /// Derives the keys that `state` names and opens the gate. `sealed` is the head of a journal that fits
     /// the wallet: only by such a one is anything dropped that no event names, for an older journal does
-    /// not name what it does not know yet. Answers what is to be told the operator.
-    pub fn admit(&self, state: &State, sealed: Option<Head>) -> Result<Vec<String>, Fault> {
+    /// not name what it does not know yet.
+    pub fn admit(&self, state: &State, sealed: Option<Head>) -> Result<Admitted, Fault> {
         self.with(|wallet| {
-            let mut warnings = Vec::new();
+            let (mut warnings, mut noted) = (Vec::new(), None);
             if let Some(head) = sealed {
                 let known = state.wallet.as_ref();
                 wallet.retain(
@@ -142,16 +151,22 @@ impl Vault {
                 );
                 wallet.set_journal_note(JournalNote { seq: head.seq, head: head.hash });
                 wallet.forget_retired_seal_keys();
-                if let Err(error) = wallet.save() {
-                    warnings.push(format!(
+                match wallet.save() {
+                    Ok(()) => noted = Some(head.seq),
+                    Err(error) => warnings.push(format!(
                         "The position of the journal could not be saved in the wallet file: \
                          {error}."
-                    ));
+                    )),
                 }
             }
             self.gate.open(keyring(wallet, state, &mut warnings)?);
-            Ok(warnings)
+            Ok(Admitted { warnings, noted })
         })
+    }
+
+    /// Where the journal stood when the file of the open wallet was told.
+    pub fn journal_note(&self) -> Result<Option<Head>, Fault> {
+        self.with(|wallet| Ok(journal_note(wallet)))
     }
 
     /// The wallet file as it is on disk, and the key of a backup that holds it.
@@ -341,6 +356,10 @@ impl Signer for Vault {
         let signed = self.gate.sign(&slip);
         Box::pin(async move { signed })
     }
+}
+
+fn journal_note(wallet: &OpenWallet) -> Option<Head> {
+    wallet.journal_note().map(|note| Head { seq: note.seq, hash: note.head })
 }
 
 fn seal_keys(wallet: &OpenWallet) -> Vec<SealKey> {

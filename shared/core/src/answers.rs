@@ -104,6 +104,9 @@ pub struct WalletAnswer {
     pub exists: bool,
     pub name: Option<String>,
     pub locked: bool,
+    /// Seconds until the open wallet locks by itself, where the setting `lock.idle` says so.
+    #[serde(default)]
+    pub locks_in_s: Option<u64>,
     pub seeds: usize,
     pub addresses: usize,
 }

@@ -24,6 +24,8 @@ pub struct Settings {
     pub max_validity_s: u64,
     /// From this amount on an approval is typed; without it, from a tenth of the policy's largest payment.
     pub confirm_typing_above: Option<Usd>,
+    /// The wallet locks by itself when it was not used for so many seconds.
+    pub idle_lock_s: Option<u64>,
 }
 
 impl Default for Settings {
@@ -35,6 +37,7 @@ impl Default for Settings {
             lan_bearer: LanBearer::Warn,
             max_validity_s: MAX_VALIDITY_S,
             confirm_typing_above: None,
+            idle_lock_s: None,
         }
     }
 }
@@ -120,6 +123,7 @@ pub enum Setting {
     LanBearer(LanBearer),
     MaxValidity(u64),
     ConfirmTypingAbove(Option<Usd>),
+    IdleLock(Option<u64>),
 }
 
 impl Setting {
@@ -137,6 +141,11 @@ impl Setting {
                 (Some(_), None) | (None, Some(_)) => true,
                 (None, None) => false,
             },
+            Setting::IdleLock(to) => match (to, now.idle_lock_s) {
+                (Some(to), Some(now)) => *to > now,
+                (None, Some(_)) => true,
+                (_, None) => false,
+            },
         }
     }
 
@@ -151,6 +160,7 @@ impl Setting {
             Setting::ConfirmTypingAbove(_) => {
                 Setting::ConfirmTypingAbove(settings.confirm_typing_above)
             }
+            Setting::IdleLock(_) => Setting::IdleLock(settings.idle_lock_s),
         }
     }
 
@@ -165,6 +175,7 @@ impl Setting {
             Setting::ConfirmTypingAbove(_) => {
                 (Key::ConfirmTypingAbove.row().key, Key::ConfirmTypingAbove.row().key)
             }
+            Setting::IdleLock(_) => (Key::IdleLock.row().key, Key::IdleLock.row().key),
         };
         let mut before = Settings::default();
         from.apply(&mut before);
@@ -175,7 +186,8 @@ impl Setting {
             | Setting::RateLimitOff(_)
             | Setting::LanBearer(_)
             | Setting::MaxValidity(_)
-            | Setting::ConfirmTypingAbove(_) => (from.value(), self.value()),
+            | Setting::ConfirmTypingAbove(_)
+            | Setting::IdleLock(_) => (from.value(), self.value()),
         };
         Change {
             field: field.to_owned(),
@@ -196,6 +208,8 @@ impl Setting {
             Setting::MaxValidity(seconds) => format!("{seconds} s"),
             Setting::ConfirmTypingAbove(Some(amount)) => format!("{amount} USD"),
             Setting::ConfirmTypingAbove(None) => "by the policy".to_owned(),
+            Setting::IdleLock(Some(seconds)) => format!("{seconds} s"),
+            Setting::IdleLock(None) => switch(false),
         }
     }
 
@@ -209,6 +223,9 @@ impl Setting {
             Setting::MaxValidity(seconds) if !(30..=31_536_000).contains(seconds) => {
                 Some("seconds from 30 to 31536000")
             }
+            Setting::IdleLock(Some(seconds)) if !(60..=604_800).contains(seconds) => {
+                Some("off, or seconds from 60 to 604800")
+            }
             _fits => None,
         }
     }
@@ -221,6 +238,7 @@ impl Setting {
             Setting::LanBearer(rule) => to.lan_bearer = *rule,
             Setting::MaxValidity(seconds) => to.max_validity_s = *seconds,
             Setting::ConfirmTypingAbove(amount) => to.confirm_typing_above = *amount,
+            Setting::IdleLock(seconds) => to.idle_lock_s = *seconds,
         }
     }
 }
@@ -255,6 +273,7 @@ mod tests {
             lan_bearer: LanBearer::Refuse,
             max_validity_s: 7200,
             confirm_typing_above: Some(Usd::dollars(5)),
+            idle_lock_s: Some(600),
         };
         for (setting, from_strict, from_loose) in [
             (Setting::AllowLan(true), true, false),

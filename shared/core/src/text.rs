@@ -136,6 +136,15 @@ pub fn countdown(seconds: u64) -> String {
     format!("{minutes:02}:{rest:02}")
 }
 
+/// About how long, for what is hours or minutes away: `3 h`, `15 min`, `under a minute`.
+pub fn about(seconds: u64) -> String {
+    match seconds {
+        0..60 => "under a minute".to_owned(),
+        60..7_200 => format!("{} min", seconds.div_ceil(60)),
+        _hours => format!("{} h", seconds.div_ceil(3_600)),
+    }
+}
+
 /// UTC as RFC 3339 with seconds; the bare milliseconds if it lies beyond the calendar.
 pub fn utc(at: Utc) -> String {
     match jiff::Timestamp::from_second(at.seconds()) {

@@ -135,6 +135,57 @@ async fn what_cannot_be_taken_back_is_asked_first() {
 }
 
 #[tokio::test]
+async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
+    let engine = engine().await;
+    let hired = engine.hire("bot", "bearer").await;
+    let url = Some("https://api.example.com/x");
+    let spent = hired.ask(engine.now_s(), &offer(400_000, 1), url);
+    assert_eq!(engine.post("/sign", &spent).await.0, 200);
+    let held = hired.ask(engine.now_s(), &offer(2_000_000, 2), url);
+    let (status, held) = engine.post("/sign", &held).await;
+    assert_eq!(status, 202, "{held}");
+    let mut operator = engine.operator();
+    let refused = operator.refused("wallet delete --confirm main").await;
+    assert_eq!(refused.code, Code::InUse, "what waits is decided first");
+    operator.must(&format!("deny {}", held["request_id"].as_str().unwrap())).await;
+    assert_eq!(operator.refused("wallet delete --confirm other").await.code, Code::Declined);
+    operator.passwords.push_back("another password".to_owned());
+    let refused = operator.refused("wallet delete --confirm main").await;
+    assert_eq!(refused.code, Code::WrongPassword);
+    operator.asking = Asking::Agreed;
+    let unnamed = engine.while_time_passes(operator.refused("wallet delete")).await;
+    assert_eq!(unnamed.code, Code::ConfirmationNeeded);
+
+    let deleted = operator.outcome("wallet delete --confirm main").await.reply;
+    assert_eq!(deleted.result, Ok(Answer::Deleted { name: "main".to_owned() }));
+    let kept = deleted.warnings.iter().find(|kept| kept.code == "JOURNAL_KEPT");
+    assert!(kept.is_some_and(|kept| kept.message.contains("1 agent and 1 policy")), "{deleted:?}");
+    let left = std::fs::read_dir(engine.folder.join("wallets")).unwrap().count();
+    assert_eq!(left, 0, "no copy is left");
+    let asked = hired.ask(engine.now_s(), &offer(400_000, 3), url);
+    assert_eq!(engine.post("/sign", &asked).await.0, 503, "there is no wallet");
+    for line in ["wallet open", "wallet delete --confirm main"] {
+        assert_eq!(operator.refused(line).await.code, Code::NoWallet, "{line}");
+    }
+
+    // A new wallet does not pay for the old one's agents, nor a second time today.
+    let engine = engine.restart(Setup::default()).await;
+    let mut operator = engine.operator();
+    let made = operator.outcome("wallet create second").await.reply;
+    let untrusted = made.warnings.iter().any(|told| told.code == "JOURNAL_UNTRUSTED");
+    assert!(untrusted, "the seals of the journal are the old wallet's: {made:?}");
+    operator.must("audit accept").await;
+    operator.must("seed create").await;
+    operator.must("address create pay 0").await;
+    let shown = agent(&engine, "agent show bot").await;
+    assert_eq!((shown.status.as_str(), shown.spent_today.as_str()), ("suspended", "0.40"));
+    operator.must("agent resume bot").await;
+    let asked = hired.ask(engine.now_s(), &offer(400_000, 4), url);
+    assert_eq!(engine.post("/sign", &asked).await.0, 200);
+    assert_eq!(agent(&engine, "agent show bot").await.spent_today, "0.80");
+}
+
+#[tokio::test]
 async fn an_address_is_renamed_under_its_agents() {
     let engine = engine().await;
     let hired = engine.hire("bot", "bearer").await;

@@ -210,7 +210,7 @@ async fn opening_locking_and_wrong_passwords_leave_a_trace() {
         told,
         [
             ("wallet.created", Some("main")),
-            ("wallet.locked", None),
+            ("wallet.locked", Some("by the operator")),
             ("wallet.password_refused", Some("1 wrong password since the last unlock")),
             ("wallet.password_refused", Some(format!("2 {wrong}").as_str())),
             ("wallet.password_refused", Some(format!("3 {wrong}").as_str())),

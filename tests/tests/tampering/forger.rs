@@ -19,7 +19,7 @@ const PAYEES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("payees")
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 
 /// The version that begins each entry and each snapshot.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// A journal's entries in hand, to be changed and written back with a chain that fits.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use bursar_core::networks::ChainId;
 use bursar_core::policy::Policy;
 use bursar_domain::agents::Credential;
 use bursar_domain::allowance::WindowStart;
+use bursar_domain::event::LockCause;
 use bursar_domain::{Event, Status};
 use bursar_tests::operator::Expect;
 
@@ -120,8 +121,8 @@ async fn an_entry_after_the_last_seal_that_needed_an_open_wallet_is_untrusted() 
             start: Some(start),
             before: None,
         },
-        Event::WalletOpened,
-        Event::WalletLocked,
+        Event::WalletOpened { noted: Some(1) },
+        Event::WalletLocked { cause: LockCause::Operator, noted: None },
         Event::PasswordChanged,
         Event::PasswordRefused { times: 7 },
     ] {

@@ -69,8 +69,11 @@ async fn a_wallet_older_than_the_journal_opens_and_names_the_agents_without_a_se
     assert!(stage.open().await.is_empty());
     let late = stage.engine().hire("late", "hmac").await;
     let warnings = stage.between(|stage| std::fs::write(stage.wallet(), &older).unwrap()).await;
-    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    let [warning, untrusted] = warnings.as_slice() else { panic!("{warnings:?}") };
     assert!(warning.message.contains(&late.id), "{}", warning.message);
+    told_untrusted(std::slice::from_ref(untrusted), "the wallet file is older than the journal");
+    assert_eq!(stage.pay().await.0, 202);
+    stage.operator().must("audit accept").await;
     let Answer::Agents { agents } = stage.operator().must("agent list").await else { panic!() };
     for agent in agents {
         let lost = agent.agent_id == late.id;

@@ -49,6 +49,29 @@ pub(super) fn recover(
     Ok(Decision::done(events))
 }
 
+/// The journal goes on: agents stay, suspended, with what they have spent today. A new wallet with an address of the
+/// same label must not pay for them unasked.
+pub(super) fn delete(state: &State, command: &Command) -> Result<Decision, Refusal> {
+    needs_open_wallet(command)?;
+    wallet(state)?;
+    if state.desks.busy().next().is_some() {
+        let message = "A transaction is in flight: see `address sends`.";
+        return Err(Refusal::because(Code::InUse, message));
+    }
+    let mut events = Vec::new();
+    for request in state.held.values() {
+        let ended = payments::expired(request, &command.moment).ok_or_else(|| {
+            let message = "A request is waiting for your decision: decide it first.";
+            Refusal::because(Code::InUse, message)
+        })?;
+        events.push(ended);
+    }
+    let working = state.agents.values().filter(|agent| !agent.suspended);
+    events.extend(working.map(|agent| Event::AgentSuspended { agent: agent.id.clone() }));
+    events.push(Event::WalletDeleted);
+    Ok(Decision::done(events))
+}
+
 pub(super) fn add_seed(
     state: &State,
     command: &Command,

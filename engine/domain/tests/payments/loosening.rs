@@ -165,8 +165,10 @@ fn what_takes_is_free_and_done_once() {
     world.clock.pass(2 * DAY);
     assert_eq!(world.must(Action::Tick).events, []);
     world.unlocked = true;
-    let events = world.must(Action::NoteOpened).events;
-    let [Event::WalletOpened, Event::AllowanceRenewed { .. }] = events.as_slice() else {
+    let events = world.must(Action::NoteOpened { noted: Some(7) }).events;
+    let [Event::WalletOpened { noted: Some(7) }, Event::AllowanceRenewed { .. }] =
+        events.as_slice()
+    else {
         panic!("it renews when it is opened: {events:?}");
     };
 }
@@ -176,12 +178,12 @@ fn what_no_seal_would_cover_is_not_noted() {
     for (unlocked, trusted) in [(true, true), (true, false), (false, true), (false, false)] {
         let mut world = world();
         (world.unlocked, world.trusted) = (unlocked, trusted);
-        let opened = world.must(Action::NoteOpened).events;
+        let opened = world.must(Action::NoteOpened { noted: None }).events;
         let changed = world.must(Action::NotePassword).events;
         if unlocked && trusted {
             assert_eq!(
                 (opened, changed),
-                (vec![Event::WalletOpened], vec![Event::PasswordChanged])
+                (vec![Event::WalletOpened { noted: None }], vec![Event::PasswordChanged])
             );
         } else {
             assert_eq!((opened, changed), (Vec::new(), Vec::new()), "{unlocked} {trusted}");

@@ -17,6 +17,7 @@ struct File {
     payments: PaymentsTable,
     console: ConsoleTable,
     networks: BTreeMap<String, NetworkTable>,
+    lock: LockTable,
     confirm_typing_above: Option<IgnoredAny>,
 }
 
@@ -43,6 +44,12 @@ struct PaymentsTable {
 #[serde(deny_unknown_fields, default)]
 struct ConsoleTable {
     notify: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct LockTable {
+    idle: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -123,6 +130,7 @@ fn refuse_what_loosens(file: &File) -> Result<(), String> {
         (file.server.hosts.is_some(), Some(Key::Hosts)),
         (file.server.lan_bearer.is_some(), Some(Key::LanBearer)),
         (file.payments.max_validity.is_some(), Some(Key::MaxValidity)),
+        (file.lock.idle.is_some(), Some(Key::IdleLock)),
         (file.confirm_typing_above.is_some(), Some(Key::ConfirmTypingAbove)),
         (enabled.is_some(), enabled.map(|row| Key::NetworkEnabled(row.chain))),
     ];

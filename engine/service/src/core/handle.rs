@@ -13,6 +13,7 @@ use bursar_core::limits::{
     CORE_BATCH, CORE_BATCH_QUICK, CORE_QUEUE, CORE_STEP_SLOW_MS, RECORD_DELAY_MS,
 };
 use bursar_core::time::Moment;
+use bursar_domain::event::LockCause;
 use bursar_domain::{Action, Request};
 use bursar_x402::signature::Signature65;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -28,7 +29,7 @@ enum Message {
     Look(RequestId, Answer<Option<Arc<Request>>>),
     Unlocked { keys: Vec<Zeroizing<[u8; 32]>>, note: Option<Head>, answer: Answer<Option<Head>> },
     Accept { key: Zeroizing<[u8; 32]>, answer: Answer<()> },
-    Locked(Answer<()>),
+    Locked(LockCause, Option<u64>, Answer<()>),
     BeginCopy(Answer<Option<PathBuf>>),
     EndCopy(Option<PathBuf>, Answer<()>),
     Stop(Answer<()>),
@@ -126,8 +127,9 @@ impl Handle {
         self.ask(|answer| Message::Accept { key, answer }).await
     }
 
-    pub async fn locked(&self) -> Result<(), Fault> {
-        self.ask(Message::Locked).await
+    /// The keys are gone; `noted` is the entry that the wallet file was told of before.
+    pub async fn locked(&self, cause: LockCause, noted: Option<u64>) -> Result<(), Fault> {
+        self.ask(|answer| Message::Locked(cause, noted, answer)).await
     }
 
     /// Keeps the journal's history as it is, so that it may be copied. Answers its path, if there is one.
@@ -345,8 +347,8 @@ fn control(
         Message::EndCopy(to, answer) => {
             let _gone = answer.send(core.end_copy(to.as_deref()));
         }
-        Message::Locked(answer) => {
-            core.locked(&clock.now());
+        Message::Locked(cause, noted, answer) => {
+            core.locked(&clock.now(), cause, noted);
             show(core, publish);
             let _gone = answer.send(Ok(()));
         }

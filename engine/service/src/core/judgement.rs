@@ -5,6 +5,7 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::time::Moment;
 use bursar_domain::apply::Touched;
+use bursar_domain::event::LockCause;
 use bursar_domain::payees::{self, Tally};
 use bursar_domain::{Action, Entry, Event, State, tail};
 use zeroize::Zeroizing;
@@ -60,12 +61,22 @@ impl Core {
             Some((state, at)) => self.examine_since(state, at, from, moment)?,
             None => self.examine_all(from, moment)?,
         };
-        self.untrusted = sealed.err().or(examined);
+        self.untrusted = sealed.err().or(examined).or_else(|| self.older_file(note));
         if let Some(reason) = &self.untrusted {
             tracing::warn!(reason, "the journal does not fit the wallet: every payment asks");
         }
         self.judged = self.untrusted.is_none();
         Ok(self.judged)
+    }
+
+    /// A copy of the wallet file from before its last note does not know what the journal knows of it.
+    fn older_file(&self, note: Option<Head>) -> Option<String> {
+        let (noted, known) = (self.state.wallet_noted, note.map_or(0, |note| note.seq));
+        (known < noted).then(|| {
+            format!(
+                "the wallet file is older than the journal: it names entry {known}, and the newest one named entry {noted}"
+            )
+        })
     }
 
     /// The state before the first entry.
@@ -160,10 +171,12 @@ impl Core {
     }
 
     /// The keys are gone: what comes from now on is under no seal. The last that is under one says so.
-    pub fn locked(&mut self, moment: &Moment) {
-        if self.journal.is_sealing() && self.failed.is_none() {
-            let noted =
-                self.record(Event::WalletLocked, moment).and_then(|_none| self.commit(moment));
+    pub fn locked(&mut self, moment: &Moment, cause: LockCause, noted: Option<u64>) {
+        let is_told = self.journal.is_sealing() && self.state.wallet.is_some();
+        if is_told && self.failed.is_none() {
+            let noted = self
+                .record(Event::WalletLocked { cause, noted }, moment)
+                .and_then(|_none| self.commit(moment));
             if let Err(damage) = noted {
                 self.fail(&damage);
             }

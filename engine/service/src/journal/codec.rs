@@ -10,7 +10,7 @@ use super::{Head, RECORD_BYTES};
 pub type Hash = [u8; 32];
 
 /// Raised with every change of an event's form; older versions are then translated here.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 pub(super) fn hash(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()

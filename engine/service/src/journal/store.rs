@@ -188,7 +188,7 @@ pub(super) fn decode_settlement(bytes: &[u8]) -> Result<Settlement, StoreError> 
         .map_err(|error| StoreError(format!("a settlement's record is damaged: {error}")))
 }
 
-const SNAPSHOT_VERSION: u8 = 5;
+const SNAPSHOT_VERSION: u8 = 6;
 
 /// Bytes of a snapshot: version, place, tag or as many zeros, state.
 pub(super) fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {

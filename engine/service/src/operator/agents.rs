@@ -7,14 +7,13 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::grammar::{AgentOrder, AuthMode};
 use bursar_core::ids::{AgentId, Name};
+use bursar_domain::Action;
 use bursar_domain::agents::{Agent, Credential};
-use bursar_domain::{Action, Command, decide};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::{Done, act, describe, wallet};
 use crate::control::Dialogue;
-use crate::core;
 use crate::engine::{Door, Shared, blocking};
 
 pub(super) async fn run(
@@ -103,14 +102,7 @@ async fn delete(
 ) -> Result<Done, Fault> {
     // What would be refused anyway is refused before anybody types a name for it.
     let deletion = Action::DeleteAgent { agent: agent.id.clone() };
-    let view = engine.core.view();
-    let asked = Command {
-        moment: engine.core.now(),
-        unlocked: engine.vault.is_unlocked(),
-        trusted: view.untrusted.is_none(),
-        action: deletion.clone(),
-    };
-    decide(&view.state, &asked).map_err(|refusal| core::fault(&refusal))?;
+    super::rehearse(engine, deletion.clone())?;
     let works =
         agent.commission.as_ref().map_or("It has no policy and no address.".to_owned(), |given| {
             format!("It pays from {} under policy {}.", given.label, given.policy)

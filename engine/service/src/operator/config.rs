@@ -127,6 +127,7 @@ async fn warnings(engine: &Arc<Shared>, key: Key) -> Vec<Warning> {
         | Key::NetworkRpc(_)
         | Key::NetworkExplorer(_)
         | Key::MaxValidity
+        | Key::IdleLock
         | Key::ConfirmTypingAbove
         | Key::ConsoleNotify => false,
     };
@@ -184,6 +185,7 @@ impl Told {
                 return (json!(config.explorer.get(&chain).map(url)), "none is set");
             }
             Key::MaxValidity => json!(settings.max_validity_s),
+            Key::IdleLock => settings.idle_lock_s.map_or(json!("off"), |seconds| json!(seconds)),
             Key::VerifySettlements => json!(config.verify_settlements),
             Key::ConsoleNotify => json!(config.notices.text()),
             Key::ConfirmTypingAbove => {
@@ -208,6 +210,7 @@ impl Told {
             Key::LanBearer => journal(settings.lan_bearer != default.lan_bearer),
             Key::AllowLan => journal(settings.allow_lan),
             Key::MaxValidity => journal(settings.max_validity_s != default.max_validity_s),
+            Key::IdleLock => journal(settings.idle_lock_s.is_some()),
             Key::ConfirmTypingAbove => journal(settings.confirm_typing_above.is_some()),
             Key::NetworkEnabled(chain) => journal(self.state.networks.contains_key(&chain)),
             Key::Listen

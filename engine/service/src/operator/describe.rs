@@ -16,7 +16,7 @@ use bursar_domain::allowance::Renewal;
 use bursar_domain::wallets::{Backing, PayingAddress, Seed};
 use bursar_domain::{Request, State, Status};
 
-use crate::engine::Shared;
+use crate::engine::{Shared, locks_in_s};
 
 pub(super) fn wallet(engine: &Shared) -> WalletAnswer {
     let view = engine.core.view();
@@ -25,6 +25,7 @@ pub(super) fn wallet(engine: &Shared) -> WalletAnswer {
         exists: known.is_some(),
         name: known.map(|wallet| wallet.name.as_str().to_owned()),
         locked: !engine.vault.is_unlocked(),
+        locks_in_s: locks_in_s(engine),
         seeds: known.map_or(0, |wallet| wallet.seeds.len()),
         addresses: known.map_or(0, |wallet| wallet.addresses.len()),
     }

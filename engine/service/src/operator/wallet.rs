@@ -1,6 +1,7 @@
 //! `wallet …`: the file first, then the event that makes it count.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bursar_core::answers::{Answer, Warning};
 use bursar_core::codes::Code;
@@ -10,6 +11,7 @@ use bursar_core::ids::Name;
 use bursar_core::limits::PASSWORD_CHARS;
 use bursar_core::wire::SecretPrompt;
 use bursar_domain::Action;
+use bursar_domain::event::LockCause;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{Done, act, describe, normalized, password};
@@ -26,7 +28,7 @@ pub(super) async fn run(
     let mut warnings = Vec::new();
     match order {
         WalletOrder::Status => {}
-        WalletOrder::Create { name } => create(engine, &name, dialogue).await?,
+        WalletOrder::Create { name } => warnings = create(engine, &name, dialogue).await?,
         WalletOrder::Open => {
             if engine.core.view().state.wallet.is_none() {
                 return Err(no_wallet(engine));
@@ -34,18 +36,23 @@ pub(super) async fn run(
             let given = password(dialogue, SecretPrompt::Password).await?;
             warnings = open_with(engine, given).await?;
         }
-        WalletOrder::Lock => note_and_lock(engine).await,
+        WalletOrder::Lock => note_and_lock(engine, LockCause::Operator).await,
         WalletOrder::Passwd => warnings = change_password(engine, dialogue).await?,
         WalletOrder::Backup { file } => return super::backup::make(engine, file, dialogue).await,
         WalletOrder::Restore { file } => {
             return super::backup::restore(engine, file, dialogue).await;
         }
         WalletOrder::Recover { name } => recover(engine, &name, dialogue).await?,
+        WalletOrder::Delete { confirm } => return delete(engine, confirm, dialogue).await,
     }
     Ok(Done { answer: Answer::Wallet(describe::wallet(engine)), warnings, secret: None })
 }
 
-async fn create(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> Result<(), Fault> {
+async fn create(
+    engine: &Arc<Shared>,
+    name: &Name,
+    dialogue: &mut Dialogue,
+) -> Result<Vec<Warning>, Fault> {
     if engine.core.view().state.wallet.is_some() {
         return Err(Fault::new(Code::WalletExists));
     }
@@ -69,7 +76,7 @@ async fn create(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> R
     let vault = Arc::clone(&engine.vault);
     let keys = blocking(move || vault.seal_keys()).await??;
     let sealed = engine.core.unlocked(keys, None).await?;
-    admit(engine, sealed).await.map(|_nothing_to_warn_of| ())
+    admit(engine, sealed).await.map(|(warnings, _noted)| warnings)
 }
 
 /// A wallet file is in the way of a new wallet.
@@ -118,6 +125,65 @@ async fn recover(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> 
     act(engine, Action::RecoverWallet(Box::new(found))).await.map(drop)
 }
 
+/// The event first: a file that no event names is found again by name, and what the journal names must have a file.
+async fn delete(
+    engine: &Arc<Shared>,
+    confirm: Option<String>,
+    dialogue: &mut Dialogue,
+) -> Result<Done, Fault> {
+    let known = engine.core.view().state.wallet.clone().ok_or_else(|| no_wallet(engine))?;
+    super::prove_operator(engine, dialogue).await?;
+    super::needs_trust(engine)?;
+    // What would be refused anyway is refused before anybody types a name for it.
+    super::rehearse(engine, Action::DeleteWallet)?;
+    let mut lines = vec![format!(
+        "wallet {}: {} and {}",
+        known.name,
+        counted(known.seeds.len(), "seed"),
+        counted(known.addresses.len(), "address")
+    )];
+    lines.extend(
+        known
+            .addresses
+            .values()
+            .map(|at| format!("{} ({})", at.address.to_checksum(None), at.label)),
+    );
+    lines.push(
+        "The money stays at these addresses. Without the words of the seeds or a backup it is lost for good."
+            .to_owned(),
+    );
+    super::type_name(dialogue, lines, known.name.as_str(), confirm).await?;
+    let _one_at_a_time = engine.wallet_changes.lock().await;
+    act(engine, Action::DeleteWallet).await?;
+    engine.core.locked(LockCause::Operator, None).await?;
+    let (vault, name) = (Arc::clone(&engine.vault), known.name.clone());
+    let removed = blocking(move || vault.discard(&name)).await?;
+    let state = &engine.core.view().state;
+    let mut warnings = vec![Warning {
+        code: "JOURNAL_KEPT".to_owned(),
+        message: format!(
+            "The journal keeps the history, {} and {}. The agents are suspended.",
+            counted(state.agents.len(), "agent"),
+            counted(state.policies.len(), "policy")
+        ),
+    }];
+    if let Err(fault) = removed {
+        let message = format!("A file of the wallet is still there: {}", fault.message);
+        warnings.push(Warning { code: "WALLET_FILE".to_owned(), message });
+    }
+    let answer = Answer::Deleted { name: known.name.as_str().to_owned() };
+    Ok(Done { answer, warnings, secret: None })
+}
+
+fn counted(number: usize, what: &str) -> String {
+    match (number, what) {
+        (1, what) => format!("1 {what}"),
+        (number, "policy") => format!("{number} policies"),
+        (number, "address") => format!("{number} addresses"),
+        (number, what) => format!("{number} {what}s"),
+    }
+}
+
 /// Opens the wallet's file, has the journal judged by it, and only then lets anything be signed.
 pub(crate) async fn open_with(
     engine: &Arc<Shared>,
@@ -148,7 +214,7 @@ pub(crate) async fn open_with(
         Err(fault) => Err(fault),
     };
     let opened = match opened {
-        Ok(told) => act(engine, Action::NoteOpened).await.map(|_noted| told),
+        Ok((told, noted)) => act(engine, Action::NoteOpened { noted }).await.map(|_recorded| told),
         Err(fault) => Err(fault),
     };
     match opened {
@@ -158,6 +224,7 @@ pub(crate) async fn open_with(
             return Err(fault);
         }
     }
+    engine.unused_since_ms.store(engine.ports.clock.mono_ms(), Ordering::Relaxed);
     reissue(engine).await;
     warnings.extend(open_to_whom(engine).await);
     Ok(warnings)
@@ -179,13 +246,16 @@ pub(super) async fn open_to_whom(engine: &Shared) -> Vec<Warning> {
     warnings
 }
 
-/// Opens the gate, by the state that the judged journal gives.
-async fn admit(engine: &Arc<Shared>, sealed: Option<Head>) -> Result<Vec<Warning>, Fault> {
+/// Opens the gate, by the state that the judged journal gives. Answers also which entry the wallet file names now.
+async fn admit(
+    engine: &Arc<Shared>,
+    sealed: Option<Head>,
+) -> Result<(Vec<Warning>, Option<u64>), Fault> {
     let (vault, view) = (Arc::clone(&engine.vault), engine.core.view());
     let untrusted = view.untrusted.clone();
-    let told = blocking(move || vault.admit(&view.state, sealed)).await??;
+    let admitted = blocking(move || vault.admit(&view.state, sealed)).await??;
     let warning = |message: String| Warning { code: "WALLET_FILE".to_owned(), message };
-    let mut warnings: Vec<Warning> = told.into_iter().map(warning).collect();
+    let mut warnings: Vec<Warning> = admitted.warnings.into_iter().map(warning).collect();
     if let Some(why) = untrusted {
         warnings.push(Warning {
             code: Code::JournalUntrusted.text().to_owned(),
@@ -195,7 +265,7 @@ async fn admit(engine: &Arc<Shared>, sealed: Option<Head>) -> Result<Vec<Warning
             ),
         });
     }
-    Ok(warnings)
+    Ok((warnings, admitted.noted))
 }
 
 /// How long a password waits after so many wrong ones, in seconds.
@@ -271,20 +341,23 @@ pub(super) async fn reissue(engine: &Arc<Shared>) {
 }
 
 /// Notes in the wallet file where the journal stands, then locks. Locking never fails.
-pub(crate) async fn note_and_lock(engine: &Arc<Shared>) {
+pub(crate) async fn note_and_lock(engine: &Arc<Shared>, cause: LockCause) {
     let _one_at_a_time = engine.wallet_changes.lock().await;
+    let mut noted = None;
     if engine.vault.is_unlocked() {
         let view = engine.core.view();
         if view.untrusted.is_none() && view.failed.is_none() {
-            let vault = Arc::clone(&engine.vault);
-            let noted = blocking(move || vault.note_journal(view.head)).await;
-            if let Err(fault) | Ok(Err(fault)) = noted {
-                tracing::warn!(code = %fault.code, "the wallet file was not told where the journal stands");
+            let (vault, head) = (Arc::clone(&engine.vault), view.head);
+            match blocking(move || vault.note_journal(head)).await {
+                Ok(Ok(())) => noted = Some(head.seq),
+                Err(fault) | Ok(Err(fault)) => {
+                    tracing::warn!(code = %fault.code, "the wallet file was not told where the journal stands");
+                }
             }
         }
         engine.vault.lock();
     }
-    if let Err(fault) = engine.core.locked().await {
+    if let Err(fault) = engine.core.locked(cause, noted).await {
         tracing::debug!(code = %fault.code, "the core had stopped before the lock");
     }
 }
@@ -317,8 +390,12 @@ async fn change_password(
 /// Seals the journal's head with the wallet's newest key and notes it in the wallet file.
 async fn seal(engine: &Arc<Shared>) -> Result<(), Fault> {
     let vault = Arc::clone(&engine.vault);
-    let keys = blocking(move || vault.seal_keys()).await??;
-    if let Some(head) = engine.core.unlocked(keys, None).await? {
+    let (keys, note) = blocking(move || {
+        let keys = vault.seal_keys()?;
+        Ok::<_, Fault>((keys, vault.journal_note()?))
+    })
+    .await??;
+    if let Some(head) = engine.core.unlocked(keys, note).await? {
         let vault = Arc::clone(&engine.vault);
         blocking(move || vault.note_sealed(head)).await??;
     }

@@ -24,6 +24,12 @@ pub enum WalletOrder {
     Restore { file: String },
     /// Take a wallet file into an empty journal: its seeds and agents' secrets, when the journal is lost.
     Recover { name: Name },
+    /// Remove the wallet file with its seeds and agents' secrets; the journal stays. Needs the password.
+    Delete {
+        /// The name of the wallet, instead of typing it at the prompt.
+        #[arg(long, value_name = "NAME")]
+        confirm: Option<String>,
+    },
 }
 
 impl WalletOrder {
@@ -37,6 +43,7 @@ impl WalletOrder {
             WalletOrder::Backup { .. } => "wallet.backup",
             WalletOrder::Restore { .. } => "wallet.restore",
             WalletOrder::Recover { .. } => "wallet.recover",
+            WalletOrder::Delete { .. } => "wallet.delete",
         }
     }
 }

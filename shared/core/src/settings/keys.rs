@@ -28,6 +28,7 @@ pub enum Kind {
     WarnOrRefuse,
     Notices,
     Seconds,
+    SecondsOrOff,
     Usd,
     Urls,
     Url,
@@ -44,6 +45,7 @@ impl Kind {
             Kind::WarnOrRefuse => "warn or refuse",
             Kind::Notices => "all, bell or none",
             Kind::Seconds => "seconds",
+            Kind::SecondsOrOff => "seconds, or off",
             Kind::Usd => "dollars",
             Kind::Urls => "URLs in the order in which they are tried",
             Kind::Url => "a URL",
@@ -126,6 +128,9 @@ settings! {
         "The longest time a payment may stay valid without needing your approval.";
     VerifySettlements "payments.verify_settlements" File Switch "true"
         "Whether the chain is checked for payments that agents report as settled.";
+    IdleLock "lock.idle" Journal SecondsOrOff "off"
+        "The open wallet locks by itself when for so long no agent asked for anything and you changed nothing, and when \
+         the machine wakes from sleep.";
     ConfirmTypingAbove "confirm_typing_above" Journal Usd "a tenth of the policy's largest payment, but at least 5"
         "Approvals of this amount or more ask you to type the amount.";
     ConsoleNotify "console.notify" File Notices "all"
@@ -166,6 +171,7 @@ impl Key {
             | Key::Autostart
             | Key::MaxValidity
             | Key::VerifySettlements
+            | Key::IdleLock
             | Key::ConfirmTypingAbove
             | Key::ConsoleNotify => None,
         }
@@ -269,7 +275,7 @@ mod tests {
     #[test]
     fn every_key_is_read_as_it_is_written() {
         let all = Key::all();
-        assert_eq!(all.len(), 11 + 3 * NETWORKS.len());
+        assert_eq!(all.len(), 12 + 3 * NETWORKS.len());
         for key in all {
             assert_eq!(key.to_string().parse(), Ok(key));
             assert_eq!(ROWS.iter().filter(|row| **row == key.row()).count(), 1);

@@ -3,6 +3,7 @@
 use bursar_core::answers::StatusAnswer;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::text::about;
 use ratatui::layout::Rect;
 use unicode_width::UnicodeWidthStr;
 
@@ -12,7 +13,8 @@ use crate::console::model::overlay::Overlay;
 use crate::console::model::{Connection, Model, Pane};
 use crate::console::theme::Role;
 
-/// Nothing here counts seconds: an idle console writes nothing.
+/// Nothing here counts seconds: a console writes nothing while nobody acts, but once a minute where the wallet will
+/// lock.
 pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     let mut pieces: Vec<(String, Role)> = vec![("BURSAR".into(), Role::Strong)];
     match (&model.connection, &model.server.status) {
@@ -28,6 +30,9 @@ pub(super) fn header(model: &Model, paint: &mut Paint<'_>, area: Rect) {
                 (true, true) => ("LOCKED".into(), Role::Warn),
                 (true, false) => ("UNLOCKED".into(), Role::Good),
             });
+            if let Some(seconds) = wallet.locks_in_s {
+                pieces.push((format!("locks in {}", about(seconds)), Role::Quiet));
+            }
             if status.frozen {
                 pieces.push(("FROZEN".into(), Role::Alarm));
             }

@@ -26,11 +26,25 @@ pub(crate) fn notices(value: &str) -> SettingAnswer {
 }
 
 pub(crate) fn wallet() -> WalletAnswer {
-    WalletAnswer { exists: true, name: Some("main".into()), locked: false, seeds: 1, addresses: 2 }
+    WalletAnswer {
+        exists: true,
+        name: Some("main".into()),
+        locked: false,
+        locks_in_s: None,
+        seeds: 1,
+        addresses: 2,
+    }
 }
 
 pub(crate) fn no_wallet() -> WalletAnswer {
-    WalletAnswer { exists: false, name: None, locked: true, seeds: 0, addresses: 0 }
+    WalletAnswer {
+        exists: false,
+        name: None,
+        locked: true,
+        locks_in_s: None,
+        seeds: 0,
+        addresses: 0,
+    }
 }
 
 pub(crate) fn seed() -> SeedAnswer {

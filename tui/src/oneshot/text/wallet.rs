@@ -3,6 +3,7 @@
 use bursar_core::answers::{
     AddressAnswer, BackupAnswer, RestoreAnswer, SecretField, SeedAnswer, WalletAnswer,
 };
+use bursar_core::text::about;
 
 use super::Context;
 use crate::oneshot::sheet::{Sheet, word};
@@ -12,9 +13,11 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
         to.line("There is no wallet in this data folder yet.");
         return to.next("Create one with", "bursar wallet create <name>");
     }
+    let locks = wallet.locks_in_s.filter(|_seconds| context.engine_running);
+    let locks = locks.map_or_else(String::new, |s| format!(", locks in {}", about(s)));
     to.rows(&[
         ("wallet", wallet.name.clone().unwrap_or_default()),
-        ("state", state_after(wallet, context).to_owned()),
+        ("state", format!("{}{locks}", state_after(wallet, context))),
         ("seeds", wallet.seeds.to_string()),
         ("addresses", wallet.addresses.to_string()),
     ]);

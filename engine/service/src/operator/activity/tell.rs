@@ -124,8 +124,9 @@ fn told(event: &Event) -> Told<'_> {
             ("setting.changed", Wallet, Some(change::told(&changes(event))))
         }
         Event::EngineStarted => ("engine.started", Wallet, None),
-        Event::WalletOpened => ("wallet.unlocked", Wallet, None),
-        Event::WalletLocked => ("wallet.locked", Wallet, None),
+        Event::WalletOpened { .. } => ("wallet.unlocked", Wallet, None),
+        Event::WalletDeleted => ("wallet.deleted", Wallet, None),
+        Event::WalletLocked { cause, .. } => ("wallet.locked", Wallet, some(cause.text())),
         Event::PasswordChanged => ("wallet.password_changed", Wallet, None),
         Event::PasswordRefused { times } => {
             let plural = if *times == 1 { "" } else { "s" };

@@ -14,6 +14,7 @@ pub(super) enum Given {
     Text(String),
     Number(u32),
     Switch(bool),
+    Off,
     List(Vec<String>),
     Bearer(LanBearer),
     Seconds(u64),
@@ -48,6 +49,8 @@ impl Given {
             Kind::Count => word.parse().map(Given::Number).map_err(|_bad| takes()),
             Kind::Switch => word.parse().map(Given::Switch).map_err(|_bad| takes()),
             Kind::Seconds => word.parse().map(Given::Seconds).map_err(|_bad| takes()),
+            Kind::SecondsOrOff if word == "off" => Ok(Given::Off),
+            Kind::SecondsOrOff => word.parse().map(Given::Seconds).map_err(|_bad| takes()),
             Kind::Usd => Usd::parse(word).map(Given::Amount).map_err(|error| error.to_string()),
             Kind::Notices => match Notices::parse(word) {
                 Some(notices) => Ok(Given::Text(notices.text().to_owned())),
@@ -75,7 +78,11 @@ impl Given {
             Given::Number(number) => Some(Value::Number(*number)),
             Given::Switch(on) => Some(Value::Switch(*on)),
             Given::List(list) => Some(Value::List(list.clone())),
-            Given::Default | Given::Bearer(_) | Given::Seconds(_) | Given::Amount(_) => None,
+            Given::Default
+            | Given::Off
+            | Given::Bearer(_)
+            | Given::Seconds(_)
+            | Given::Amount(_) => None,
         }
     }
 
@@ -97,6 +104,8 @@ impl Given {
                 Some(Setting::ConfirmTypingAbove(Some(*amount)))
             }
             (Key::ConfirmTypingAbove, Given::Default) => Some(Setting::ConfirmTypingAbove(None)),
+            (Key::IdleLock, Given::Seconds(seconds)) => Some(Setting::IdleLock(Some(*seconds))),
+            (Key::IdleLock, Given::Off | Given::Default) => Some(Setting::IdleLock(None)),
             _not_in_the_journal => None,
         }
     }

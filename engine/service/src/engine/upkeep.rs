@@ -1,0 +1,166 @@
+//! What the engine does by itself as time passes: it expires, renews, and locks the wallet.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bursar_core::time::Moment;
+use bursar_domain::Action;
+use bursar_domain::allowance::Renewal;
+use bursar_domain::event::LockCause;
+
+use super::Shared;
+use crate::operator;
+
+/// How often time is looked at.
+const EVERY_MS: u64 = 1_000;
+/// Between two looks a machine that was awake lets no more time pass than this.
+const ASLEEP_MS: u64 = 60_000;
+
+/// Expires what is due, renews what is due, and locks a wallet that is not used, by the monotonic clock.
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut watch = Watch::at(&shared.ports.clock.now());
+    loop {
+        let wake = shared.ports.clock.mono_ms().saturating_add(EVERY_MS);
+        // cancel-safe: both only wait.
+        tokio::select! {
+            () = shared.stopping.cancelled() => return,
+            () = shared.ports.clock.sleep_until(wake) => {}
+        }
+        if is_due(&shared)
+            && let Err(fault) = shared.core.act(Action::Tick).await
+        {
+            tracing::warn!(code = %fault.code, "time could not be kept");
+        }
+        lock_if_unused(&shared, &mut watch).await;
+    }
+}
+
+fn is_due(shared: &Shared) -> bool {
+    let view = shared.core.view();
+    let moment = shared.core.now();
+    let expired = view.state.held.values().any(|request| request.is_over(&moment));
+    let mut given = view.state.agents.values().filter_map(|agent| agent.commission.as_ref());
+    let mut renews =
+        || given.any(|given| matches!(given.payments.start.renewal(&moment), Renewal::Renew(_)));
+    // An allowance does not renew while nobody can spend it.
+    expired || (shared.vault.is_unlocked() && renews())
+}
+
+async fn lock_if_unused(shared: &Arc<Shared>, watch: &mut Watch) {
+    let moment = shared.ports.clock.now();
+    let view = shared.core.view();
+    let cause = watch.look(view.head.seq, &moment);
+    shared.unused_since_ms.store(watch.since_ms, Ordering::Relaxed);
+    let Some(limit_s) = view.settings().idle_lock_s else { return };
+    let unused_ms = moment.mono_ms.saturating_sub(watch.since_ms);
+    let cause = cause.or((unused_ms >= limit_s.saturating_mul(1_000)).then_some(LockCause::Idle));
+    if let Some(cause) = cause.filter(|_cause| shared.vault.is_unlocked()) {
+        tracing::info!(cause = cause.text(), "the wallet locks by itself");
+        operator::wallet::note_and_lock(shared, cause).await;
+    }
+}
+
+/// Seconds until the open wallet locks by itself; `None` where it does not.
+pub(crate) fn locks_in_s(shared: &Shared) -> Option<u64> {
+    let limit_s = shared.core.view().settings().idle_lock_s?;
+    let since_ms = shared.unused_since_ms.load(Ordering::Relaxed);
+    let unused_ms = shared.ports.clock.mono_ms().saturating_sub(since_ms);
+    let left_ms = limit_s.saturating_mul(1_000).saturating_sub(unused_ms);
+    shared.vault.is_unlocked().then(|| left_ms.div_ceil(1_000))
+}
+
+/// When the wallet was last used, and when the machine was last awake. The journal tells of every use: a request of
+/// an agent, a change of the operator, the unlock itself.
+#[derive(Debug)]
+struct Watch {
+    entries: u64,
+    /// On the monotonic clock.
+    since_ms: u64,
+    /// How far the clock that goes on during sleep is ahead of the monotonic one.
+    ahead_ms: i64,
+}
+
+impl Watch {
+    fn at(moment: &Moment) -> Self {
+        Self { entries: 0, since_ms: moment.mono_ms, ahead_ms: ahead_ms(moment) }
+    }
+
+    /// Takes in how many entries there are; answers whether the machine slept since the last look.
+    fn look(&mut self, entries: u64, moment: &Moment) -> Option<LockCause> {
+        if entries != self.entries {
+            (self.entries, self.since_ms) = (entries, moment.mono_ms);
+        }
+        let ahead_ms = ahead_ms(moment);
+        let slept_ms = ahead_ms.saturating_sub(self.ahead_ms);
+        self.ahead_ms = ahead_ms;
+        u64::try_from(slept_ms)
+            .is_ok_and(|slept_ms| slept_ms > ASLEEP_MS)
+            .then_some(LockCause::Sleep)
+    }
+}
+
+/// The monotonic clock stands still while the machine sleeps. Where the platform does not tell the time since its
+/// boot, the wall clock has to do: an operator who sets it ahead then locks the wallet.
+fn ahead_ms(moment: &Moment) -> i64 {
+    let mono_ms = i64::try_from(moment.mono_ms).unwrap_or(i64::MAX);
+    let other_ms = match moment.boottime_ms {
+        0 => moment.utc.0,
+        known => i64::try_from(known).unwrap_or(i64::MAX),
+    };
+    other_ms.saturating_sub(mono_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use bursar_chain::clock::manual::ManualClock;
+    use bursar_chain::ports::Clock;
+    use bursar_core::time::Utc;
+
+    use super::*;
+
+    fn clock() -> ManualClock {
+        let clock = ManualClock::new(Utc(1_700_000_000_000));
+        clock.advance(5_000);
+        clock
+    }
+
+    #[test]
+    fn an_entry_is_a_use() {
+        let clock = clock();
+        let mut watch = Watch::at(&clock.now());
+        for (wait_ms, entries, since_ms) in
+            [(0, 7, 5_000), (1_000, 7, 5_000), (1_000, 8, 7_000), (60_000, 8, 7_000)]
+        {
+            clock.advance(wait_ms);
+            assert_eq!(watch.look(entries, &clock.now()), None);
+            assert_eq!(watch.since_ms, since_ms);
+        }
+    }
+
+    #[test]
+    fn only_a_sleep_of_more_than_a_minute_is_one() {
+        let clock = clock();
+        let mut watch = Watch::at(&clock.now());
+        clock.suspend(ASLEEP_MS);
+        assert_eq!(watch.look(1, &clock.now()), None);
+        clock.suspend(ASLEEP_MS + 1);
+        assert_eq!(watch.look(1, &clock.now()), Some(LockCause::Sleep));
+        assert_eq!(watch.look(1, &clock.now()), None, "once");
+        // A busy machine looks late, but it was awake.
+        clock.advance(600_000);
+        assert_eq!(watch.look(1, &clock.now()), None);
+    }
+
+    #[test]
+    fn without_a_boot_clock_the_wall_clock_tells_of_a_sleep() {
+        let clock = clock();
+        let now = || Moment { boottime_ms: 0, ..clock.now() };
+        let mut watch = Watch::at(&now());
+        clock.advance(600_000);
+        assert_eq!(watch.look(1, &now()), None);
+        clock.suspend(ASLEEP_MS + 1);
+        assert_eq!(watch.look(1, &now()), Some(LockCause::Sleep));
+        clock.jump_back(600_000);
+        assert_eq!(watch.look(1, &now()), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! The wallet locks by itself, where the operator wants it.
+
+use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_tests::engine::{Setup, TestEngine};
+use bursar_tests::offers::offer;
+use bursar_tests::operator::{Expect, Operator};
+
+use super::activity::activity;
+
+async fn engine() -> TestEngine {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 10 --txn 10 --auto 5").await;
+    engine
+}
+
+/// Why the wallet was locked last. The entry follows on the lock.
+async fn cause(operator: &mut Operator) -> String {
+    for _look in 0..1_000 {
+        let rows = activity(operator, "activity --limit 500").await.entries;
+        if let Some(row) = rows.into_iter().find(|row| row.kind == "wallet.locked") {
+            return row.detail.unwrap_or_default();
+        }
+    }
+    panic!("the lock is in no entry");
+}
+
+/// Whether the wallet is locked, and in how many seconds it will be.
+async fn standing(operator: &mut Operator) -> (bool, Option<u64>) {
+    match operator.must("wallet status").await {
+        Answer::Wallet(wallet) => (wallet.locked, wallet.locks_in_s),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Lets time pass until the wallet is locked; answers how many seconds it took.
+async fn seconds_until_locked(engine: &TestEngine, operator: &mut Operator) -> u64 {
+    for seconds in 0..1_000 {
+        if standing(operator).await.0 {
+            return seconds;
+        }
+        engine.clock.advance(1_000);
+    }
+    panic!("the wallet stayed open");
+}
+
+#[tokio::test]
+async fn an_unused_wallet_locks_by_itself() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    let agent = engine.hire("bot", "bearer").await;
+    assert_eq!(standing(&mut operator).await, (false, None));
+    operator.must("config set lock.idle 60").await;
+    let (locked, left) = standing(&mut operator).await;
+    assert!(!locked && left.is_some_and(|left| left <= 60), "{left:?}");
+
+    assert!(seconds_until_locked(&engine, &mut operator).await >= 60);
+    assert_eq!(standing(&mut operator).await, (true, None));
+    assert_eq!(cause(&mut operator).await, "by itself: it was not used");
+    let (status, answer) =
+        engine.post("/sign", &agent.ask(engine.now_s(), &offer(1000, 1), None)).await;
+    assert_eq!(status, 503, "{answer}");
+
+    // What agents ask for is a use too.
+    operator.must("wallet open").await;
+    for n in 2..5 {
+        engine.clock.advance(40_000);
+        let (status, answer) =
+            engine.post("/sign", &agent.ask(engine.now_s(), &offer(1000, n), None)).await;
+        assert_eq!(status, 200, "{answer}");
+    }
+    assert!(seconds_until_locked(&engine, &mut operator).await >= 60);
+
+    // Longer is looser; off is loosest.
+    for looser in ["61", "off", "default"] {
+        let refused = operator.refused(&format!("config set lock.idle {looser}")).await;
+        assert_eq!(refused.code, Code::WalletLocked, "{looser}");
+    }
+    for wrong in ["59", "604801", "0", "soon"] {
+        assert_eq!(
+            operator.refused(&format!("config set lock.idle {wrong}")).await.code,
+            Code::BadInput
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_machine_that_wakes_finds_its_wallet_locked() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    engine.clock.advance(5_000);
+    // Off, so it stays open.
+    engine.clock.suspend(3_600_000);
+    for _second in 0..10 {
+        engine.clock.advance(1_000);
+        assert!(!standing(&mut operator).await.0);
+    }
+    operator.must("config set lock.idle 3600").await;
+    engine.clock.suspend(120_000);
+    let seconds = seconds_until_locked(&engine, &mut operator).await;
+    assert!(seconds < 600, "by the sleep, and not by its hour: {seconds} s");
+    assert_eq!(cause(&mut operator).await, "by itself: the machine had slept");
+}
