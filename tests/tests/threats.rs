@@ -42,6 +42,8 @@ mod secrets;
 mod stage;
 #[path = "threats/structure.rs"]
 mod structure;
+#[path = "threats/swaps.rs"]
+mod swaps;
 #[path = "threats/tokens.rs"]
 mod tokens;
 #[path = "threats/users.rs"]
