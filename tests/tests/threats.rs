@@ -30,6 +30,8 @@ mod ids;
 mod limits;
 #[path = "threats/listed.rs"]
 mod listed;
+#[path = "threats/memory.rs"]
+mod memory;
 #[path = "threats/node.rs"]
 mod node;
 #[path = "threats/proofs.rs"]
