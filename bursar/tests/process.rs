@@ -7,6 +7,8 @@
 mod commands;
 #[path = "process/deciders.rs"]
 mod deciders;
+#[path = "process/hostile.rs"]
+mod hostile;
 #[path = "process/others.rs"]
 mod others;
 #[path = "process/pay.rs"]
