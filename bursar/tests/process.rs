@@ -9,6 +9,8 @@ mod commands;
 mod deciders;
 #[path = "process/hostile.rs"]
 mod hostile;
+#[path = "process/memory.rs"]
+mod memory;
 #[path = "process/others.rs"]
 mod others;
 #[path = "process/pay.rs"]
