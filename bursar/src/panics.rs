@@ -52,3 +52,57 @@ fn message(panic: &PanicHookInfo<'_>, store: bool) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::thread;
+
+    use super::install;
+
+    /// Names the process that is to panic.
+    const PANICS: &str = "BURSAR_TEST_PANICS";
+    const PASSWORD: &str = "Kanarienvögel-4d1e Passwort";
+
+    /// In a process of its own, whose hook is the program's: each way in which a panic repeats what it was about.
+    #[test]
+    #[ignore = "started by the test below"]
+    fn a_process_that_panics_with_a_password_in_hand() {
+        if std::env::var_os(PANICS).is_none() {
+            return;
+        }
+        install();
+        let password = PASSWORD.to_owned();
+        let panics: [fn(String); 5] = [
+            |password| panic!("{password}"),
+            |password| Err::<(), String>(password).unwrap(),
+            |password| None::<()>.expect(&password),
+            |password| assert_eq!(password, "", "{password}"),
+            |password| drop(password[..10].to_owned()),
+        ];
+        for panic in panics {
+            let password = password.clone();
+            assert!(thread::spawn(move || panic(password)).join().is_err());
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+        let task = runtime.spawn(async move { panic!("{password}") });
+        assert!(runtime.block_on(task).is_err());
+    }
+
+    #[test]
+    fn t_37_what_a_panic_says_holds_nothing_of_what_it_was_about() {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["panics::tests::a_process_that_panics_with_a_password_in_hand"])
+            .args(["--exact", "--ignored", "--nocapture"])
+            .env(PANICS, "1")
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert!(output.status.success(), "{said:?}");
+        let said = said.concat();
+        assert_eq!(said.matches("stopped by a bug at ").count(), 6, "{said}");
+        for part in ["Kanarien", "vögel", "4d1e", "Passwort"] {
+            assert!(!said.contains(part), "{part} in {said}");
+        }
+    }
+}

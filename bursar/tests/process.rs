@@ -7,6 +7,10 @@
 mod commands;
 #[path = "process/deciders.rs"]
 mod deciders;
+#[path = "process/hostile.rs"]
+mod hostile;
+#[path = "process/memory.rs"]
+mod memory;
 #[path = "process/others.rs"]
 mod others;
 #[path = "process/pay.rs"]

@@ -30,6 +30,8 @@ mod ids;
 mod limits;
 #[path = "threats/listed.rs"]
 mod listed;
+#[path = "threats/memory.rs"]
+mod memory;
 #[path = "threats/node.rs"]
 mod node;
 #[path = "threats/proofs.rs"]
@@ -42,6 +44,8 @@ mod secrets;
 mod stage;
 #[path = "threats/structure.rs"]
 mod structure;
+#[path = "threats/swaps.rs"]
+mod swaps;
 #[path = "threats/tokens.rs"]
 mod tokens;
 #[path = "threats/users.rs"]

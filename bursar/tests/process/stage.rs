@@ -74,7 +74,7 @@ pub(crate) fn private(path: &Path, text: &str) {
 pub(crate) struct Home {
     pub(crate) dir: tempfile::TempDir,
     /// What the agent `bot` proves itself with.
-    agent: Option<(String, String)>,
+    pub(crate) agent: Option<(String, String)>,
     offers: u64,
 }
 

@@ -1,12 +1,22 @@
-//! The check of the journal while it grows.
+//! The check of the journal while it grows, and while somebody takes entries from it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bursar_core::answers::Answer;
+use bursar_core::codes::Code;
+use bursar_engine::core::Core;
+use bursar_engine::journal::{MemoryStore, Store};
+use bursar_engine::ports::NoFaults;
+use bursar_tests::agent::Agent;
+use bursar_tests::caller::{Caller, json_of};
+use bursar_tests::engine::{Setup, TestEngine, test_edition};
 use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
+use bursar_tests::process::{EngineProcess, Start};
+use serde_json::Value;
 
-use crate::stage::{engine_with, quick, shared};
+use crate::stage::{engine_with, furnish, hire, quick, shared};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn t_45_an_audit_while_agents_pay_reports_no_damage() {
@@ -36,4 +46,116 @@ async fn t_45_an_audit_while_agents_pay_reports_no_damage() {
         payer.await.unwrap();
     }
     assert!(grown > 1, "the journal grew under {grown} of {audits} audits");
+}
+
+/// An engine that has paid twice, its agent, its journal, and that journal before the last entry.
+async fn robbed() -> (TestEngine, Agent, MemoryStore, MemoryStore) {
+    let store = MemoryStore::default();
+    let setup = Setup { store: Some(Box::new(store.clone())), ..quick() };
+    let (engine, agent) = engine_with(setup, "--day 1000 --txn 1 --auto 1", "bearer").await;
+    let mut older = store.copied();
+    for n in 0..2 {
+        // What is committed at once comes last: no signature waits for its commit any more.
+        for line in ["freeze", "thaw"] {
+            engine.operator().must(line).await;
+        }
+        older = store.copied();
+        let body = agent.ask(engine.now_s(), &offer(1_000, n), None);
+        assert_eq!(engine.post("/sign", &body).await.0, 200);
+    }
+    (engine, agent, store, older)
+}
+
+/// The newest entry alone is removed, or all of the store is as it was before the last payment.
+#[tokio::test]
+async fn t_45_a_last_entry_that_is_removed_under_an_engine_is_reported() {
+    for (what, put_back) in [("the entry is gone", false), ("an older file is back", true)] {
+        let (engine, agent, store, older) = robbed().await;
+        let mut operator = engine.operator();
+        operator.must("audit verify").await;
+        let last = store.head().unwrap().seq;
+        match put_back {
+            true => store.put_back(&older),
+            false => store.remove(last),
+        }
+        let fault = operator.refused("audit verify").await;
+        assert_eq!(fault.code, Code::JournalDamaged, "{what}: {fault}");
+        assert!(fault.message.contains("damaged at entry"), "{what}: {fault}");
+
+        // The engine knows what it wrote: what was spent stays spent, and the next payment leaves no way to hide.
+        let body = agent.ask(engine.now_s(), &offer(1_000, 7), None);
+        let (status, answer) = engine.post("/sign", &body).await;
+        assert!(status == 200 || status == 500, "{what}: {status} {answer}");
+        let (_, told) = engine.post("/mandate", &agent.read(engine.now_s())).await;
+        let paid = if status == 200 { 3_000 } else { 2_000 };
+        assert_eq!(told["spent_today_micro"], paid, "{what}: {told}");
+        assert_eq!(operator.refused("audit verify").await.code, Code::JournalDamaged, "{what}");
+        engine.engine.stop().await;
+        let again = Core::open(
+            Box::new(store.clone()),
+            &test_edition(),
+            Arc::default(),
+            Arc::new(NoFaults),
+        );
+        let refused = again.expect_err("an entry is missing").to_string();
+        assert!(refused.contains("damaged at entry"), "{what}: {refused}");
+    }
+}
+
+/// With the real files: the engine, which holds its newest entries in memory, writes on into a file that was changed.
+#[tokio::test]
+async fn t_45_a_journal_file_that_is_changed_under_an_engine_is_refused_at_the_next_start() {
+    for what in ["older", "cut", "empty"] {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("data");
+        let mut engine = EngineProcess::start(&folder, &Start::default());
+        let mut operator = engine.operator().await;
+        furnish(&mut operator, "--day 1000 --txn 1 --auto 1").await;
+        let agent = hire(&mut operator, "bot", "bearer").await;
+        let journal = folder.join("journal.redb");
+        let older = std::fs::read(&journal).unwrap();
+        let mut paid = vec![pay(&engine, &agent, 1).await];
+        overwrite(&journal, what, &older);
+        for n in 2..5 {
+            paid.push(pay(&engine, &agent, n).await);
+        }
+        engine.kill();
+        match EngineProcess::try_start(&folder, &Start { unlock: true, ..Start::default() }) {
+            Err(why) => {
+                assert!(
+                    why.contains("exit status: 13") && why.contains("JOURNAL_DAMAGED"),
+                    "{what}: {why}"
+                );
+            }
+            // What was written since has made it whole again: then nothing is missing, and nothing is paid again.
+            Ok(engine) => {
+                assert_eq!(what, "cut");
+                engine.operator().await.must("audit verify").await;
+                for (n, before) in (1..).zip(&paid) {
+                    assert_eq!(pay(&engine, &agent, n).await, *before, "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// Pays, which an engine that holds its journal for whole does.
+async fn pay(engine: &EngineProcess, agent: &Agent, n: u64) -> Value {
+    let body = agent.ask(engine.now_s(), &offer(1_000, n), None);
+    let (status, answer) = Caller::to(&engine.url).post("/sign", &body).await.unwrap();
+    assert_eq!(status, 200);
+    json_of(&answer)
+}
+
+/// In place, so that the engine has the changed file open.
+fn overwrite(journal: &Path, what: &str, older: &[u8]) {
+    let file = std::fs::OpenOptions::new().write(true).open(journal).unwrap();
+    match what {
+        "older" => {
+            std::os::unix::fs::FileExt::write_all_at(&file, older, 0).unwrap();
+            file.set_len(older.len() as u64).unwrap();
+        }
+        "cut" => file.set_len(file.metadata().unwrap().len() / 2).unwrap(),
+        _empty => file.set_len(0).unwrap(),
+    }
 }

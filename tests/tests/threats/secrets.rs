@@ -79,7 +79,7 @@ impl Canaries {
     }
 }
 
-fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+pub(crate) fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     // The first byte is found quickly; files here are mebibytes.
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|byte| *byte == wanted[0]) {

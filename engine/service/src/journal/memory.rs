@@ -42,6 +42,17 @@ impl MemoryStore {
         });
     }
 
+    /// Removes an entry and nothing else, as somebody with the file could.
+    pub fn remove(&self, seq: u64) {
+        self.with(|tables| tables.entries.remove(&seq));
+    }
+
+    /// Takes the contents of another store, as somebody could who puts an older file back.
+    pub fn put_back(&self, older: &Self) {
+        let tables = older.with(|tables| tables.clone());
+        self.with(|ours| *ours = tables);
+    }
+
     /// Forgets which asks were made, as somebody with the file could.
     pub fn lose_index(&self) {
         self.with(|tables| tables.index.clear());

@@ -101,6 +101,70 @@ fn a_changed_card_is_read_again_and_its_new_digest_is_sent() {
     assert_eq!(approved(&mut stage).unwrap().1.card, Some("ff".repeat(32)));
 }
 
+/// A request arrives at each moment between the opening of a card and the end of its approval, at each place of the
+/// list, also in place of the request that is shown.
+#[test]
+fn t_33_an_arrival_never_changes_what_the_key_approves() {
+    let digest_of = |number: u8| format!("{number:02x}").repeat(32);
+    let waits = |number, left_ms| held(number, left_ms, |card| card.digest = digest_of(number));
+    let shown = || waits(1, 754_000);
+    // More urgent than all others, and otherwise the same payment.
+    let arrived = || waits(9, 5_000);
+    let lists = [
+        (true, vec![arrived(), shown(), waits(2, 223_000)]),
+        (true, vec![shown(), arrived()]),
+        (true, vec![waits(2, 223_000), shown(), arrived()]),
+        (false, vec![arrived()]),
+        (false, vec![arrived(), waits(2, 223_000)]),
+    ];
+    for (n, (is_still_there, requests)) in lists.iter().enumerate() {
+        for moment in ["while keys are dead", "before y", "y is down", "y is sent"] {
+            let mut stage = Stage::full(SIZE);
+            let first = vec![shown(), waits(2, 223_000), waits(3, 47_000)];
+            let list = |stage: &mut Stage, requests: Vec<_>| {
+                stage.model.mark_stale(&[crate::console::model::server::Topic::Requests]);
+                stage.wait(1_000);
+                let (call, _) = stage.took("requests").unwrap();
+                stage.answer(call, Ok(Answer::Requests { requests }));
+            };
+            list(&mut stage, first);
+            // Asked for before the card opens, answered at any moment after.
+            stage.model.mark_stale(&[crate::console::model::server::Topic::Requests]);
+            stage.wait(1_000);
+            let (call, _) = stage.took("requests").unwrap();
+            let arrive = |stage: &mut Stage, at: &str| {
+                if at == moment {
+                    let requests = requests.clone();
+                    stage.answer(call, Ok(Answer::Requests { requests }));
+                }
+            };
+            stage.keys("a");
+            arrive(&mut stage, "while keys are dead");
+            stage.wait(GUARD_MS);
+            arrive(&mut stage, "before y");
+            stage.keys("y");
+            arrive(&mut stage, "y is down");
+            let sent = approved(&mut stage);
+            let ours = shown().card.unwrap();
+            if *is_still_there || moment == "y is sent" {
+                let (_, approve) = sent.expect("the shown request is approved");
+                assert_eq!((approve.id, approve.card), (ours.id.to_string(), Some(ours.digest)));
+            } else if let Some((_, approve)) = sent {
+                panic!("list {n}, {moment}: {approve:?} was not on the screen");
+            }
+            arrive(&mut stage, "y is sent");
+            // Nor do later keys on this card approve the new one.
+            for _again in 0..3 {
+                stage.wait(GUARD_MS);
+                stage.keys("y");
+                if let Some((_, approve)) = approved(&mut stage) {
+                    assert_eq!(approve.id, ours.id.to_string(), "list {n}, {moment}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn an_amount_that_matters_is_typed() {
     let mut stage = Stage::full(SIZE);

@@ -1,0 +1,345 @@
+//! What strangers write, through the shipped program: into its log, into the page of a receipt, and into the bytes
+//! that its console writes to a terminal.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::stage::{Engine, Home};
+
+/// Sequences that the console itself never writes: erase the scroll-back, set the title, write the clipboard, ask for
+/// the cursor, reset, 8-bit colour, a device control string, and characters that delete, hide and reorder.
+const HOSTILE: &str = "\u{1b}[3J\u{1b}]0;owned\u{7}\u{1b}]52;c;T1dORUQ=\u{7}\u{1b}[6n\u{1b}c\u{9b}31m\u{90}x\u{9c}\u{7f}\u{8}\u{0}\u{202e}gpj\r\n2026-01-01T00:00:00Z  INFO forged<script>alert(1)</script>\"'&";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Longest wait for what another process does.
+fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = ready() {
+            return found;
+        }
+        assert!(Instant::now() < end, "never: {what}");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+/// One request as it is, and the answer to it; nothing if the server hung up on it.
+fn exchange(address: &str, head: &[u8], body: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let length = format!(
+        "\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let _refused_early = stream.write_all(&[head, length.as_bytes(), body].concat());
+    let mut answer = Vec::new();
+    let _reset = stream.read_to_end(&mut answer);
+    answer
+}
+
+fn post(address: &str, path: &str, body: &Value) -> Value {
+    let head = format!("POST {path} HTTP/1.1");
+    let answer = exchange(address, head.as_bytes(), body.to_string().as_bytes());
+    let text = String::from_utf8(answer).unwrap();
+    let body = text.split_once("\r\n\r\n").map_or("", |(_head, body)| body);
+    serde_json::from_str(body).unwrap_or(Value::Null)
+}
+
+/// A node whose every answer is an error in hostile words, in turn as JSON and as no JSON at all.
+fn lying_node() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for (n, stream) in listener.incoming().enumerate() {
+            let Ok(mut stream) = stream else { return };
+            let mut lines = BufReader::new(stream.try_clone().unwrap());
+            let (mut length, mut line) = (0, String::new());
+            while matches!(lines.read_line(&mut line), Ok(2..)) && line != "\r\n" {
+                let lower = line.to_ascii_lowercase();
+                if let Some(count) = lower.strip_prefix("content-length:") {
+                    length = count.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            let _gone = lines.read_exact(&mut body);
+            let asked: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+            let error = json!({"code": -32000, "message": HOSTILE, "data": HOSTILE});
+            let told = match n % 3 {
+                0 => json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}).to_string(),
+                1 => HOSTILE.to_owned(),
+                _ => json!({"jsonrpc": "2.0", "id": asked["id"], "result": HOSTILE}).to_string(),
+            };
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                told.len()
+            );
+            let _gone = stream.write_all(&[head.as_bytes(), told.as_bytes()].concat());
+        }
+    });
+    url
+}
+
+/// An engine with its log wide open, at which a hostile agent has done what it can.
+struct Scene {
+    home: Home,
+    engine: Engine,
+    address: String,
+    log: PathBuf,
+    /// A payment that was signed and reported as failed in hostile words, and one that waits.
+    paid: String,
+    held: String,
+}
+
+fn offer(url: &str) -> Value {
+    let coin = bursar_core::networks::by_name("8453").unwrap().stablecoin;
+    json!({
+        "x402Version": 1,
+        "error": HOSTILE,
+        "accepts": [{
+            "scheme": "exact",
+            "network": "base",
+            "maxAmountRequired": "1000000",
+            "resource": url,
+            "description": HOSTILE,
+            "mimeType": HOSTILE,
+            "payTo": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+            "maxTimeoutSeconds": 60,
+            "asset": coin.address.to_checksum(None),
+            "extra": {"name": HOSTILE, "version": HOSTILE, HOSTILE: HOSTILE},
+        }],
+    })
+}
+
+impl Scene {
+    fn set() -> Self {
+        let mut home = Home::new();
+        home.furnish();
+        let log = home.dir.path().join("log");
+        let mut command = home.command(&home.data(), "engine");
+        command
+            .env("BURSAR_LOG", "trace")
+            .env("BURSAR_NETWORKS_8453_RPC", lying_node())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&log).unwrap());
+        let mut engine = Engine(command.spawn().unwrap());
+        let mut line = String::new();
+        let out = engine.0.stdout.as_mut().unwrap();
+        BufReader::with_capacity(1, out).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("READY http://").unwrap().to_owned();
+        let (id, token) = home.agent.clone().unwrap();
+        let ask = |n: u32| {
+            let url = format!("https://api.example.com/{n}?{HOSTILE}");
+            let body = json!({"agent_id": id, "signature": token, "x402_data": offer(&url),
+                              "request_url": url});
+            let told = post(&address, "/sign", &body);
+            told["request_id"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
+        };
+        let (paid, held) = (ask(1), ask(2));
+        home.must(&format!("approve {paid} --yes"));
+        let report = json!({"agent_id": id, "signature": token, "transaction_id": paid,
+                            "event": "failed", "error": HOSTILE});
+        let told = post(&address, "/callback", &report);
+        assert_eq!(told["status"], "ok", "{told}");
+        let scene = Self { home, engine, address, log, paid, held };
+        scene.annoy(&id, &token);
+        scene
+    }
+
+    /// Hostile text in every other place of a request.
+    fn annoy(&self, id: &str, token: &str) {
+        let odd: Vec<u8> = HOSTILE.bytes().filter(|byte| !b"\r\n\0".contains(byte)).collect();
+        for path in ["/sign", "/trade", "/callback", "/mandate", "/ping", "/status", "/balances"] {
+            for body in [
+                json!({"agent_id": HOSTILE, "signature": HOSTILE}),
+                json!({"agent_id": id, "signature": HOSTILE, "payment_required": HOSTILE}),
+                json!({"agent_id": id, "signature": token, "payment_required": HOSTILE}),
+                json!({"agent_id": id, "signature": token, "x402_data": {HOSTILE: HOSTILE}}),
+                json!({"agent_id": id, "signature": token, "transaction_id": HOSTILE, "event": HOSTILE}),
+                json!({"agent_id": id, "signature": token, "idempotency_key": HOSTILE, HOSTILE: 1}),
+                json!(HOSTILE),
+            ] {
+                post(&self.address, path, &body);
+            }
+            let head = format!("POST {path} HTTP/1.1");
+            exchange(&self.address, head.as_bytes(), HOSTILE.as_bytes());
+            for name in ["user-agent", "x-agent-id", "authorization", "content-type", "host"] {
+                let head = [head.as_bytes(), b"\r\n", name.as_bytes(), b": ", &odd].concat();
+                exchange(&self.address, &head, b"{}");
+                // Without what no header may hold, so that it is read.
+                let eight_bit: Vec<u8> = odd
+                    .iter()
+                    .copied()
+                    .filter(|byte| (32..=126).contains(byte) || *byte >= 128)
+                    .collect();
+                let head =
+                    [format!("POST {path} HTTP/1.1\r\n{name}: ").as_bytes(), &eight_bit].concat();
+                exchange(&self.address, &head, b"{}");
+            }
+        }
+        exchange(&self.address, &[b"GET /", &odd[..], b" HTTP/1.1"].concat(), b"");
+        exchange(&self.address, &[&odd[..], b" / HTTP/1.1"].concat(), b"");
+        exchange(&self.address, b"GET /receipt/%1b%5b3J%9b31m%0a HTTP/1.1", b"");
+    }
+}
+
+/// What acts on a terminal, hides or reorders.
+fn acts(ch: char) -> bool {
+    ch.is_control()
+        || matches!(ch, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[test]
+fn t_20_nothing_that_others_wrote_acts_in_the_log_or_in_a_receipt() {
+    let scene = Scene::set();
+    for id in [&scene.paid, &scene.held] {
+        let head = format!("GET /receipt/{id} HTTP/1.1\r\naccept: text/html");
+        let page = String::from_utf8(exchange(&scene.address, head.as_bytes(), b"")).unwrap();
+        let (head, page) = page.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("200 OK") && head.contains("text/html"), "{head}");
+        assert!(page.contains("\\u{1b}[3J") && page.contains("&lt;script&gt;"), "{page}");
+        assert!(!page.contains("<script") && !page.chars().any(acts), "{page:?}");
+    }
+    let log = std::fs::read(&scene.log).unwrap();
+    let log = String::from_utf8(log).unwrap();
+    for said in ["TRACE hyper", "code=", "reason="] {
+        assert!(log.contains(said), "the log lacks {said}: is it the log?");
+    }
+    // Letters that reorder others are kept: they act on what is read, not on the terminal.
+    for line in log.lines() {
+        assert!(!line.chars().any(char::is_control), "{line:?}");
+        let stamp =
+            line.get(..4).is_some_and(|year| year.bytes().all(|byte| byte.is_ascii_digit()));
+        assert!(stamp && !line.starts_with("2026-01-01T00:00:00Z  INFO forged"), "{line:?}");
+    }
+    drop(scene.engine);
+}
+
+/// A terminal with the console in it, and a file with every byte that it wrote there.
+struct Terminal {
+    socket: PathBuf,
+    raw: PathBuf,
+}
+
+impl Terminal {
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("tmux");
+        command.args(["-f", "/dev/null", "-S"]).arg(&self.socket).args(arguments);
+        let done = command.env_remove("TMUX").output().expect("tmux");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    fn open(home: &Home) -> Self {
+        let terminal =
+            Self { socket: home.dir.path().join("tmux"), raw: home.dir.path().join("raw") };
+        let data = format!("BURSAR_DATA_DIR={}", home.data().display());
+        // It waits, so that its first byte is caught as well.
+        let shell = format!("read -r go; exec '{}'", env!("CARGO_BIN_EXE_bursar"));
+        let size = ["-x", "200", "-y", "60"];
+        let start = ["new-session", "-d", "-s", "you", "-e", &data, "-e", "LC_ALL=C.UTF-8"];
+        terminal.tmux(&[&start[..], &size, &["sh", "-c", &shell]].concat());
+        terminal.tmux(&[
+            "pipe-pane",
+            "-O",
+            "-t",
+            "you",
+            &format!("exec cat > '{}'", terminal.raw.display()),
+        ]);
+        terminal.press("Enter");
+        terminal
+    }
+
+    fn press(&self, key: &str) {
+        self.tmux(&["send-keys", "-t", "you", key]);
+    }
+
+    /// Waits until it is on the screen.
+    fn see(&self, text: &str) {
+        until(text, || {
+            self.tmux(&["capture-pane", "-p", "-J", "-t", "you"]).contains(text).then_some(())
+        });
+    }
+
+    /// Every byte so far, from the first that is the console's own to the one by which it leaves.
+    fn written(&self) -> String {
+        let left = |raw: &str| raw.contains("\u{1b}[?1049l");
+        let raw = until("it leaves the screen", || {
+            String::from_utf8(std::fs::read(&self.raw).ok()?).ok().filter(|raw| left(raw))
+        });
+        let start = raw.find('\u{1b}').unwrap();
+        let end = raw.find("\u{1b}[?1049l").unwrap();
+        raw[start..end].to_owned()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let mut command = Command::new("tmux");
+        command.args(["-f", "/dev/null", "-S"]).arg(&self.socket).arg("kill-server");
+        let _ended_already = command.stderr(Stdio::null()).status();
+    }
+}
+
+/// The text without the sequences that the console writes itself, each of which is named here.
+fn without_ours(raw: &str) -> String {
+    const EXACT: [&str; 6] = ["[?1049h", "[?2004h", "[?2004l", "[?25l", "[?25h", "[2J"];
+    let mut parts = raw.split('\u{1b}');
+    let mut rest = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        if let Some(exact) = EXACT.iter().find(|exact| part.starts_with(**exact)) {
+            rest.push_str(&part[exact.len()..]);
+        } else if let Some(title) = part.strip_prefix("]0;Bursar") {
+            // The title, with a count and nothing else in it.
+            let (title, after) = title.split_once('\u{7}').unwrap();
+            assert!(
+                title.chars().all(|ch| " ()".contains(ch) || ch.is_ascii_alphanumeric()),
+                "{title:?}"
+            );
+            rest.push_str(after);
+        } else {
+            let sequence = part.strip_prefix('[').unwrap_or_else(|| panic!("{part:?}"));
+            let end = sequence.find(|ch: char| !ch.is_ascii_digit() && ch != ';').unwrap();
+            // A place or a colour.
+            assert!(sequence[end..].starts_with(['H', 'm']), "{part:?}");
+            rest.push_str(&sequence[end + 1..]);
+        }
+    }
+    rest
+}
+
+#[test]
+fn t_20_no_byte_that_others_wrote_reaches_a_real_terminal() {
+    let skipped = std::env::var("BURSAR_TEST_SKIP").unwrap_or_default();
+    if skipped.split(',').any(|part| part.trim() == "tmux") {
+        eprintln!("SKIPPED: BURSAR_TEST_SKIP names tmux");
+        return;
+    }
+    let scene = Scene::set();
+    let terminal = Terminal::open(&scene.home);
+    terminal.see("1 WAITING");
+    terminal.press("a");
+    terminal.see("\\u{1b}[3J");
+    terminal.press("Escape");
+    // Every pane, and the entries of the activity one by one.
+    for pane in ["2", "3", "4", "6", "5"] {
+        terminal.press(pane);
+        terminal.see(&format!("> {pane} "));
+    }
+    terminal.see("failed: \"\\u{1b}[3J");
+    terminal.press("Enter");
+    terminal.press("Escape");
+    terminal.press("q");
+    let rest = without_ours(&terminal.written());
+    assert!(rest.contains("\\u{1b}[3J") && rest.contains("\\u{9b}31m"), "{rest}");
+    // It rings when a payment waits.
+    let found: Vec<char> = rest.chars().filter(|ch| acts(*ch) && *ch != '\u{7}').collect();
+    assert!(found.is_empty(), "{found:?} in {rest:?}");
+    assert!(!rest.contains("\u{7}]") && rest.matches('\u{7}').count() <= 1, "{rest:?}");
+}

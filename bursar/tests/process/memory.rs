@@ -1,0 +1,61 @@
+//! The memory of a running engine, to processes of the account that runs it.
+#![cfg(target_os = "linux")]
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::stage::Engine;
+
+/// An account without rights, for where the tests run as root, who may read everything.
+const NOBODY: u32 = 65_534;
+
+/// Has a process of `account` open a file of another process of it.
+fn opens(account: u32, pid: u32, file: &str) -> bool {
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec 3< \"$0\"", &format!("/proc/{pid}/{file}")]);
+    command.uid(account).gid(account).current_dir("/").stderr(Stdio::null());
+    command.status().unwrap().success()
+}
+
+#[test]
+fn t_37_the_same_account_cannot_read_the_memory_of_an_engine() {
+    let ours = rustix::process::geteuid();
+    let account = if ours.is_root() { NOBODY } else { ours.as_raw() };
+    let home = tempfile::tempdir().unwrap();
+    // A copy, which that account can reach and read: else the kernel closes the process by itself.
+    let (program, data) = (home.path().join("bursar"), home.path().join("data"));
+    std::fs::copy(env!("CARGO_BIN_EXE_bursar"), &program).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    let open = |path: &Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        if ours.is_root() {
+            chown(path, Some(account), Some(account)).unwrap();
+        }
+    };
+    open(home.path(), 0o755);
+    open(&program, 0o755);
+    open(&data, 0o700);
+    let command = |program: &Path| {
+        let mut command = Command::new(program);
+        command.uid(account).gid(account).current_dir("/").stdin(Stdio::null());
+        command
+    };
+    // What an ordinary process of the account lets it open: on some machines not even its memory.
+    let mut other = command(Path::new("sleep")).arg("600").spawn().unwrap();
+    let may_open: Vec<&str> = ["maps", "environ", "mem"]
+        .into_iter()
+        .filter(|file| opens(account, other.id(), file))
+        .collect();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert!(may_open.contains(&"maps"), "{may_open:?}");
+    let mut engine = command(&program);
+    engine.args(["engine", "--no-server"]).env("BURSAR_DATA_DIR", &data).env_remove("BURSAR_LOG");
+    let (engine, line) = Engine::spawn(engine);
+    assert_eq!(line, "READY\n");
+    for file in may_open {
+        assert!(!opens(account, engine.0.id(), file), "{file}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Memory that changes behind the operator's back: what is signed is what the card showed, or nothing.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use alloy_primitives::{Address, U256};
+use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_core::client::Client;
+use bursar_core::codes::Code;
+use bursar_core::ids::RequestId;
+use bursar_core::money::{Atoms, Usd};
+use bursar_core::networks::ChainId;
+use bursar_domain::apply::Touched;
+use bursar_domain::{Action, Command, Decision, Entry, Refusal, Request, State};
+use bursar_engine::journal::MemoryStore;
+use bursar_engine::ports::Faults;
+use bursar_tests::engine::{NO_RATE, Setup};
+use bursar_tests::offers::{PAY_TO, offer};
+use bursar_tests::operator::{Expect, Operator};
+use serde_json::json;
+
+use crate::stage::{POLICY, authorized, engine_with, terms};
+
+type Change = fn(&mut Request);
+
+/// Where a fault reaches the requests that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// The state that is published as well: cards that are read from now on show the change.
+    State,
+    /// Only what the rules see: every card still shows what the operator saw.
+    Rules,
+}
+
+/// Changes every held request in memory, once armed.
+#[derive(Debug, Default)]
+struct Swap(Mutex<Option<(Reach, Change)>>);
+
+impl Swap {
+    fn arm(&self, armed: Option<(Reach, Change)>) {
+        *self.0.lock().unwrap() = armed;
+    }
+
+    fn change_if(&self, reach: Reach, state: &mut State) {
+        let armed = *self.0.lock().unwrap();
+        if let Some((_, change)) = armed.filter(|(wanted, _)| *wanted == reach) {
+            for request in Arc::make_mut(&mut state.held).values_mut() {
+                change(Arc::make_mut(request));
+            }
+        }
+    }
+}
+
+impl Faults for Swap {
+    fn reach(&self, _point: &'static str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn decide(&self, state: &State, command: &Command) -> Result<Decision, Refusal> {
+        let mut state = state.clone();
+        self.change_if(Reach::Rules, &mut state);
+        bursar_domain::decide(&state, command)
+    }
+
+    fn apply(&self, state: &mut State, entry: &Entry) -> Option<Touched> {
+        let touched = bursar_domain::apply(state, entry);
+        self.change_if(Reach::State, state);
+        touched
+    }
+}
+
+/// Each term of a payment that is signed, or by which the operator decides, in another form.
+const CHANGES: [(&str, Change); 9] = [
+    ("payee", |request| request.ask.payee = Address::repeat_byte(0xee)),
+    ("amount", |request| {
+        request.ask.amount = Atoms(U256::from(2_000_001));
+        request.ask.usd = Usd(2_000_001);
+    }),
+    ("amount alone", |request| request.ask.amount = Atoms(U256::from(9_000_000))),
+    ("chain", |request| request.ask.chain = ChainId(4663)),
+    ("asset", |request| request.ask.asset = Address::repeat_byte(0xaa)),
+    ("payer", |request| request.from = Address::repeat_byte(0xff)),
+    ("validity", |request| request.ask.valid_seconds += 1),
+    ("request URL", |request| request.ask.request_url = Some("https://other.example/".into())),
+    ("resource URL", |request| request.ask.resource_url = None),
+];
+
+async fn waiting(operator: &mut Operator) -> RequestAnswer {
+    match operator.must("requests").await {
+        Answer::Requests { mut requests } if requests.len() == 1 => requests.remove(0),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn t_13_a_held_request_that_changes_in_memory_is_not_signed() {
+    let (store, swap) = (MemoryStore::default(), Arc::new(Swap::default()));
+    let setup = |clock| Setup {
+        store: Some(Box::new(store.clone())),
+        faults: Arc::clone(&swap) as _,
+        settings: NO_RATE,
+        clock,
+        ..Setup::default()
+    };
+    let (mut engine, agent) = engine_with(setup(Setup::default().clock), POLICY, "hmac").await;
+    let clock = Arc::clone(&engine.clock);
+    let body = agent.ask(engine.now_s(), &offer(2_000_000, 1), Some("https://api.example.com/1"));
+    assert_eq!(engine.post("/sign", &body).await.0, 202);
+    let shown = waiting(&mut engine.operator()).await;
+    let digest = shown.card.unwrap().digest;
+    let approve = format!("approve {} --yes --card {digest}", shown.id);
+    let id: RequestId = shown.id.parse().unwrap();
+    for (what, change) in CHANGES {
+        for reach in [Reach::Rules, Reach::State] {
+            let mut operator = engine.operator();
+            assert_eq!(waiting(&mut operator).await.card.unwrap().digest, digest, "{what}");
+            swap.arm(Some((reach, change)));
+            // Further entries of the journal: the change is in the state from here on. An amount in dollars that is not
+            // what the allowance reserves stops the engine at the next entry.
+            let mut stopped = false;
+            for line in ["network disable 4663", "network enable 4663"] {
+                stopped |= operator.outcome(line).await.reply.result.is_err();
+            }
+            assert_eq!(stopped, reach == Reach::State && what == "amount", "{what}, {reach:?}");
+            let wanted = if stopped { Code::JournalFailed } else { Code::CardChanged };
+            let refused = operator.refused(&approve).await;
+            assert_eq!(refused.code, wanted, "{what}, {reach:?}: {refused}");
+            let shown = digest.clone();
+            let action = Action::Approve { id, shown, nonce: [1; 32], by: Client::Inside };
+            let refused = engine.engine.core().act(action).await.unwrap_err();
+            assert_eq!(refused.code, wanted, "{what}, {reach:?}: {refused}");
+            let (_, polled) = engine.get(&format!("/sign/status/{id}")).await;
+            assert_eq!((&polled["status"], authorized(&engine)), (&json!("pending"), 0), "{what}");
+            assert_eq!(polled.get("header_value"), None, "{what}, {reach:?}");
+            // The journal has the request as it was asked for: so has the next engine.
+            swap.arm(None);
+            engine = engine.restart(setup(Arc::clone(&clock))).await;
+            engine.operator().must("wallet open").await;
+        }
+    }
+    engine.operator().must(&approve).await;
+    let (_, answer) = engine.get(&format!("/sign/status/{id}")).await;
+    let terms = terms(&answer);
+    assert_eq!((&terms["to"], &terms["value"]), (&json!(PAY_TO), &json!("2000000")));
+}
