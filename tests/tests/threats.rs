@@ -24,6 +24,8 @@ mod contacts;
 mod credentials;
 #[path = "threats/domains.rs"]
 mod domains;
+#[path = "threats/forgetting.rs"]
+mod forgetting;
 #[path = "threats/ids.rs"]
 mod ids;
 #[path = "threats/limits.rs"]
