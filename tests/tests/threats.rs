@@ -34,6 +34,8 @@ mod limits;
 mod listed;
 #[path = "threats/node.rs"]
 mod node;
+#[path = "threats/padding.rs"]
+mod padding;
 #[path = "threats/proofs.rs"]
 mod proofs;
 #[path = "threats/replay.rs"]
