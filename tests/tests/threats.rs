@@ -42,6 +42,8 @@ mod proofs;
 mod replay;
 #[path = "threats/secrets.rs"]
 mod secrets;
+#[path = "threats/settlements.rs"]
+mod settlements;
 #[path = "threats/stage.rs"]
 mod stage;
 #[path = "threats/structure.rs"]

@@ -133,7 +133,7 @@ impl Blocks {
     }
 }
 
-fn silent<T: Send + 'static>() -> ChainReply<'static, T> {
+pub(crate) fn silent<T: Send + 'static>() -> ChainReply<'static, T> {
     Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
 }
 
