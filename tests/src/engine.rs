@@ -16,7 +16,7 @@ use bursar_core::client::Program;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_engine::agent_api::router;
-use bursar_engine::edition::Edition;
+use bursar_engine::edition::{Edition, Retention};
 use bursar_engine::engine::{Engine, Mode, Options};
 use bursar_engine::journal::Store;
 use bursar_engine::ports::{Faults, NoFaults, Ports, Signer};
@@ -56,6 +56,8 @@ pub struct Setup {
     /// The folder's `settings.toml`.
     pub settings: &'static str,
     pub explorers: BTreeMap<ChainId, Arc<dyn Explorer>>,
+    /// How often a snapshot is written, and how long signed requests are remembered.
+    pub retention: Retention,
 }
 
 /// For tests that ask more often than an agent may.
@@ -72,6 +74,7 @@ impl Default for Setup {
             chains: BTreeMap::new(),
             settings: "",
             explorers: BTreeMap::new(),
+            retention: Retention::PRODUCTION,
         }
     }
 }
@@ -116,7 +119,8 @@ impl TestEngine {
         }
         let disk = Arc::new(TestDisk { free: AtomicU64::new(u64::MAX) });
         let random = Arc::new(ScriptedRandom::default());
-        let mut options = Options::new(folder, lock, test_edition(), setup.mode);
+        let edition = Edition { retention: setup.retention, ..test_edition() };
+        let mut options = Options::new(folder, lock, edition, setup.mode);
         options.store = setup.store;
         options.ports = Some(Ports {
             clock: Arc::clone(&setup.clock) as _,

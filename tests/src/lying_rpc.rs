@@ -91,6 +91,42 @@ impl Lie {
     }
 }
 
+/// What a node says wrongly of prices and accounts, each time that it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// Gas costs so many wei, by its blocks and by its methods.
+    GasPrice(u128),
+    /// Every account has so many wei.
+    Balance(u128),
+}
+
+impl Claim {
+    /// The answer with this claim in it; `None` where it is about something else.
+    fn bend(self, method: &str, told: &Value) -> Option<Value> {
+        let mut bent = told.clone();
+        match (self, method) {
+            (Claim::GasPrice(wei), "eth_gasPrice" | "eth_maxPriorityFeePerGas")
+            | (Claim::Balance(wei), "eth_getBalance") => bent["result"] = hex_number(wei),
+            (Claim::GasPrice(wei), "eth_getBlockByNumber") if told["result"].is_object() => {
+                bent["result"]["baseFeePerGas"] = hex_number(wei);
+            }
+            _other => return None,
+        }
+        Some(bent)
+    }
+}
+
+fn hex_number(number: u128) -> Value {
+    Value::from(format!("{number:#x}"))
+}
+
+/// A claim, and how many answers about the same stay honest before it is made.
+#[derive(Debug)]
+struct Standing {
+    claim: Claim,
+    honest: usize,
+}
+
 /// A node that lies as often as it is told to, and is honest from then on.
 #[derive(Debug)]
 pub struct LyingRpc {
@@ -110,6 +146,9 @@ struct Way {
 struct Lies {
     due: VecDeque<Lie>,
     told: usize,
+    claims: Vec<Standing>,
+    /// How many answers held a claim.
+    claimed: usize,
     /// Every transaction that somebody broadcast, in order.
     broadcast: Vec<String>,
     /// Until when nothing is answered.
@@ -133,9 +172,21 @@ impl LyingRpc {
         self.way.lies().due.extend(lies);
     }
 
-    /// Drops the lies that are still to be told.
+    /// Claims this from now on, after so many honest answers about the same.
+    pub fn claim_after(&self, honest: usize, claim: Claim) {
+        self.way.lies().claims.push(Standing { claim, honest });
+    }
+
+    /// Drops the lies that are still to be told, and all claims.
     pub fn be_honest(&self) {
-        self.way.lies().due.clear();
+        let mut lies = self.way.lies();
+        lies.due.clear();
+        lies.claims.clear();
+    }
+
+    /// How many answers held a claim.
+    pub fn claimed(&self) -> usize {
+        self.way.lies().claimed
     }
 
     /// Answers nothing for a while.
@@ -172,6 +223,25 @@ impl Way {
         lies.due.pop_front();
         lies.told += 1;
         Some(due)
+    }
+
+    /// An answer of the node with what is claimed instead.
+    fn bent(&self, method: &str, told: Value) -> Value {
+        let mut lies = self.lies();
+        let mut answer = told;
+        let mut claimed = 0;
+        for standing in &mut lies.claims {
+            let Some(bent) = standing.claim.bend(method, &answer) else { continue };
+            match standing.honest.checked_sub(1) {
+                Some(left) => standing.honest = left,
+                None => {
+                    answer = bent;
+                    claimed += 1;
+                }
+            }
+        }
+        lies.claimed += claimed;
+        answer
     }
 
     async fn pass_on(&self, call: &Value) -> Value {
@@ -231,7 +301,8 @@ async fn answer_one(way: &Way, call: &Value) -> Result<Value, Response> {
         json!({"jsonrpc": "2.0", "id": call["id"], "error": error})
     };
     let Some(lie) = way.next(&method) else {
-        return Ok(way.pass_on(call).await);
+        let told = way.pass_on(call).await;
+        return Ok(way.bent(&method, told));
     };
     let hash = || {
         let raw = call["params"][0].as_str().expect("bytes");

@@ -24,6 +24,8 @@ mod contacts;
 mod credentials;
 #[path = "threats/domains.rs"]
 mod domains;
+#[path = "threats/forgetting.rs"]
+mod forgetting;
 #[path = "threats/ids.rs"]
 mod ids;
 #[path = "threats/limits.rs"]
@@ -34,12 +36,16 @@ mod listed;
 mod memory;
 #[path = "threats/node.rs"]
 mod node;
+#[path = "threats/padding.rs"]
+mod padding;
 #[path = "threats/proofs.rs"]
 mod proofs;
 #[path = "threats/replay.rs"]
 mod replay;
 #[path = "threats/secrets.rs"]
 mod secrets;
+#[path = "threats/settlements.rs"]
+mod settlements;
 #[path = "threats/stage.rs"]
 mod stage;
 #[path = "threats/structure.rs"]

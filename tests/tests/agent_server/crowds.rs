@@ -2,6 +2,8 @@
 
 use bursar_tests::raw::Caller;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bursar_core::answers::Answer;
@@ -11,6 +13,9 @@ use bursar_tests::offers::offer;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::{EngineProcess, Start, allow_open_files};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use crate::stage::post;
 
@@ -26,10 +31,14 @@ struct Crowded {
 
 impl Crowded {
     async fn new() -> Self {
+        Self::started(&Start::default()).await
+    }
+
+    async fn started(start: &Start) -> Self {
         // The engine inherits the bound, and this process holds the other end of every connection.
         allow_open_files(2 * u64::try_from(CONNECTIONS).expect("small"));
         let home = tempfile::tempdir().expect("a folder");
-        let engine = EngineProcess::start(&home.path().join("data"), &Start::default());
+        let engine = EngineProcess::start(&home.path().join("data"), start);
         let mut operator = engine.operator().await;
         for line in [
             "wallet create main",
@@ -153,4 +162,48 @@ async fn t_40_five_hundred_that_dribble_keep_nobody_out() {
         assert!(reply.closes());
     }
     engine.pays().await;
+}
+
+/// Slow bodies that are open at once. Each may have another connection that is not closed yet: together they are fewer
+/// than the slots.
+const SLOW_BODIES: usize = (CONNECTIONS - 100) / 2;
+/// Calls of the agent in that time, and slow bodies that begin before each of them.
+const GOOD_CALLS: usize = 60;
+const BEGUN_BETWEEN: u64 = 20;
+
+/// Begins a body that does not come, and another one whenever the server ends it.
+async fn begin_again_and_again(address: SocketAddr, begun: Arc<AtomicU64>) {
+    let head = "POST /sign HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{";
+    loop {
+        let Ok(mut stream) = TcpStream::connect(address).await else { continue };
+        if stream.write_all(head.as_bytes()).await.is_ok() {
+            begun.fetch_add(1, Ordering::SeqCst);
+            // A refusal, a reset, or the end: each of them ends this body.
+            let _ended = stream.read(&mut [0; 64]).await;
+        }
+    }
+}
+
+/// Neither the rate of an address nor its connections are taken from an agent that proves itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t_42_slow_bodies_that_begin_again_and_again_keep_no_agent_out() {
+    // With the rate of the product, and with one that refuses none of them before its body.
+    for rate in ["300", "1000000"] {
+        let env = vec![("BURSAR_SERVER_RATE_PER_MINUTE".to_owned(), rate.to_owned())];
+        let mut engine = Crowded::started(&Start { env, ..Start::default() }).await;
+        let begun = Arc::new(AtomicU64::new(0));
+        let mut attack = JoinSet::new();
+        for _body in 0..SLOW_BODIES {
+            attack.spawn(begin_again_and_again(engine.address(), Arc::clone(&begun)));
+        }
+        let mut wanted = SLOW_BODIES as u64;
+        for _call in 0..GOOD_CALLS {
+            while begun.load(Ordering::SeqCst) < wanted {
+                tokio::task::yield_now().await;
+            }
+            engine.pays().await;
+            wanted = begun.load(Ordering::SeqCst) + BEGUN_BETWEEN;
+        }
+        attack.shutdown().await;
+    }
 }

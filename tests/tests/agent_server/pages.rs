@@ -21,7 +21,9 @@ const FOREIGN: &[&str] =
 const AMBIGUOUS: &[&str] =
     &["Host: localhost\r\nHost: localhost", "Host: localhost\r\nHost: evil.test"];
 
+/// Every route, and two paths that are none.
 const ROUTES: &[(&str, &str)] = &[
+    ("GET", "/"),
     ("GET", "/health"),
     ("GET", "/status"),
     ("POST", "/status"),
@@ -29,6 +31,24 @@ const ROUTES: &[(&str, &str)] = &[
     ("POST", "/sign"),
     ("GET", "/sign/status/00000000-0000-4000-8000-000000000000"),
     ("GET", "/sign/status/"),
+    ("GET", "/sign/helper"),
+    ("POST", "/callback"),
+    ("GET", "/receipt/00000000-0000-4000-8000-000000000000"),
+    ("GET", "/receipt/"),
+    ("POST", "/mandate"),
+    ("POST", "/balances"),
+    ("POST", "/trade"),
+    ("GET", "/trade/status/00000000-0000-4000-8000-000000000000"),
+    ("GET", "/trade/status/"),
+    ("POST", "/venues"),
+    ("POST", "/position"),
+    ("GET", "/position/status/00000000-0000-4000-8000-000000000000"),
+    ("GET", "/position/status/"),
+    ("GET", "/agent"),
+    ("GET", "/agent/partner"),
+    ("GET", "/agent/1claw"),
+    ("GET", "/agent/other"),
+    ("GET", "/openapi.json"),
     ("GET", "/nowhere"),
     ("POST", "/nowhere"),
 ];
@@ -103,6 +123,38 @@ async fn t_23_a_proxys_form_names_a_foreign_host_on_every_route() {
         }
     }
     assert_eq!(stage.head().await, before);
+}
+
+/// [`ROUTES`] has everything that the server's own description names, and everything in it answers a program.
+#[tokio::test]
+async fn t_23_the_list_of_routes_is_the_servers() {
+    let stage = Stage::new(UNLIMITED).await;
+    let ask = async |method: &str, path: &str| {
+        let mut caller = Caller::to(stage.address).await;
+        caller.ask(&request(method, path, "Host: localhost", "{}")).await
+    };
+    let described = ask("GET", "/openapi.json").await.json();
+    let described = described["paths"].as_object().expect("paths");
+    assert!(described.len() > 10, "{described:?}");
+    for (path, methods) in described {
+        let begin = path.split('{').next().expect("a part");
+        for method in methods.as_object().expect("methods").keys() {
+            let known = ROUTES.iter().any(|(known, route)| {
+                known.eq_ignore_ascii_case(method)
+                    && (route == path || is_one_of(route, begin, path))
+            });
+            assert!(known, "{method} {path} is not on the list");
+        }
+    }
+    for (method, path) in ROUTES.iter().filter(|(_, path)| *path != "/nowhere") {
+        let reply = ask(method, path).await;
+        assert_ne!(reply.code(), ask(method, "/nowhere").await.code(), "{method} {path}");
+    }
+}
+
+/// Whether a route is an instance of a path with a name at its end.
+fn is_one_of(route: &str, begin: &str, path: &str) -> bool {
+    path.ends_with('}') && route.strip_prefix(begin).is_some_and(|rest| !rest.is_empty())
 }
 
 /// No page may read an answer.

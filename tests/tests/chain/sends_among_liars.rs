@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 
 use alloy_primitives::U256;
-use bursar_core::answers::Answer;
-use bursar_tests::lying_rpc::{Lie, LyingRpc};
+use bursar_core::answers::{Answer, SendAnswer};
+use bursar_core::codes::Code;
+use bursar_tests::lying_rpc::{Claim, Lie, LyingRpc};
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::Start;
@@ -142,4 +143,119 @@ async fn t_17_several_lies_in_a_row_move_the_money_once() {
         (vec![Lie::Reorg, Lie::InventedReceipt], Some("kill:desk.sent:1")),
     ])
     .await;
+}
+
+/// A price of gas that would cost all the coins there are.
+const ABSURD_PRICE: u128 = 1_000_000_000_000_000_000;
+/// What a price is read from: the newest block, the tip, and the price itself.
+const ANSWERS_OF_A_PRICE: usize = 3;
+const WEALTH: u128 = 1_000_000_000_000_000_000_000_000;
+
+/// A stage with so many wei, whose node lies as it is told.
+async fn stage_with(coins: &str) -> Option<(Stage, LyingRpc)> {
+    let chain = local_chain(BASE).await?;
+    let rpc = LyingRpc::before(chain.url()).await;
+    let start = Start { rpc: Some(rpc.url.clone()), ..Start::default() };
+    let stage = Stage::set(chain, start).await;
+    stage.chain.request("anvil_setBalance", json!([stage.payer, coins])).await.expect("set");
+    Some((stage, rpc))
+}
+
+fn order() -> String {
+    format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait")
+}
+
+async fn sends(stage: &mut Stage) -> Vec<SendAnswer> {
+    match stage.operator.must("address sends").await {
+        Answer::Sends { sends } => sends,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Makes a block, and lets the engine's time pass.
+async fn next_block(stage: &mut Stage) {
+    stage.chain.request("anvil_mine", json!(["0x1"])).await.expect("mined");
+    stage.go_ahead(1_500);
+    sleep(PAUSE).await;
+}
+
+async fn assert_moved(stage: &Stage, amount: u64, transactions: u64) {
+    let moved = number(stage, "eth_getBalance", json!([TO, "latest"])).await;
+    let count = json!([stage.payer, "pending"]);
+    let sent = number(stage, "eth_getTransactionCount", count).await;
+    assert_eq!((moved, sent), (U256::from(amount), U256::from(transactions)));
+}
+
+/// The only send is made, once.
+async fn assert_sent_once(stage: &mut Stage) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let all = sends(stage).await;
+        let [only] = all.as_slice() else { panic!("{all:?}") };
+        if only.status == "done" {
+            break;
+        }
+        let goes_on = matches!(only.status.as_str(), "waiting" | "sent" | "included");
+        assert!(goes_on && Instant::now() < end, "{only:?}");
+        next_block(stage).await;
+    }
+    assert_moved(stage, AMOUNT, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t_17_an_absurd_price_of_gas_is_not_offered() {
+    let Some((mut stage, rpc)) = stage_with(GAS_MONEY).await else { return };
+    // At the order: it is refused, and nothing is left of it.
+    rpc.claim_after(0, Claim::GasPrice(ABSURD_PRICE));
+    let refused = stage.operator.refused(&order()).await;
+    assert_eq!(refused.code, Code::ChainUnavailable, "{}", refused.message);
+    assert!(refused.message.contains("maximum"), "{}", refused.message);
+    assert!(sends(&mut stage).await.is_empty());
+    rpc.be_honest();
+    // From the first price after the order on: it waits, and offers nothing.
+    rpc.claim_after(ANSWERS_OF_A_PRICE, Claim::GasPrice(ABSURD_PRICE));
+    let before = rpc.claimed();
+    stage.operator.must(&order()).await;
+    let end = Instant::now() + PATIENCE;
+    while rpc.claimed() < before + 4 * ANSWERS_OF_A_PRICE {
+        assert!(Instant::now() < end, "it asked for no price");
+        next_block(&mut stage).await;
+    }
+    assert_eq!(rpc.broadcast(), Vec::<String>::new());
+    let all = sends(&mut stage).await;
+    assert_eq!(all[0].status, "waiting", "{all:?}");
+    assert_moved(&stage, 0, 0).await;
+    // It goes on once the price is right.
+    rpc.be_honest();
+    assert_sent_once(&mut stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn t_17_a_wrong_balance_moves_nothing_that_is_not_there() {
+    // A tenth of a coin.
+    let Some((mut stage, rpc)) = stage_with("0x16345785d8a0000").await else { return };
+    // More than is there: the order is taken, and the chain refuses the transaction.
+    rpc.claim_after(0, Claim::Balance(WEALTH));
+    stage.operator.must(&order()).await;
+    let end = Instant::now() + PATIENCE;
+    while rpc.broadcast().is_empty() {
+        assert!(Instant::now() < end, "it was never tried");
+        next_block(&mut stage).await;
+    }
+    for _block in 0..10 {
+        next_block(&mut stage).await;
+    }
+    assert_moved(&stage, 0, 0).await;
+    // With the coins it is made, once.
+    rpc.be_honest();
+    stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
+    assert_sent_once(&mut stage).await;
+
+    // Less than is there: the order is refused.
+    rpc.claim_after(0, Claim::Balance(0));
+    let broadcast = rpc.broadcast().len();
+    let refused = stage.operator.refused(&order()).await;
+    assert_eq!(refused.code, Code::InsufficientFunds, "{}", refused.message);
+    assert_eq!((sends(&mut stage).await.len(), rpc.broadcast().len()), (1, broadcast));
+    assert_moved(&stage, AMOUNT, 1).await;
 }

@@ -1,4 +1,4 @@
-//! Many copies of one signed payment: the merchant delivers once, and the payer pays once.
+//! Many copies of one signed payment: the merchant delivers once, the payer pays once, and no transaction reverts.
 
 use bursar_tests::payer::Paid;
 use futures::StreamExt;
@@ -92,6 +92,7 @@ async fn delivers_once(kind: Kind) {
     assert!(answers[0].delivered, "{case}");
     assert_eq!(merchant.served().await, served + 1, "{case}");
     market.recorder.assert_truthful();
+    market.assert_none_reverted().await;
     market.close().await;
 }
 
@@ -125,5 +126,6 @@ async fn merchants_with_the_same_payee_deliver_once_between_them() {
         }
     }
     market.recorder.assert_truthful();
+    market.assert_none_reverted().await;
     market.close().await;
 }

@@ -134,6 +134,27 @@ impl Market {
         self.chain.authorization_used(from, nonce).await.expect("an answer")
     }
 
+    /// Every transaction of the facilitator that is in a block did what it was sent for.
+    pub(crate) async fn assert_none_reverted(&self) {
+        let signer = self.home.signers[0].to_string().to_lowercase();
+        let newest = self.chain.request("eth_blockNumber", json!([])).await.expect("an answer");
+        let newest: U256 = serde_json::from_value(newest).expect("a number");
+        let (mut sent, mut reverted) = (0, Vec::new());
+        for block in 0..=newest.to::<u64>() {
+            let asked = json!([format!("{block:#x}")]);
+            let told = self.chain.request("eth_getBlockReceipts", asked).await.expect("an answer");
+            let receipts = told.as_array().map(Vec::as_slice).unwrap_or_default();
+            for receipt in receipts.iter().filter(|receipt| receipt["from"] == signer) {
+                sent += 1;
+                if receipt["status"] != "0x1" {
+                    reverted.push(receipt["transactionHash"].clone());
+                }
+            }
+        }
+        assert_eq!(sent, self.mined().await, "the receipts of all of them");
+        assert!(sent > 0 && reverted.is_empty(), "of {sent} reverted {reverted:?}");
+    }
+
     pub(crate) async fn assert_none_charged(&self, refused: &[Paid]) {
         for paid in refused {
             assert!(!self.is_charged(paid).await, "a refused payment was charged: {paid:?}");

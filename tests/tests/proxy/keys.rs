@@ -137,3 +137,28 @@ async fn a_facilitator_without_gas_is_not_the_payers_fault() {
         assert_eq!(stage.customer.buy(2, &chat("another")).await.status(), 200, "no strikes");
     }
 }
+
+/// What the facilitator will not settle is not bought upstream, however often it is asked for.
+#[tokio::test]
+async fn t_54_a_payment_that_cannot_be_settled_for_want_of_gas_is_no_upstream_call() {
+    for (does, body) in [
+        (Does::Whole(answer("hello world")), chat("hello")),
+        (Does::Stream(frames(&["hello", " world"])), streaming("hello")),
+    ] {
+        for reason in ["facilitator_out_of_gas", "gas_budget_spent", "gas_too_high"] {
+            let stage = Stage::set(does.clone()).await;
+            stage.settling.verify_says(Says::Refuses(reason));
+            let header = stage.customer.sign(2, &body).await;
+            for _time in 0..3 {
+                let got = stage.customer.send(&body, &header).await;
+                assert_eq!(refusal(got).await, (503, "facilitator_unavailable".to_owned()));
+            }
+            assert_eq!(stage.customer.buy(2, &body).await.status(), 503);
+            assert_eq!(stage.counts(), (0, 0), "{reason}");
+            // With gas the same payment is good, and is one call.
+            stage.settling.verify_says(Says::Good);
+            assert_eq!(stage.customer.send(&body, &header).await.status(), 200, "{reason}");
+            assert_eq!(stage.counts(), (1, 1), "{reason}");
+        }
+    }
+}

@@ -100,6 +100,8 @@ pub(crate) enum Block {
     Behind(i64),
     /// At this instant, and none since.
     At(Utc),
+    /// Just now, by a clock that showed this when the machine started: setting the machine's clock does not move it.
+    Since(Utc),
     /// Nobody says.
     Dead,
 }
@@ -118,15 +120,20 @@ impl Blocks {
         Arc::new(Self { clock: Arc::clone(clock), newest, asked: AtomicUsize::new(0) })
     }
 
+    /// How often the engine has looked.
+    pub(crate) fn looks(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
     /// Waits until the engine has looked as often as that.
     pub(crate) async fn looked_at(&self, times: usize) {
-        while self.asked.load(Ordering::SeqCst) < times {
+        while self.looks() < times {
             tokio::task::yield_now().await;
         }
     }
 }
 
-fn silent<T: Send + 'static>() -> ChainReply<'static, T> {
+pub(crate) fn silent<T: Send + 'static>() -> ChainReply<'static, T> {
     Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
 }
 
@@ -159,6 +166,10 @@ impl Chain for Blocks {
                 Box::pin(async move { Ok(at) })
             }
             Block::At(at) => Box::pin(async move { Ok(at) }),
+            Block::Since(start) => {
+                let on_ms = i64::try_from(self.clock.now().mono_ms).expect("a test is short");
+                Box::pin(async move { Ok(start.plus_ms(on_ms)) })
+            }
             Block::Dead => silent(),
         }
     }
