@@ -39,7 +39,7 @@ pub struct Config {
     pub notices: Notices,
     /// Endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
-    /// Block explorers; a network without one has none here.
+    /// Block explorers; a network without one, or with `none`, is missing here.
     pub explorer: BTreeMap<ChainId, Url>,
     /// Where each value comes from that is not the default.
     sources: BTreeMap<Key, Source>,
@@ -107,6 +107,8 @@ impl Config {
         let endpoints = |row: &bursar_core::networks::Network| {
             (row.chain, row.rpc.iter().filter_map(|url| url.parse().ok()).collect())
         };
+        let explorer =
+            |row: &bursar_core::networks::Network| Some((row.chain, row.explorer?.parse().ok()?));
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9402)),
             rate_per_minute: RATE_PER_MINUTE,
@@ -115,7 +117,7 @@ impl Config {
             verify_settlements: true,
             notices: Notices::default(),
             rpc: NETWORKS.iter().map(endpoints).collect(),
-            explorer: BTreeMap::new(),
+            explorer: NETWORKS.iter().filter_map(explorer).collect(),
             sources: BTreeMap::new(),
         }
     }
@@ -157,7 +159,8 @@ impl Config {
                 self.rpc.insert(chain, urls(list)?);
             }
             Key::NetworkExplorer(chain) => {
-                self.explorer.insert(chain, page(text)?);
+                let explorer = explorer(text)?;
+                self.set_explorer(chain, explorer);
             }
             Key::Hosts
             | Key::LanBearer
@@ -167,6 +170,13 @@ impl Config {
             | Key::ConfirmTypingAbove => return Err(journal_only(key)),
         }
         Ok(())
+    }
+
+    fn set_explorer(&mut self, chain: ChainId, explorer: Option<Url>) {
+        match explorer {
+            Some(url) => drop(self.explorer.insert(chain, url)),
+            None => drop(self.explorer.remove(&chain)),
+        }
     }
 }
 
@@ -220,12 +230,16 @@ fn url(text: &str) -> Result<Url, String> {
     Url::parse(text).map_err(|error| format!("an endpoint is not a valid URL: {error}"))
 }
 
-fn page(text: &str) -> Result<Url, String> {
+/// `none` turns the default off.
+fn explorer(text: &str) -> Result<Option<Url>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
     let url = Url::parse(text).map_err(|error| format!("it is not a valid URL: {error}"))?;
     if matches!(url.scheme(), "https" | "http") {
-        Ok(url)
+        Ok(Some(url))
     } else {
-        Err("it must begin with https://".to_owned())
+        Err("it must begin with https://, or be none".to_owned())
     }
 }
 
@@ -274,14 +288,27 @@ mod tests {
     }
 
     #[test]
-    fn an_explorer_is_asked_only_where_one_is_set() {
+    fn an_explorer_is_asked_where_one_is_set_or_is_the_default() {
         let base = ChainId(8453);
         let host = |config: Config| config.explorer.get(&base).and_then(Url::port);
         let file = "[networks.base]\nexplorer = \"http://127.0.0.1:9/api/v2\"";
         let env = [("BURSAR_NETWORKS_8453_EXPLORER", "http://127.0.0.1:8/api/v2?apikey=K")];
-        assert_eq!(load("", &[], None).unwrap().explorer.len(), 0);
+        let usual = load("", &[], None).unwrap();
+        let usual: Vec<_> = usual.explorer.iter().map(|(id, url)| (*id, url.as_str())).collect();
+        assert_eq!(usual, [(base, "https://base.blockscout.com/api/v2")]);
         assert_eq!(host(load(file, &[], None).unwrap()), Some(9));
         assert_eq!(host(load(file, &env, None).unwrap()), Some(8));
+    }
+
+    #[test]
+    fn none_turns_an_explorer_off_wherever_it_is_written() {
+        let (file, set) = ("[networks.base]\nexplorer = \"none\"", "http://127.0.0.1:9/api/v2");
+        let env = |value| [("BURSAR_NETWORKS_8453_EXPLORER", value)];
+        assert_eq!(load(file, &[], None).unwrap().explorer, BTreeMap::new());
+        assert_eq!(load("", &env("none"), None).unwrap().explorer, BTreeMap::new());
+        assert_eq!(load(file, &env(set), None).unwrap().explorer.len(), 1);
+        let file = format!("[networks.base]\nexplorer = \"{set}\"");
+        assert_eq!(load(&file, &env("none"), None).unwrap().explorer, BTreeMap::new());
     }
 
     #[test]
@@ -357,6 +384,9 @@ mod tests {
         assert_eq!(Key::Autostart.row().default, config.autostart.to_string());
         assert_eq!(Key::VerifySettlements.row().default, config.verify_settlements.to_string());
         assert_eq!(Key::ConsoleNotify.row().default, config.notices.text());
+        let explorers: Vec<&str> = config.explorer.values().map(Url::as_str).collect();
+        let told = Key::NetworkExplorer(ChainId(8453)).row().default;
+        assert_eq!(told, format!("{} on Base, none elsewhere", explorers.join(", ")));
         let settings = bursar_core::settings::Settings::default();
         assert_eq!(Key::MaxValidity.row().default, settings.max_validity_s.to_string());
         assert_eq!(Key::LanBearer.row().default, settings.lan_bearer.text());

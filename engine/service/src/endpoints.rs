@@ -39,7 +39,7 @@ pub(crate) fn chain(
     }
 }
 
-/// The explorer of one network; none unless one is set. Opens no connection.
+/// The explorer of one network; none without a default, and where the operator turned it off. Opens no connection.
 pub(crate) fn explorer(
     config: &Config,
     chain: ChainId,

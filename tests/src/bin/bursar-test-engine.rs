@@ -107,6 +107,9 @@ fn chains(clock: &Arc<dyn Clock>) -> BTreeMap<ChainId, Arc<dyn Chain>> {
 
 fn explorers() -> BTreeMap<ChainId, Arc<dyn Explorer>> {
     let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_EXPLORER") else { return BTreeMap::new() };
+    if url == "none" {
+        return BTreeMap::new();
+    }
     let explorer = ExplorerHttp::new(&url, ExplorerLimits::default()).expect("an explorer");
     BTreeMap::from([(ChainId(8453), Arc::new(explorer) as Arc<dyn Explorer>)])
 }

@@ -7,7 +7,7 @@ use bursar_core::codes::Code;
 use bursar_core::settings::keys::{self, Key};
 use bursar_engine::engine::Mode;
 use bursar_tests::engine::{Setup, TestEngine};
-use bursar_tests::offers::offer;
+use bursar_tests::offers::{BASE, offer};
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
@@ -181,6 +181,22 @@ async fn endpoints_change_at_once_and_keep_their_keys() {
     assert_eq!(whole, json!(["https://a.example/v2/KEYKEYKEY", "https://b.example/"]));
     let set = told(&engine, "network rpc eip155:8453 default").await;
     assert_eq!(set.source, "default");
+}
+
+#[tokio::test]
+async fn an_explorer_is_turned_off_at_once_and_for_the_next_start() {
+    let engine = engine().await;
+    let has = |engine: &TestEngine| engine.engine.ports().explorers.get(&BASE).is_some();
+    let set = told(&engine, "config set networks.base.explorer http://127.0.0.1:9/api/v2").await;
+    assert_eq!((set.was, has(&engine)), (Some(json!("https://base.blockscout.com:443")), true));
+    let set = told(&engine, "config set networks.base.explorer none").await;
+    assert_eq!((&set.value, set.source.as_str(), has(&engine)), (&Value::Null, "file", false));
+    assert!(file(&engine).contains("explorer = \"none\""), "{}", file(&engine));
+    let engine = engine.restart(Setup::default()).await;
+    let key = "networks.8453.explorer";
+    assert_eq!(get(&engine, key).await, (Value::Null, "file".to_owned()));
+    let (value, source) = get(&engine, "networks.4663.explorer").await;
+    assert_eq!((value, source.as_str()), (Value::Null, "default"));
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use bursar_core::settings::keys::Key;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Config, Source, journal_only, limited, loopback, notices, page, urls, window};
+use super::{Config, Source, explorer, journal_only, limited, loopback, notices, urls, window};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -106,9 +106,9 @@ fn apply_networks(
             config.rpc.insert(row.chain, urls);
             config.sources.insert(Key::NetworkRpc(row.chain), Source::File);
         }
-        if let Some(explorer) = &table.explorer {
-            let url = page(explorer).map_err(|why| format!("networks.{name}.explorer: {why}"))?;
-            config.explorer.insert(row.chain, url);
+        if let Some(text) = &table.explorer {
+            let url = explorer(text).map_err(|why| format!("networks.{name}.explorer: {why}"))?;
+            config.set_explorer(row.chain, url);
             config.sources.insert(Key::NetworkExplorer(row.chain), Source::File);
         }
     }

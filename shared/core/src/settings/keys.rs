@@ -46,7 +46,7 @@ impl Kind {
             Kind::Seconds => "seconds",
             Kind::Usd => "dollars",
             Kind::Urls => "URLs in the order in which they are tried",
-            Kind::Url => "a URL",
+            Kind::Url => "a URL or none",
         }
     }
 }
@@ -120,8 +120,9 @@ settings! {
     NetworkRpc(ChainId) "networks.<id>.rpc" File Urls "the network's public endpoint, if it has one"
         "The network's JSON-RPC endpoints. Only their hosts are shown: path and query hold your \
          API key.";
-    NetworkExplorer(ChainId) "networks.<id>.explorer" File Url "none"
-        "The network's block explorer.";
+    NetworkExplorer(ChainId) "networks.<id>.explorer" File Url "https://base.blockscout.com/api/v2 on Base, none elsewhere"
+        "The network's block explorer: the base URL of a Blockscout API, which learns the addresses that are looked \
+         up. `none` turns it off: balances then hold only the tokens that Bursar knows.";
     MaxValidity "payments.max_validity" Journal Seconds "3600"
         "The longest time a payment may stay valid without needing your approval.";
     VerifySettlements "payments.verify_settlements" File Switch "true"
