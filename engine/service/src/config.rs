@@ -39,6 +39,8 @@ pub struct Config {
     pub notices: Notices,
     /// Endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
+    /// Where transactions are sent instead, in the same order; a network without such endpoints is missing here.
+    pub submit_rpc: BTreeMap<ChainId, Vec<Url>>,
     /// Block explorers; a network without one, or with `none`, is missing here.
     pub explorer: BTreeMap<ChainId, Url>,
     /// Where each value comes from that is not the default.
@@ -117,6 +119,7 @@ impl Config {
             verify_settlements: true,
             notices: Notices::default(),
             rpc: NETWORKS.iter().map(endpoints).collect(),
+            submit_rpc: BTreeMap::new(),
             explorer: NETWORKS.iter().filter_map(explorer).collect(),
             sources: BTreeMap::new(),
         }
@@ -155,8 +158,11 @@ impl Config {
             Key::VerifySettlements => self.verify_settlements = switch(text)?,
             Key::ConsoleNotify => self.notices = notices(text)?,
             Key::NetworkRpc(chain) => {
-                let list = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-                self.rpc.insert(chain, urls(list)?);
+                self.rpc.insert(chain, urls(listed(text))?);
+            }
+            Key::NetworkSubmitRpc(chain) => {
+                let list = if text == "none" { Vec::new() } else { urls(listed(text))? };
+                self.set_submit_rpc(chain, list);
             }
             Key::NetworkExplorer(chain) => {
                 let explorer = explorer(text)?;
@@ -170,6 +176,15 @@ impl Config {
             | Key::ConfirmTypingAbove => return Err(journal_only(key)),
         }
         Ok(())
+    }
+
+    /// An empty list is none: transactions go where everything else is asked.
+    fn set_submit_rpc(&mut self, chain: ChainId, urls: Vec<Url>) {
+        if urls.is_empty() {
+            self.submit_rpc.remove(&chain);
+        } else {
+            self.submit_rpc.insert(chain, urls);
+        }
     }
 
     fn set_explorer(&mut self, chain: ChainId, explorer: Option<Url>) {
@@ -219,6 +234,10 @@ fn window(seconds: u64) -> Result<u64, String> {
     } else {
         Err(format!("it must be {least} to {most} seconds"))
     }
+}
+
+fn listed(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
 }
 
 fn urls<'a>(list: impl Iterator<Item = &'a str>) -> Result<Vec<Url>, String> {
@@ -288,6 +307,27 @@ mod tests {
     }
 
     #[test]
+    fn transactions_go_elsewhere_only_where_a_list_is_set() {
+        let ports = |config: Config| -> Option<Vec<Option<u16>>> {
+            let urls = config.submit_rpc.get(&ChainId(8453))?;
+            Some(urls.iter().map(Url::port).collect())
+        };
+        let file = "[networks.base]\nsubmit_rpc = [\"http://127.0.0.1:9\", \"http://127.0.0.1:8\"]";
+        let env = |value| [("BURSAR_NETWORKS_8453_SUBMIT_RPC", value)];
+        assert_eq!(load("", &[], None).unwrap().submit_rpc, BTreeMap::new());
+        assert_eq!(ports(load(file, &[], None).unwrap()), Some(vec![Some(9), Some(8)]));
+        let other = env("http://127.0.0.1:7, http://127.0.0.1:6");
+        assert_eq!(ports(load(file, &other, None).unwrap()), Some(vec![Some(7), Some(6)]));
+        for none in ["none", ""] {
+            assert_eq!(ports(load(file, &env(none), None).unwrap()), None, "{none}");
+        }
+        let none = "[networks.base]\nsubmit_rpc = []";
+        let config = load(none, &[], None).unwrap();
+        assert_eq!(config.source(Key::NetworkSubmitRpc(ChainId(8453))), Source::File);
+        assert_eq!(ports(config), None);
+    }
+
+    #[test]
     fn an_explorer_is_asked_where_one_is_set_or_is_the_default() {
         let base = ChainId(8453);
         let host = |config: Config| config.explorer.get(&base).and_then(Url::port);
@@ -330,6 +370,7 @@ mod tests {
             ("[networks.base]\nrpc = []\n[networks.8453]\nrpc = []", "the same network"),
             ("[networks.base]\nrpc = [\"nonsense key=SECRET\"]", "URL"),
             ("[networks.base]\nexplorer = \"nonsense key=SECRET\"", "URL"),
+            ("[networks.base]\nsubmit_rpc = [\"nonsense key=SECRET\"]", "URL"),
             ("not toml", "settings.toml"),
         ] {
             let fault = load(text, &[], None).unwrap_err();

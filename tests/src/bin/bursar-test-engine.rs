@@ -101,7 +101,11 @@ fn chains(clock: &Arc<dyn Clock>) -> BTreeMap<ChainId, Arc<dyn Chain>> {
     let base = ChainId(8453);
     let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_RPC") else { return BTreeMap::new() };
     let config = RpcConfig::new(base, [url]);
-    let chain = RpcChain::new(config, Arc::clone(clock)).expect("an endpoint");
+    let mut chain = RpcChain::new(config, Arc::clone(clock)).expect("an endpoint");
+    if let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_SUBMIT_RPC") {
+        let submit = RpcChain::new(RpcConfig::new(base, [url]), Arc::clone(clock));
+        chain = chain.submitting_to(submit.expect("an endpoint"));
+    }
     BTreeMap::from([(base, Arc::new(chain) as Arc<dyn Chain>)])
 }
 

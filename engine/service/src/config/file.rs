@@ -49,6 +49,7 @@ struct ConsoleTable {
 #[serde(deny_unknown_fields, default)]
 struct NetworkTable {
     rpc: Option<Vec<String>>,
+    submit_rpc: Option<Vec<String>>,
     explorer: Option<String>,
     enabled: Option<IgnoredAny>,
 }
@@ -105,6 +106,12 @@ fn apply_networks(
             let urls = urls.map_err(|why| format!("networks.{name}.rpc: {why}"))?;
             config.rpc.insert(row.chain, urls);
             config.sources.insert(Key::NetworkRpc(row.chain), Source::File);
+        }
+        if let Some(submit) = &table.submit_rpc {
+            let urls = urls(submit.iter().map(String::as_str));
+            let urls = urls.map_err(|why| format!("networks.{name}.submit_rpc: {why}"))?;
+            config.set_submit_rpc(row.chain, urls);
+            config.sources.insert(Key::NetworkSubmitRpc(row.chain), Source::File);
         }
         if let Some(text) = &table.explorer {
             let url = explorer(text).map_err(|why| format!("networks.{name}.explorer: {why}"))?;

@@ -30,6 +30,7 @@ pub enum Kind {
     Seconds,
     Usd,
     Urls,
+    UrlsOrNone,
     Url,
 }
 
@@ -46,6 +47,7 @@ impl Kind {
             Kind::Seconds => "seconds",
             Kind::Usd => "dollars",
             Kind::Urls => "URLs in the order in which they are tried",
+            Kind::UrlsOrNone => "URLs in the order in which they are tried, or none",
             Kind::Url => "a URL or none",
         }
     }
@@ -120,6 +122,9 @@ settings! {
     NetworkRpc(ChainId) "networks.<id>.rpc" File Urls "the network's public endpoint, if it has one"
         "The network's JSON-RPC endpoints. Only their hosts are shown: path and query hold your \
          API key.";
+    NetworkSubmitRpc(ChainId) "networks.<id>.submit_rpc" File UrlsOrNone "the endpoints of `rpc`"
+        "Where signed transactions are sent, such as a private relay. Everything else is still asked of `rpc`, so `rpc` \
+         must be set too. Only the hosts are shown. `none` sends to `rpc` again.";
     NetworkExplorer(ChainId) "networks.<id>.explorer" File Url "https://base.blockscout.com/api/v2 on Base, none elsewhere"
         "The network's block explorer: the base URL of a Blockscout API, which learns the addresses that are looked \
          up. `none` turns it off: balances then hold only the tokens that Bursar knows.";
@@ -155,9 +160,10 @@ impl Key {
 
     fn network(self) -> Option<ChainId> {
         match self {
-            Key::NetworkEnabled(chain) | Key::NetworkRpc(chain) | Key::NetworkExplorer(chain) => {
-                Some(chain)
-            }
+            Key::NetworkEnabled(chain)
+            | Key::NetworkRpc(chain)
+            | Key::NetworkSubmitRpc(chain)
+            | Key::NetworkExplorer(chain) => Some(chain),
             Key::Listen
             | Key::Rate
             | Key::Hosts
@@ -270,7 +276,7 @@ mod tests {
     #[test]
     fn every_key_is_read_as_it_is_written() {
         let all = Key::all();
-        assert_eq!(all.len(), 11 + 3 * NETWORKS.len());
+        assert_eq!(all.len(), 11 + 4 * NETWORKS.len());
         for key in all {
             assert_eq!(key.to_string().parse(), Ok(key));
             assert_eq!(ROWS.iter().filter(|row| **row == key.row()).count(), 1);

@@ -26,7 +26,10 @@ impl Given {
         if words.len() == 1 && words.iter().any(|word| word == "default") {
             return Ok(Given::Default);
         }
-        if matches!(kind, Kind::Hosts | Kind::Urls) {
+        if kind == Kind::UrlsOrNone && words.len() == 1 && words.iter().any(|word| word == "none") {
+            return Ok(Given::List(Vec::new()));
+        }
+        if matches!(kind, Kind::Hosts | Kind::Urls | Kind::UrlsOrNone) {
             let parts = words.iter().flat_map(|word| word.split(','));
             let parts = parts.map(str::trim).filter(|part| !part.is_empty());
             let lower = |part: &str| match kind {
@@ -44,7 +47,9 @@ impl Given {
         let takes = || format!("it takes {}, or default", kind.takes());
         let [word] = words else { return Err(takes()) };
         match kind {
-            Kind::Listen | Kind::Url | Kind::Hosts | Kind::Urls => Ok(Given::Text(word.clone())),
+            Kind::Listen | Kind::Url | Kind::Hosts | Kind::Urls | Kind::UrlsOrNone => {
+                Ok(Given::Text(word.clone()))
+            }
             Kind::Count => word.parse().map(Given::Number).map_err(|_bad| takes()),
             Kind::Switch => word.parse().map(Given::Switch).map_err(|_bad| takes()),
             Kind::Seconds => word.parse().map(Given::Seconds).map_err(|_bad| takes()),
