@@ -13,8 +13,8 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::{RATE_PER_MINUTE, SIGNATURE_WINDOW_RANGE_S, SIGNATURE_WINDOW_S};
 use bursar_core::networks::{ChainId, NETWORKS};
-use bursar_core::settings::Notices;
 use bursar_core::settings::keys::{Home, Key};
+use bursar_core::settings::{ConsoleTime, Notices};
 use url::Url;
 
 pub(crate) use edit::Value;
@@ -37,6 +37,8 @@ pub struct Config {
     pub verify_settlements: bool,
     /// What consoles do about a new request.
     pub notices: Notices,
+    /// In which zone consoles show times of day.
+    pub console_time: ConsoleTime,
     /// Endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
     /// Where transactions are sent instead, in the same order; a network without such endpoints is missing here.
@@ -118,6 +120,7 @@ impl Config {
             autostart: true,
             verify_settlements: true,
             notices: Notices::default(),
+            console_time: ConsoleTime::default(),
             rpc: NETWORKS.iter().map(endpoints).collect(),
             submit_rpc: BTreeMap::new(),
             explorer: NETWORKS.iter().filter_map(explorer).collect(),
@@ -157,6 +160,7 @@ impl Config {
             Key::Autostart => self.autostart = switch(text)?,
             Key::VerifySettlements => self.verify_settlements = switch(text)?,
             Key::ConsoleNotify => self.notices = notices(text)?,
+            Key::ConsoleTime => self.console_time = console_time(text)?,
             Key::NetworkRpc(chain) => {
                 self.rpc.insert(chain, urls(listed(text))?);
             }
@@ -205,6 +209,10 @@ fn switch(text: &str) -> Result<bool, String> {
 
 fn notices(text: &str) -> Result<Notices, String> {
     Notices::parse(text).ok_or_else(|| "write all, bell or none".to_owned())
+}
+
+fn console_time(text: &str) -> Result<ConsoleTime, String> {
+    ConsoleTime::parse(text).ok_or_else(|| "write local or utc".to_owned())
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, String> {
@@ -366,6 +374,7 @@ mod tests {
             ("[server]\nallow_lan = true", "config set server.allow_lan"),
             ("[payments]\nmax_validity = 60", "config set payments.max_validity"),
             ("confirm_typing_above = \"1\"", "config set confirm_typing_above"),
+            ("[console]\ntime = \"Europe/Berlin\"", "local or utc"),
             ("[networks.base]\nexplorer = \"ftp://x\"", "https"),
             ("[networks.base]\nrpc = []\n[networks.8453]\nrpc = []", "the same network"),
             ("[networks.base]\nrpc = [\"nonsense key=SECRET\"]", "URL"),
@@ -425,6 +434,7 @@ mod tests {
         assert_eq!(Key::Autostart.row().default, config.autostart.to_string());
         assert_eq!(Key::VerifySettlements.row().default, config.verify_settlements.to_string());
         assert_eq!(Key::ConsoleNotify.row().default, config.notices.text());
+        assert_eq!(Key::ConsoleTime.row().default, config.console_time.text());
         let explorers: Vec<&str> = config.explorer.values().map(Url::as_str).collect();
         let told = Key::NetworkExplorer(ChainId(8453)).row().default;
         assert_eq!(told, format!("{} on Base, none elsewhere", explorers.join(", ")));

@@ -8,7 +8,9 @@ use bursar_core::settings::keys::Key;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Config, Source, explorer, journal_only, limited, loopback, notices, urls, window};
+use super::{
+    Config, Source, console_time, explorer, journal_only, limited, loopback, notices, urls, window,
+};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -43,6 +45,7 @@ struct PaymentsTable {
 #[serde(deny_unknown_fields, default)]
 struct ConsoleTable {
     notify: Option<String>,
+    time: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -84,6 +87,10 @@ pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
     if let Some(notify) = &file.console.notify {
         config.notices = notices(notify).map_err(|why| format!("console.notify: {why}"))?;
         from_file(Key::ConsoleNotify);
+    }
+    if let Some(time) = &file.console.time {
+        config.console_time = console_time(time).map_err(|why| format!("console.time: {why}"))?;
+        from_file(Key::ConsoleTime);
     }
     apply_networks(config, &file.networks)
 }

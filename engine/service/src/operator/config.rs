@@ -132,7 +132,8 @@ async fn warnings(engine: &Arc<Shared>, key: Key) -> Vec<Warning> {
         | Key::NetworkExplorer(_)
         | Key::MaxValidity
         | Key::ConfirmTypingAbove
-        | Key::ConsoleNotify => false,
+        | Key::ConsoleNotify
+        | Key::ConsoleTime => false,
     };
     if kept_by_server && engine.server.lock().await.is_some() {
         warnings.push(warning(
@@ -195,6 +196,7 @@ impl Told {
             Key::MaxValidity => json!(settings.max_validity_s),
             Key::VerifySettlements => json!(config.verify_settlements),
             Key::ConsoleNotify => json!(config.notices.text()),
+            Key::ConsoleTime => json!(config.console_time.text()),
             Key::ConfirmTypingAbove => {
                 let amount = settings.confirm_typing_above.map(|amount| amount.to_string());
                 return (json!(amount), "depends on the policy: a tenth of its largest payment");
@@ -227,7 +229,8 @@ impl Told {
             | Key::NetworkSubmitRpc(_)
             | Key::NetworkExplorer(_)
             | Key::VerifySettlements
-            | Key::ConsoleNotify => self.config.source(key).text(),
+            | Key::ConsoleNotify
+            | Key::ConsoleTime => self.config.source(key).text(),
         }
     }
 }

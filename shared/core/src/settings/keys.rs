@@ -27,6 +27,7 @@ pub enum Kind {
     Hosts,
     WarnOrRefuse,
     Notices,
+    ConsoleTime,
     Seconds,
     Usd,
     Urls,
@@ -44,6 +45,7 @@ impl Kind {
             Kind::Hosts => "names, separated by commas",
             Kind::WarnOrRefuse => "warn or refuse",
             Kind::Notices => "all, bell or none",
+            Kind::ConsoleTime => "local or utc",
             Kind::Seconds => "seconds",
             Kind::Usd => "dollars",
             Kind::Urls => "URLs in the order in which they are tried",
@@ -137,6 +139,9 @@ settings! {
     ConsoleNotify "console.notify" File Notices "all"
         "How a console announces a new request and the last minute of one: the terminal's bell and a \
          notice, the bell alone, or nothing.";
+    ConsoleTime "console.time" File ConsoleTime "local"
+        "Times of day in a console: in the zone of the machine on which it runs, or in UTC. A console names the \
+         offset with every time. Commands, JSON, CSV files, records and the log always use UTC, marked by a Z.";
 }
 
 impl Key {
@@ -174,7 +179,8 @@ impl Key {
             | Key::MaxValidity
             | Key::VerifySettlements
             | Key::ConfirmTypingAbove
-            | Key::ConsoleNotify => None,
+            | Key::ConsoleNotify
+            | Key::ConsoleTime => None,
         }
     }
 }
@@ -276,7 +282,7 @@ mod tests {
     #[test]
     fn every_key_is_read_as_it_is_written() {
         let all = Key::all();
-        assert_eq!(all.len(), 11 + 4 * NETWORKS.len());
+        assert_eq!(all.len(), 12 + 4 * NETWORKS.len());
         for key in all {
             assert_eq!(key.to_string().parse(), Ok(key));
             assert_eq!(ROWS.iter().filter(|row| **row == key.row()).count(), 1);

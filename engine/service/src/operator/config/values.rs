@@ -3,7 +3,7 @@
 
 use bursar_core::money::Usd;
 use bursar_core::settings::keys::{Key, Kind};
-use bursar_core::settings::{LanBearer, Notices, Setting, Settings};
+use bursar_core::settings::{ConsoleTime, LanBearer, Notices, Setting, Settings};
 
 use crate::config::Value;
 
@@ -56,6 +56,10 @@ impl Given {
             Kind::Usd => Usd::parse(word).map(Given::Amount).map_err(|error| error.to_string()),
             Kind::Notices => match Notices::parse(word) {
                 Some(notices) => Ok(Given::Text(notices.text().to_owned())),
+                None => Err(takes()),
+            },
+            Kind::ConsoleTime => match ConsoleTime::parse(word) {
+                Some(time) => Ok(Given::Text(time.text().to_owned())),
                 None => Err(takes()),
             },
             Kind::WarnOrRefuse => match word.as_str() {
