@@ -10,13 +10,14 @@ use std::time::Duration;
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
-use bursar_core::text::countdown;
+use bursar_core::text::{Zone, countdown};
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{ENGINE_WAITS, Instance, InstanceLock, claim, running};
 use bursar_tui::console::{self, Connector, Ended, Palette, Setup, Theme};
 use bursar_tui::link::Link;
+use jiff::tz::TimeZone;
 use tokio::sync::mpsc;
 
 use crate::cli::{Color, Global, Screen};
@@ -61,6 +62,8 @@ async fn with_folder(global: &Global, screen: &Screen, folder: DataFolder) -> Re
         theme: theme(screen),
         folder_option: folder_option(global),
         history: Some(folder.path().join(HISTORY)),
+        // A console without a known zone shows UTC, and says so.
+        zone: TimeZone::try_system().map_or_else(|_unknown| Zone::default(), Zone::of),
     };
     match claim(&folder, ENGINE_WAITS)? {
         Instance::Running(file) => {

@@ -66,6 +66,30 @@ fn an_explorer_that_must_not_be_asked_is_refused_without_showing_its_key() {
     }
 }
 
+/// What is not set asks a public host.
+#[test]
+fn no_network_of_these_tests_leads_outside_this_machine() {
+    let home = Home::new();
+    let told = home.must("config list");
+    let settings = told["settings"].as_array().unwrap();
+    let value = |key: String| {
+        let found = settings.iter().find(|setting| setting["key"] == key.as_str());
+        found.unwrap_or_else(|| panic!("{key}"))["value"].clone()
+    };
+    let mut enabled = 0;
+    for row in bursar_core::networks::NETWORKS {
+        let of = |field: &str| value(format!("networks.{}.{field}", row.chain));
+        assert_eq!(of("explorer"), Value::Null, "{}", row.title);
+        if of("enabled") == true {
+            enabled += 1;
+            for url in of("rpc").as_array().unwrap() {
+                assert!(url.as_str().unwrap().starts_with("http://127.0.0.1:"), "{url}");
+            }
+        }
+    }
+    assert_eq!(enabled, 2);
+}
+
 #[test]
 fn without_an_engine_a_command_is_its_own_or_says_that_none_runs() {
     let data = tempfile::tempdir().unwrap();

@@ -47,7 +47,8 @@ impl Stage {
             .env("BURSAR_DATA_DIR", self.path("data"))
             .env("BURSAR_LOG", "trace")
             .env("BURSAR_NETWORKS_8453_RPC", &rpc)
-            .env("BURSAR_NETWORKS_4663_RPC", rpc);
+            .env("BURSAR_NETWORKS_4663_RPC", rpc)
+            .env("BURSAR_NETWORKS_8453_EXPLORER", "none");
         command
     }
 

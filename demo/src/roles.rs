@@ -53,7 +53,8 @@ fn at_home(chain: Option<&str>) -> anyhow::Result<String> {
     for network in NETWORKS {
         let url = chain.filter(|_url| network.chain == CHAIN);
         let list: Vec<String> = url.iter().map(|url| format!("{url:?}")).collect();
-        writeln!(settings, "[networks.{}]\nrpc = [{}]", network.chain, list.join(", "))?;
+        let rpc = list.join(", ");
+        writeln!(settings, "[networks.{}]\nrpc = [{rpc}]\nexplorer = \"none\"", network.chain)?;
     }
     Ok(settings)
 }

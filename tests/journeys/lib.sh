@@ -17,6 +17,7 @@ export PATH=$BIN:$PATH LANG=C.UTF-8 LC_ALL=C.UTF-8
 export BURSAR_DATA_DIR=$DATA BURSAR_SERVER_LISTEN=127.0.0.1:0
 # Nothing of a journey leaves the machine: nobody listens there.
 export BURSAR_NETWORKS_8453_RPC=http://127.0.0.1:9 BURSAR_NETWORKS_4663_RPC=http://127.0.0.1:9
+export BURSAR_NETWORKS_8453_EXPLORER=none
 umask 077
 printf '%s\n' "$PASSWORD" > "$WORK/password"
 

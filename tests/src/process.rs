@@ -135,6 +135,7 @@ impl EngineProcess {
             // Nobody listens there: no engine of a test reaches outside this machine.
             .env("BURSAR_NETWORKS_8453_RPC", "http://127.0.0.1:9")
             .env("BURSAR_NETWORKS_4663_RPC", "http://127.0.0.1:9")
+            .env("BURSAR_NETWORKS_8453_EXPLORER", "none")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

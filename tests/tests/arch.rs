@@ -281,6 +281,59 @@ fn chain_ids_and_addresses_stand_in_the_network_table_alone() {
     }
 }
 
+/// Every file below a folder, tests included.
+fn every_file(folder: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                let shown = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+                found.push((shown, text));
+            }
+        }
+    }
+    found
+}
+
+/// An engine with the default settings asks public nodes and an explorer. Where a test starts one, it must
+/// replace both defaults: as ports, in `settings.toml`, or in the environment of the process.
+#[test]
+fn engines_of_tests_ask_no_default_endpoint_and_no_default_explorer() {
+    let folders = ["tests", "bursar/tests", "engine", "demo"];
+    let files: Vec<_> = folders.into_iter().flat_map(every_file).collect();
+    let mut met = 0;
+    for (file, text) in &files {
+        let code = file.ends_with(".rs") && file != "tests/tests/arch.rs";
+        let opens = code && text.contains("Options::new(folder, lock");
+        let starts = code && text.contains("Command::new(env!(\"CARGO_BIN_EXE_bursar\"))")
+            || text.contains("bursar-test-engine\")");
+        let sets_rpc = file != "tests/tests/arch.rs"
+            && (text.contains(".env(\"BURSAR_NETWORKS_8453_RPC\"")
+                || text.contains("export BURSAR_NETWORKS_8453_RPC"));
+        // `bursar pay` is an agent: it knows no network. The others take their environment from lib.sh.
+        let exempt = ["bursar/tests/process/payer.rs", "tests/journeys/send.sh"];
+        if !(opens || starts || sets_rpc) || exempt.contains(&file.as_str()) {
+            continue;
+        }
+        met += 1;
+        let by_ports = text.contains("options.ports = Some(Ports {");
+        let by_file = text.contains("rpc = []") || text.contains("rpc = [{rpc}]");
+        let by_file = by_file && text.contains("explorer = \\\"none\\\"");
+        for row in NETWORKS {
+            let explorer = format!("BURSAR_NETWORKS_{}_EXPLORER", row.chain);
+            let off = [format!("\"{explorer}\", \"none\""), format!("{explorer}=none")];
+            let by_variable = off.iter().any(|off| text.contains(off));
+            let is_off = row.explorer.is_none() || by_ports || by_file || by_variable;
+            assert!(is_off, "{file} starts an engine that may ask the explorer of {}", row.title);
+        }
+    }
+    assert!(met >= 9, "{met}: the rule is out of date");
+}
+
 #[test]
 fn a_lower_room_never_names_a_higher_one() {
     // From top to bottom; a room may name those below it.

@@ -161,8 +161,12 @@ impl PaymentAsk {
     /// Who asks for the money: the host of the URL that the agent called, else of the one that the offer
     /// names. Never more of it, for path and query may be private.
     pub fn host(&self) -> Option<String> {
-        let url = self.request_url.as_deref().or(self.resource_url.as_deref());
-        url.and_then(|url| hosts::host_of(url).ok())
+        self.host_url().and_then(|url| hosts::host_of(url).ok())
+    }
+
+    /// The URL that [`PaymentAsk::host`] is of.
+    pub fn host_url(&self) -> Option<&str> {
+        self.request_url.as_deref().or(self.resource_url.as_deref())
     }
 }
 

@@ -13,8 +13,8 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::limits::{RATE_PER_MINUTE, SIGNATURE_WINDOW_RANGE_S, SIGNATURE_WINDOW_S};
 use bursar_core::networks::{ChainId, NETWORKS};
-use bursar_core::settings::Notices;
 use bursar_core::settings::keys::{Home, Key};
+use bursar_core::settings::{ConsoleTime, Notices};
 use url::Url;
 
 pub(crate) use edit::Value;
@@ -37,9 +37,13 @@ pub struct Config {
     pub verify_settlements: bool,
     /// What consoles do about a new request.
     pub notices: Notices,
+    /// In which zone consoles show times of day.
+    pub console_time: ConsoleTime,
     /// Endpoints of each network, in the order in which they are tried.
     pub rpc: BTreeMap<ChainId, Vec<Url>>,
-    /// Block explorers; a network without one has none here.
+    /// Where transactions are sent instead, in the same order; a network without such endpoints is missing here.
+    pub submit_rpc: BTreeMap<ChainId, Vec<Url>>,
+    /// Block explorers; a network without one, or with `none`, is missing here.
     pub explorer: BTreeMap<ChainId, Url>,
     /// Where each value comes from that is not the default.
     sources: BTreeMap<Key, Source>,
@@ -107,6 +111,8 @@ impl Config {
         let endpoints = |row: &bursar_core::networks::Network| {
             (row.chain, row.rpc.iter().filter_map(|url| url.parse().ok()).collect())
         };
+        let explorer =
+            |row: &bursar_core::networks::Network| Some((row.chain, row.explorer?.parse().ok()?));
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9402)),
             rate_per_minute: RATE_PER_MINUTE,
@@ -114,8 +120,10 @@ impl Config {
             autostart: true,
             verify_settlements: true,
             notices: Notices::default(),
+            console_time: ConsoleTime::default(),
             rpc: NETWORKS.iter().map(endpoints).collect(),
-            explorer: BTreeMap::new(),
+            submit_rpc: BTreeMap::new(),
+            explorer: NETWORKS.iter().filter_map(explorer).collect(),
             sources: BTreeMap::new(),
         }
     }
@@ -152,12 +160,17 @@ impl Config {
             Key::Autostart => self.autostart = switch(text)?,
             Key::VerifySettlements => self.verify_settlements = switch(text)?,
             Key::ConsoleNotify => self.notices = notices(text)?,
+            Key::ConsoleTime => self.console_time = console_time(text)?,
             Key::NetworkRpc(chain) => {
-                let list = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-                self.rpc.insert(chain, urls(list)?);
+                self.rpc.insert(chain, urls(listed(text))?);
+            }
+            Key::NetworkSubmitRpc(chain) => {
+                let list = if text == "none" { Vec::new() } else { urls(listed(text))? };
+                self.set_submit_rpc(chain, list);
             }
             Key::NetworkExplorer(chain) => {
-                self.explorer.insert(chain, page(text)?);
+                let explorer = explorer(text)?;
+                self.set_explorer(chain, explorer);
             }
             Key::Hosts
             | Key::LanBearer
@@ -168,6 +181,22 @@ impl Config {
             | Key::ConfirmTypingAbove => return Err(journal_only(key)),
         }
         Ok(())
+    }
+
+    /// An empty list is none: transactions go where everything else is asked.
+    fn set_submit_rpc(&mut self, chain: ChainId, urls: Vec<Url>) {
+        if urls.is_empty() {
+            self.submit_rpc.remove(&chain);
+        } else {
+            self.submit_rpc.insert(chain, urls);
+        }
+    }
+
+    fn set_explorer(&mut self, chain: ChainId, explorer: Option<Url>) {
+        match explorer {
+            Some(url) => drop(self.explorer.insert(chain, url)),
+            None => drop(self.explorer.remove(&chain)),
+        }
     }
 }
 
@@ -181,6 +210,10 @@ fn switch(text: &str) -> Result<bool, String> {
 
 fn notices(text: &str) -> Result<Notices, String> {
     Notices::parse(text).ok_or_else(|| "write all, bell or none".to_owned())
+}
+
+fn console_time(text: &str) -> Result<ConsoleTime, String> {
+    ConsoleTime::parse(text).ok_or_else(|| "write local or utc".to_owned())
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, String> {
@@ -212,6 +245,10 @@ fn window(seconds: u64) -> Result<u64, String> {
     }
 }
 
+fn listed(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
 fn urls<'a>(list: impl Iterator<Item = &'a str>) -> Result<Vec<Url>, String> {
     list.map(url).collect()
 }
@@ -221,12 +258,16 @@ fn url(text: &str) -> Result<Url, String> {
     Url::parse(text).map_err(|error| format!("an endpoint is not a valid URL: {error}"))
 }
 
-fn page(text: &str) -> Result<Url, String> {
+/// `none` turns the default off.
+fn explorer(text: &str) -> Result<Option<Url>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
     let url = Url::parse(text).map_err(|error| format!("it is not a valid URL: {error}"))?;
     if matches!(url.scheme(), "https" | "http") {
-        Ok(url)
+        Ok(Some(url))
     } else {
-        Err("it must begin with https://".to_owned())
+        Err("it must begin with https://, or be none".to_owned())
     }
 }
 
@@ -275,14 +316,48 @@ mod tests {
     }
 
     #[test]
-    fn an_explorer_is_asked_only_where_one_is_set() {
+    fn transactions_go_elsewhere_only_where_a_list_is_set() {
+        let ports = |config: Config| -> Option<Vec<Option<u16>>> {
+            let urls = config.submit_rpc.get(&ChainId(8453))?;
+            Some(urls.iter().map(Url::port).collect())
+        };
+        let file = "[networks.base]\nsubmit_rpc = [\"http://127.0.0.1:9\", \"http://127.0.0.1:8\"]";
+        let env = |value| [("BURSAR_NETWORKS_8453_SUBMIT_RPC", value)];
+        assert_eq!(load("", &[], None).unwrap().submit_rpc, BTreeMap::new());
+        assert_eq!(ports(load(file, &[], None).unwrap()), Some(vec![Some(9), Some(8)]));
+        let other = env("http://127.0.0.1:7, http://127.0.0.1:6");
+        assert_eq!(ports(load(file, &other, None).unwrap()), Some(vec![Some(7), Some(6)]));
+        for none in ["none", ""] {
+            assert_eq!(ports(load(file, &env(none), None).unwrap()), None, "{none}");
+        }
+        let none = "[networks.base]\nsubmit_rpc = []";
+        let config = load(none, &[], None).unwrap();
+        assert_eq!(config.source(Key::NetworkSubmitRpc(ChainId(8453))), Source::File);
+        assert_eq!(ports(config), None);
+    }
+
+    #[test]
+    fn an_explorer_is_asked_where_one_is_set_or_is_the_default() {
         let base = ChainId(8453);
         let host = |config: Config| config.explorer.get(&base).and_then(Url::port);
         let file = "[networks.base]\nexplorer = \"http://127.0.0.1:9/api/v2\"";
         let env = [("BURSAR_NETWORKS_8453_EXPLORER", "http://127.0.0.1:8/api/v2?apikey=K")];
-        assert_eq!(load("", &[], None).unwrap().explorer.len(), 0);
+        let usual = load("", &[], None).unwrap();
+        let usual: Vec<_> = usual.explorer.iter().map(|(id, url)| (*id, url.as_str())).collect();
+        assert_eq!(usual, [(base, "https://base.blockscout.com/api/v2")]);
         assert_eq!(host(load(file, &[], None).unwrap()), Some(9));
         assert_eq!(host(load(file, &env, None).unwrap()), Some(8));
+    }
+
+    #[test]
+    fn none_turns_an_explorer_off_wherever_it_is_written() {
+        let (file, set) = ("[networks.base]\nexplorer = \"none\"", "http://127.0.0.1:9/api/v2");
+        let env = |value| [("BURSAR_NETWORKS_8453_EXPLORER", value)];
+        assert_eq!(load(file, &[], None).unwrap().explorer, BTreeMap::new());
+        assert_eq!(load("", &env("none"), None).unwrap().explorer, BTreeMap::new());
+        assert_eq!(load(file, &env(set), None).unwrap().explorer.len(), 1);
+        let file = format!("[networks.base]\nexplorer = \"{set}\"");
+        assert_eq!(load(&file, &env("none"), None).unwrap().explorer, BTreeMap::new());
     }
 
     #[test]
@@ -301,10 +376,12 @@ mod tests {
             ("[payments]\nmax_validity = 60", "config set payments.max_validity"),
             ("[lock]\nidle = 600", "config set lock.idle"),
             ("confirm_typing_above = \"1\"", "config set confirm_typing_above"),
+            ("[console]\ntime = \"Europe/Berlin\"", "local or utc"),
             ("[networks.base]\nexplorer = \"ftp://x\"", "https"),
             ("[networks.base]\nrpc = []\n[networks.8453]\nrpc = []", "the same network"),
             ("[networks.base]\nrpc = [\"nonsense key=SECRET\"]", "URL"),
             ("[networks.base]\nexplorer = \"nonsense key=SECRET\"", "URL"),
+            ("[networks.base]\nsubmit_rpc = [\"nonsense key=SECRET\"]", "URL"),
             ("not toml", "settings.toml"),
         ] {
             let fault = load(text, &[], None).unwrap_err();
@@ -360,6 +437,10 @@ mod tests {
         assert_eq!(Key::Autostart.row().default, config.autostart.to_string());
         assert_eq!(Key::VerifySettlements.row().default, config.verify_settlements.to_string());
         assert_eq!(Key::ConsoleNotify.row().default, config.notices.text());
+        assert_eq!(Key::ConsoleTime.row().default, config.console_time.text());
+        let explorers: Vec<&str> = config.explorer.values().map(Url::as_str).collect();
+        let told = Key::NetworkExplorer(ChainId(8453)).row().default;
+        assert_eq!(told, format!("{} on Base, none elsewhere", explorers.join(", ")));
         let settings = bursar_core::settings::Settings::default();
         assert_eq!(Key::MaxValidity.row().default, settings.max_validity_s.to_string());
         assert_eq!(Key::LanBearer.row().default, settings.lan_bearer.text());

@@ -12,10 +12,11 @@ use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
 use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
+use url::Url;
 
 use crate::config::Config;
 
-/// The chain of one network; none without an endpoint. Opens no connection.
+/// The chain of one network; none without an endpoint to read from. Opens no connection.
 pub(crate) fn chain(
     config: &Config,
     chain: ChainId,
@@ -25,21 +26,36 @@ pub(crate) fn chain(
         Some(endpoints) if !endpoints.is_empty() => endpoints,
         _none => return Ok(None),
     };
-    match RpcChain::new(RpcConfig::new(chain, endpoints.clone()), Arc::clone(clock)) {
-        Ok(rpc) => Ok(Some(Arc::new(rpc))),
+    let made = |key: &str, endpoints: &[Url]| {
+        let made =
+            RpcChain::new(RpcConfig::new(chain, endpoints.iter().cloned()), Arc::clone(clock));
+        made.map_err(|error| match error {
+            ConfigError::Client(why) => Broken::Here(why),
+            wrong => Broken::Setting(format!("networks.{chain}.{key}: {wrong}.")),
+        })
+    };
+    let submit = config.submit_rpc.get(&chain).map(|urls| made("submit_rpc", urls)).transpose();
+    let both = made("rpc", endpoints).and_then(|rpc| Ok((rpc, submit?)));
+    match both {
+        Ok((rpc, None)) => Ok(Some(Arc::new(rpc))),
+        Ok((rpc, Some(submit))) => Ok(Some(Arc::new(rpc.submitting_to(submit)))),
         // Payments need no network, so the wallet also opens on a machine without certificates.
-        Err(ConfigError::Client(why)) => {
+        Err(Broken::Here(why)) => {
             tracing::warn!(network = %chain, why, "the network cannot be queried from this machine");
             let endpoint = endpoints.first().map(EndpointLabel::of);
             Ok(endpoint.map(|endpoint| Arc::new(Unreachable { endpoint, why }) as Arc<dyn Chain>))
         }
-        Err(error) => {
-            Err(Fault::because(Code::BadInput, format!("networks.{chain}.rpc: {error}.")))
-        }
+        Err(Broken::Setting(why)) => Err(Fault::because(Code::BadInput, why)),
     }
 }
 
-/// The explorer of one network; none unless one is set. Opens no connection.
+/// Why there is no chain: the setting, or this machine, which cannot make connections.
+enum Broken {
+    Setting(String),
+    Here(String),
+}
+
+/// The explorer of one network; none without a default, and where the operator turned it off. Opens no connection.
 pub(crate) fn explorer(
     config: &Config,
     chain: ChainId,

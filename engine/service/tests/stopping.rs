@@ -9,6 +9,7 @@ use std::time::Duration;
 use bursar_core::codes::Code;
 use bursar_core::grammar::Order;
 use bursar_core::limits::{DRAIN_MS, FAREWELL_MS};
+use bursar_core::networks::NETWORKS;
 use bursar_core::settings::Setting;
 use bursar_core::wire::{Asking, Frame, ToClient, ToEngine};
 use bursar_domain::Action;
@@ -28,6 +29,10 @@ async fn engine(home: &Path) -> Engine {
     let Instance::Free(lock) = claim(&folder, ENGINE_WAITS).unwrap() else {
         unreachable!("a new folder")
     };
+    // What is not set asks a public host: no test reaches outside this machine.
+    let at_home = |id| format!("[networks.{id}]\nrpc = []\nexplorer = \"none\"\n");
+    let settings: String = NETWORKS.iter().map(|row| at_home(row.chain)).collect();
+    std::fs::write(folder.file("settings.toml"), settings).unwrap();
     let mut options = Options::new(folder, lock, Edition::full(), Mode::Full);
     options.store = Some(Box::new(MemoryStore::default()));
     Engine::open(options).await.unwrap()

@@ -48,6 +48,11 @@ pub trait Chain: Send + Sync + Debug {
     /// chain: another one is [`ChainFault::WrongChain`].
     fn chain_id(&self) -> ChainReply<'_, ChainId>;
 
+    /// The same of the endpoints that transactions are sent to; `None` where they are those that are read.
+    fn submit_chain_id(&self) -> ChainReply<'_, Option<ChainId>> {
+        Box::pin(async { Ok(None) })
+    }
+
     /// The result of a read-only call. A revert is [`ChainFault::Reverted`] with its data.
     fn call(&self, to: Address, data: Bytes, block: BlockTag) -> ChainReply<'_, Bytes>;
 

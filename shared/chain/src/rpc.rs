@@ -53,6 +53,8 @@ pub struct RpcChain {
     client: Client,
     clock: Arc<dyn Clock>,
     next_id: AtomicU64,
+    /// Where transactions are sent, if not to `endpoints`. It is asked nothing else but its chain id.
+    submit: Option<Box<RpcChain>>,
 }
 
 impl RpcChain {
@@ -69,7 +71,18 @@ impl RpcChain {
             .map(|(text, place)| Endpoint::new(place, text, config.limits, config.plain))
             .collect::<Result<_, _>>()?;
         let client = Client::new(config.limits.attempt_timeout_ms).map_err(ConfigError::Client)?;
-        Ok(Self { config, endpoints, client, clock, next_id: AtomicU64::new(1) })
+        Ok(Self { config, endpoints, client, clock, next_id: AtomicU64::new(1), submit: None })
+    }
+
+    /// Sends transactions to the endpoints of `submit`, of the same chain, and to none of its own.
+    #[must_use]
+    pub fn submitting_to(mut self, submit: RpcChain) -> Self {
+        self.submit = Some(Box::new(submit));
+        self
+    }
+
+    fn sender(&self) -> &Self {
+        self.submit.as_deref().unwrap_or(self)
     }
 
     fn mono_ms(&self) -> u64 {
@@ -94,6 +107,15 @@ impl RpcChain {
 impl Chain for RpcChain {
     fn chain_id(&self) -> ChainReply<'_, ChainId> {
         Box::pin(async move { self.walk(&|endpoint| Box::pin(self.ask_identity(endpoint))).await })
+    }
+
+    fn submit_chain_id(&self) -> ChainReply<'_, Option<ChainId>> {
+        Box::pin(async move {
+            match &self.submit {
+                Some(submit) => submit.chain_id().await.map(Some),
+                None => Ok(None),
+            }
+        })
     }
 
     fn call(&self, to: Address, data: Bytes, block: BlockTag) -> ChainReply<'_, Bytes> {
@@ -244,6 +266,7 @@ impl Chain for RpcChain {
 
     fn was_silent_since(&self, mono_ms: u64) -> bool {
         self.endpoints.iter().any(|endpoint| endpoint.has_failed_since(mono_ms))
+            || self.submit.as_ref().is_some_and(|submit| submit.was_silent_since(mono_ms))
     }
 
     fn has_heard_of(&self, hash: B256) -> ChainReply<'_, bool> {
@@ -260,12 +283,12 @@ impl Chain for RpcChain {
 
     fn send_raw(&self, raw: Bytes) -> ChainReply<'_, B256> {
         let (call, decode) = broadcast(&raw);
-        self.ask(call, decode)
+        self.sender().ask(call, decode)
     }
 
     fn send_raw_everywhere(&self, raw: Bytes) -> ChainReply<'_, B256> {
         let (call, decode) = broadcast(&raw);
-        self.ask_everywhere(call, decode)
+        self.sender().ask_everywhere(call, decode)
     }
 }
 

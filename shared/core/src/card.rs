@@ -9,7 +9,7 @@ use crate::ids::{AgentId, Name, RequestId};
 use crate::json::{Object, Value};
 use crate::limits::LISTED_URL;
 use crate::money::{Usd, usd_text};
-use crate::text;
+use crate::text::{self, Zone};
 
 /// Which lane a request belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -252,11 +252,10 @@ impl Card {
         self.balance.as_ref().is_some_and(|balance| balance.after.is_none())
     }
 
-    fn payee_text(&self) -> String {
-        let date = |at: &Option<String>| {
-            let at = at.as_deref().unwrap_or_default();
-            at.split_once('T').map_or(at, |(date, _time)| date).to_owned()
-        };
+    fn payee_text(&self, zone: Option<&Zone>) -> String {
+        let utc = Zone::default();
+        let date =
+            |at: &Option<String>| zone.unwrap_or(&utc).date(at.as_deref().unwrap_or_default());
         let history = match &self.paid_before {
             None => {
                 let why = self.paid_before_unknown_reason.as_deref().unwrap_or("not looked up");
@@ -289,23 +288,33 @@ impl Card {
         }
     }
 
-    fn balance_text(&self) -> String {
+    fn balance_text(&self, zone: Option<&Zone>) -> String {
+        let time = |read: &String| zone.map_or_else(|| read.clone(), |zone| zone.moment(read));
         match &self.balance {
             None => {
                 let why = self.balance_unknown_reason.as_deref().unwrap_or("not looked up");
                 format!("unknown: {why}")
             }
             Some(Balance { before, after: Some(after), symbol, read }) => {
-                format!("{before} -> {after} {symbol}  (read {read})")
+                format!("{before} -> {after} {symbol}  (read {})", time(read))
             }
             Some(Balance { before, after: None, symbol, read }) => {
-                format!("{before} {symbol}: NOT ENOUGH  (read {read})")
+                format!("{before} {symbol}: NOT ENOUGH  (read {})", time(read))
             }
         }
     }
 
-    /// The card as lines of text, for every place that shows it. Foreign text is quoted.
+    /// The card as lines of text, for every place that shows it. Foreign text is quoted, times are UTC.
     pub fn lines(&self) -> Vec<String> {
+        self.lines_by(None)
+    }
+
+    /// The same with the times in a console's zone.
+    pub fn lines_in(&self, zone: &Zone) -> Vec<String> {
+        self.lines_by(Some(zone))
+    }
+
+    fn lines_by(&self, zone: Option<&Zone>) -> Vec<String> {
         let id = self.id.short();
         let url = |text: Option<&String>, whose: &str| match text {
             Some(url) => {
@@ -332,7 +341,7 @@ impl Card {
             row("leaves", format!("{} on {}", self.amount, self.network_title)),
             row("from", format!("{} ({})", self.terms.address, self.label)),
             row("to", self.terms.payee.clone()),
-            row("payee", self.payee_text()),
+            row("payee", self.payee_text(zone)),
             row("token", self.terms.asset.clone()),
             row("request", url(self.terms.request_url.as_ref(), "agent")),
             row("resource", url(self.terms.resource_url.as_ref(), "merchant")),
@@ -353,7 +362,7 @@ impl Card {
                     )
                 },
             ),
-            row("balance", self.balance_text()),
+            row("balance", self.balance_text(zone)),
             row(
                 "policy",
                 format!(

@@ -132,6 +132,9 @@ pub struct Network {
     pub explorer_500_unseen: bool,
     /// Public endpoints, in the order in which they are tried; empty: the operator must choose one.
     pub rpc: &'static [&'static str],
+    /// Public API of a Blockscout explorer; none: tokens outside our table are not discovered there unless
+    /// the operator chooses one. It learns the addresses that are looked up.
+    pub explorer: Option<&'static str>,
     /// Enabled in the full edition until the operator says otherwise.
     pub on_by_default: bool,
 }
@@ -176,6 +179,7 @@ pub static NETWORKS: &[Network] = &[
         }],
         explorer_500_unseen: true,
         rpc: &["https://rpc.mainnet.chain.robinhood.com"],
+        explorer: None,
         on_by_default: true,
     },
     Network {
@@ -198,6 +202,7 @@ pub static NETWORKS: &[Network] = &[
         tokens: &[],
         explorer_500_unseen: false,
         rpc: &["https://rpc.testnet.chain.robinhood.com"],
+        explorer: None,
         on_by_default: false,
     },
     Network {
@@ -224,6 +229,7 @@ pub static NETWORKS: &[Network] = &[
         }],
         explorer_500_unseen: false,
         rpc: &["https://mainnet.base.org"],
+        explorer: Some("https://base.blockscout.com/api/v2"),
         on_by_default: true,
     },
     Network {
@@ -246,6 +252,7 @@ pub static NETWORKS: &[Network] = &[
         tokens: &[],
         explorer_500_unseen: false,
         rpc: &["https://sepolia.base.org"],
+        explorer: None,
         on_by_default: false,
     },
     Network {
@@ -268,6 +275,7 @@ pub static NETWORKS: &[Network] = &[
         tokens: &[],
         explorer_500_unseen: false,
         rpc: &["https://skale-base.skalenodes.com/v1/base"],
+        explorer: None,
         on_by_default: false,
     },
     Network {
@@ -290,6 +298,7 @@ pub static NETWORKS: &[Network] = &[
         tokens: &[],
         explorer_500_unseen: false,
         rpc: &["https://base-sepolia-testnet.skalenodes.com/v1/jubilant-horrible-ancha"],
+        explorer: None,
         on_by_default: false,
     },
     Network {
@@ -312,6 +321,7 @@ pub static NETWORKS: &[Network] = &[
         tokens: &[],
         explorer_500_unseen: false,
         rpc: &[],
+        explorer: None,
         on_by_default: false,
     },
     Network {
@@ -334,6 +344,7 @@ pub static NETWORKS: &[Network] = &[
         tokens: &[],
         explorer_500_unseen: false,
         rpc: &[],
+        explorer: None,
         on_by_default: false,
     },
 ];

@@ -114,6 +114,29 @@ impl Notices {
     }
 }
 
+/// In which zone a console shows times of day.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConsoleTime {
+    /// That of the machine on which the console runs.
+    #[default]
+    Local,
+    Utc,
+}
+
+impl ConsoleTime {
+    pub fn text(self) -> &'static str {
+        match self {
+            ConsoleTime::Local => "local",
+            ConsoleTime::Utc => "utc",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [ConsoleTime::Local, ConsoleTime::Utc].into_iter().find(|one| one.text() == text)
+    }
+}
+
 /// One setting with its new value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Setting {

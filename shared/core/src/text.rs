@@ -1,9 +1,14 @@
 //! How money, time and foreign text are worded for people, in one place for console, command line and log.
 
+use std::fmt;
+
 use icu_properties::props::{
     BidiControl, DefaultIgnorableCodePoint, GeneralCategory, GeneralCategoryGroup,
 };
 use icu_properties::{CodePointMapData, CodePointSetData};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::{Offset, TimeZone};
 use unicode_security::skeleton;
 
 use crate::time::Utc;
@@ -147,10 +152,86 @@ pub fn about(seconds: u64) -> String {
 
 /// UTC as RFC 3339 with seconds; the bare milliseconds if it lies beyond the calendar.
 pub fn utc(at: Utc) -> String {
-    match jiff::Timestamp::from_second(at.seconds()) {
+    match Timestamp::from_second(at.seconds()) {
         Ok(stamp) => stamp.to_string(),
         Err(_beyond_the_calendar) => format!("{} ms", at.0),
     }
+}
+
+/// The zone in which a console shows times of day; the default is UTC. Times come in as [`utc`] wrote them, and what
+/// is not such a time is shown as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Zone(Option<TimeZone>);
+
+impl Zone {
+    pub fn of(zone: TimeZone) -> Self {
+        Self(Some(zone))
+    }
+
+    /// How far the zone is from UTC at a time.
+    pub fn shift(&self, at: &str) -> Shift {
+        let known = stamp(at).zip(self.0.as_ref());
+        Shift(known.map_or(Offset::UTC, |(at, zone)| zone.to_offset(at)))
+    }
+
+    /// `2026-07-01 14:05 UTC+2`
+    pub fn moment(&self, at: &str) -> String {
+        let shift = self.shift(at);
+        shift
+            .civil(at)
+            .map_or(at.to_owned(), |time| format!("{} {} {shift}", time.date(), minute(time)))
+    }
+
+    /// `14:05 UTC+2`
+    pub fn time_of_day(&self, at: &str) -> String {
+        let shift = self.shift(at);
+        shift.civil(at).map_or(at.to_owned(), |time| format!("{} {shift}", minute(time)))
+    }
+
+    /// `2026-07-01`
+    pub fn date(&self, at: &str) -> String {
+        self.shift(at).civil(at).map_or(at.to_owned(), |time| time.date().to_string())
+    }
+}
+
+/// A distance from UTC, written `UTC`, `UTC+2` or `UTC-3:30`. All times below one heading use the one that the
+/// heading names, also those of the other half of the year.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shift(Offset);
+
+impl Shift {
+    /// `07-01 14:05`
+    pub fn day_and_minute(self, at: &str) -> String {
+        self.civil(at).map_or(at.to_owned(), |time| {
+            format!("{:02}-{:02} {}", time.month(), time.day(), minute(time))
+        })
+    }
+
+    fn civil(self, at: &str) -> Option<DateTime> {
+        stamp(at).map(|at| self.0.to_datetime(at))
+    }
+}
+
+impl fmt::Display for Shift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.seconds();
+        let minutes = seconds.unsigned_abs().div_euclid(60);
+        let (hours, minutes) = (minutes.div_euclid(60), minutes.rem_euclid(60));
+        let sign = if seconds < 0 { '-' } else { '+' };
+        match (hours, minutes) {
+            (0, 0) => f.write_str("UTC"),
+            (hours, 0) => write!(f, "UTC{sign}{hours}"),
+            (hours, minutes) => write!(f, "UTC{sign}{hours}:{minutes:02}"),
+        }
+    }
+}
+
+fn stamp(at: &str) -> Option<Timestamp> {
+    at.parse().ok()
+}
+
+fn minute(time: DateTime) -> String {
+    format!("{:02}:{:02}", time.hour(), time.minute())
 }
 
 #[cfg(test)]
@@ -229,5 +310,47 @@ mod tests {
         assert_eq!(countdown(899), "14:59");
         assert_eq!(utc(Utc(1_767_225_600_999)), "2026-01-01T00:00:00Z");
         assert_eq!(utc(Utc(i64::MAX)), format!("{} ms", i64::MAX));
+    }
+
+    #[test]
+    fn local_times_name_their_distance_from_utc() {
+        let zone = |seconds| Zone::of(TimeZone::fixed(Offset::from_seconds(seconds).unwrap()));
+        let late = "2025-12-31T22:45:59Z";
+        for (zone, moment) in [
+            (Zone::default(), "2025-12-31 22:45 UTC"),
+            (zone(0), "2025-12-31 22:45 UTC"),
+            (zone(7_200), "2026-01-01 00:45 UTC+2"),
+            (zone(19_800), "2026-01-01 04:15 UTC+5:30"),
+            (zone(-12_600), "2025-12-31 19:15 UTC-3:30"),
+            (zone(-1_800), "2025-12-31 22:15 UTC-0:30"),
+            (zone(50_400), "2026-01-01 12:45 UTC+14"),
+        ] {
+            let (date, rest) = moment.split_once(' ').unwrap();
+            let (minute, shift) = rest.split_once(' ').unwrap();
+            assert_eq!(zone.moment(late), moment);
+            assert_eq!(zone.date(late), date);
+            assert_eq!(zone.time_of_day(late), rest);
+            assert_eq!(zone.shift(late).to_string(), shift);
+            let (_year, day) = date.split_once('-').unwrap();
+            assert_eq!(zone.shift(late).day_and_minute(late), format!("{day} {minute}"));
+        }
+        for text in ["", "9223372036854775807 ms", "soon", "2026-01-01"] {
+            let zone = zone(7_200);
+            let shown = [zone.moment(text), zone.date(text), zone.time_of_day(text)];
+            assert_eq!(shown, [text, text, text]);
+            assert_eq!(zone.shift(text).day_and_minute(text), text);
+            assert_eq!(zone.shift(text).to_string(), "UTC");
+        }
+    }
+
+    #[test]
+    fn a_zone_with_summer_time_has_the_distance_of_each_time() {
+        let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let zone = Zone::of(berlin);
+        let (winter, summer) = ("2026-01-01T12:00:00Z", "2026-07-01T12:00:00Z");
+        assert_eq!(zone.moment(winter), "2026-01-01 13:00 UTC+1");
+        assert_eq!(zone.moment(summer), "2026-07-01 14:00 UTC+2");
+        // Below a heading of the summer.
+        assert_eq!(zone.shift(summer).day_and_minute(winter), "01-01 14:00");
     }
 }

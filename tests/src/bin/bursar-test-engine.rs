@@ -101,12 +101,19 @@ fn chains(clock: &Arc<dyn Clock>) -> BTreeMap<ChainId, Arc<dyn Chain>> {
     let base = ChainId(8453);
     let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_RPC") else { return BTreeMap::new() };
     let config = RpcConfig::new(base, [url]);
-    let chain = RpcChain::new(config, Arc::clone(clock)).expect("an endpoint");
+    let mut chain = RpcChain::new(config, Arc::clone(clock)).expect("an endpoint");
+    if let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_SUBMIT_RPC") {
+        let submit = RpcChain::new(RpcConfig::new(base, [url]), Arc::clone(clock));
+        chain = chain.submitting_to(submit.expect("an endpoint"));
+    }
     BTreeMap::from([(base, Arc::new(chain) as Arc<dyn Chain>)])
 }
 
 fn explorers() -> BTreeMap<ChainId, Arc<dyn Explorer>> {
     let Ok(url) = std::env::var("BURSAR_NETWORKS_8453_EXPLORER") else { return BTreeMap::new() };
+    if url == "none" {
+        return BTreeMap::new();
+    }
     let explorer = ExplorerHttp::new(&url, ExplorerLimits::default()).expect("an explorer");
     BTreeMap::from([(ChainId(8453), Arc::new(explorer) as Arc<dyn Explorer>)])
 }

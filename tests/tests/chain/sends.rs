@@ -3,6 +3,7 @@
 use alloy_primitives::{Address, U256};
 use bursar_core::answers::{Answer, SendAnswer};
 use bursar_core::codes::Code;
+use bursar_tests::counting_rpc::CountingRpc;
 use bursar_tests::offers::BASE;
 use bursar_tests::operator::Expect;
 use bursar_tests::process::Start;
@@ -72,6 +73,33 @@ async fn a_coin_and_a_token_are_sent_once_each() {
         assert!(Instant::now() < end, "never moved");
         sleep(PAUSE).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_send_goes_only_to_the_submit_endpoint_and_everything_else_only_to_the_node() {
+    let Some(chain) = local_chain(BASE).await else { return };
+    let (node, relay) =
+        (CountingRpc::before(chain.url()).await, CountingRpc::before(chain.url()).await);
+    let env = vec![("BURSAR_NETWORKS_8453_SUBMIT_RPC".to_owned(), relay.url.clone())];
+    let start = Start { rpc: Some(node.url.clone()), env, ..Start::default() };
+    let mut stage = Stage::set(chain, start).await;
+    stage.chain.request("anvil_setBalance", json!([stage.payer, GAS_MONEY])).await.expect("set");
+    let line = format!("address send pay {TO} 0.25 --network base --confirm 0.25 --no-wait");
+    sent(&mut stage, &line).await;
+    assert_eq!(ended(&mut stage).await.status, "done");
+    assert_eq!(coins(&stage, to()).await, U256::from(250_000_000_000_000_000u64));
+    let Answer::Doctor { checks } = stage.operator.must("doctor").await else { panic!() };
+    let line = checks.iter().find(|check| check.check == "Base").expect("a line");
+    let host = relay.url.trim_end_matches('/');
+    assert!(line.finding.contains(host) && line.advice.is_none(), "{line:?}");
+
+    let taken = relay.asked();
+    assert!(taken.iter().any(|asked| asked == "eth_sendRawTransaction"), "{taken:?}");
+    let usual = ["eth_chainId", "eth_sendRawTransaction"];
+    assert!(taken.iter().all(|asked| usual.contains(&asked.as_str())), "{taken:?}");
+    let read = node.asked();
+    assert!(read.iter().any(|asked| asked.contains("eth_getTransactionReceipt")), "{read:?}");
+    assert!(!read.iter().any(|asked| asked.contains("eth_sendRawTransaction")), "{read:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

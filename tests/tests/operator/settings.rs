@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use bursar_chain::ports::ChainFault;
 use bursar_core::answers::{Answer, SettingAnswer};
 use bursar_core::codes::Code;
 use bursar_core::settings::keys::{self, Key};
 use bursar_engine::engine::Mode;
+use bursar_tests::counting_rpc::CountingRpc;
 use bursar_tests::engine::{Setup, TestEngine};
-use bursar_tests::offers::offer;
+use bursar_tests::offers::{BASE, offer};
 use bursar_tests::operator::Expect;
 use serde_json::{Value, json};
 
@@ -149,6 +151,8 @@ async fn a_bad_value_changes_nothing() {
         ("config set networks.8453.rpc http://a.example/KEYKEYKEY", "not encrypted"),
         ("network rpc base https://u:KEYKEYKEY@a.example", "user name"),
         ("network rpc nowhere https://a.example", "nowhere"),
+        ("config set networks.8453.submit_rpc KEYKEYKEY", "URL"),
+        ("config set networks.8453.submit_rpc http://a.example/KEYKEYKEY", "not encrypted"),
         ("config set networks.8453.explorer ftp://x", "https"),
         ("config set confirm_typing_above 1.1234567", ""),
     ] {
@@ -181,6 +185,53 @@ async fn endpoints_change_at_once_and_keep_their_keys() {
     assert_eq!(whole, json!(["https://a.example/v2/KEYKEYKEY", "https://b.example/"]));
     let set = told(&engine, "network rpc eip155:8453 default").await;
     assert_eq!(set.source, "default");
+}
+
+#[tokio::test]
+async fn an_explorer_is_turned_off_at_once_and_for_the_next_start() {
+    let engine = engine().await;
+    let has = |engine: &TestEngine| engine.engine.ports().explorers.get(&BASE).is_some();
+    let set = told(&engine, "config set networks.base.explorer http://127.0.0.1:9/api/v2").await;
+    assert_eq!((set.was, has(&engine)), (Some(json!("https://base.blockscout.com:443")), true));
+    let set = told(&engine, "config set networks.base.explorer none").await;
+    assert_eq!((&set.value, set.source.as_str(), has(&engine)), (&Value::Null, "file", false));
+    assert!(file(&engine).contains("explorer = \"none\""), "{}", file(&engine));
+    let engine = engine.restart(Setup::default()).await;
+    let key = "networks.8453.explorer";
+    assert_eq!(get(&engine, key).await, (Value::Null, "file".to_owned()));
+    let (value, source) = get(&engine, "networks.4663.explorer").await;
+    assert_eq!((value, source.as_str()), (Value::Null, "default"));
+}
+
+/// Nobody stands behind these nodes: each shows by its chain id being asked that it is the one in use.
+#[tokio::test]
+async fn transactions_go_elsewhere_at_once_and_back() {
+    let nobody = "http://127.0.0.1:9";
+    let (node, relay) = (CountingRpc::before(nobody).await, CountingRpc::before(nobody).await);
+    let engine = engine().await;
+    let offer = async || {
+        let chain = engine.engine.ports().chains.get(&BASE).expect("an endpoint");
+        let told = chain.send_raw(vec![2, 1].into()).await;
+        assert!(matches!(told, Err(ChainFault::Unavailable { .. })), "{told:?}");
+        (node.asked(), relay.asked())
+    };
+    let (asked, nothing) = (vec!["eth_chainId".to_owned()], Vec::<String>::new());
+    told(&engine, &format!("config set networks.base.rpc {}", node.url)).await;
+    assert_eq!(offer().await, (asked.clone(), nothing.clone()));
+    for back in ["none", "\"\"", "default"] {
+        let line = format!("config set networks.base.submit_rpc {}/?key=KEYKEYKEY", relay.url);
+        let set = told(&engine, &line).await;
+        assert_eq!((&set.value, set.source.as_str()), (&json!([relay.url]), "file"));
+        assert_eq!(offer().await, (nothing.clone(), asked.clone()));
+        let listed = format!("{:?}", engine.operator().must("config list").await);
+        assert!(!listed.contains("KEYKEYKEY"), "{listed}");
+
+        let set = told(&engine, &format!("config set networks.base.submit_rpc {back}")).await;
+        assert_eq!((set.was, set.value), (Some(json!([relay.url])), Value::Null), "{back}");
+        assert_eq!(offer().await, (asked.clone(), nothing.clone()), "{back}");
+    }
+    assert!(!file(&engine).contains("submit_rpc"), "{}", file(&engine));
+    told(&engine, "config set networks.base.rpc default").await;
 }
 
 #[tokio::test]

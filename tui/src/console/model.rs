@@ -19,6 +19,8 @@ use std::path::PathBuf;
 
 use bursar_core::fault::Fault;
 use bursar_core::grammar::Order;
+use bursar_core::settings::ConsoleTime;
+use bursar_core::text::Zone;
 use bursar_core::wire::ToEngine;
 
 use crate::console::keymap::Deed;
@@ -126,6 +128,8 @@ pub struct Setup {
     pub folder_option: String,
     /// Where entered lines are kept for the next console.
     pub history: Option<PathBuf>,
+    /// That of this machine.
+    pub zone: Zone,
 }
 
 /// A key that decides must come alone: with another one so soon after it, it was pasted.
@@ -220,6 +224,14 @@ impl Model {
             next_call: 1,
             stale: BTreeSet::new(),
             asked_ms: BTreeMap::new(),
+        }
+    }
+
+    /// The zone in which times of day are shown.
+    pub(crate) fn zone(&self) -> Zone {
+        match self.server.time {
+            ConsoleTime::Local => self.setup.zone.clone(),
+            ConsoleTime::Utc => Zone::default(),
         }
     }
 

@@ -13,7 +13,8 @@ mod trouble;
 
 use bursar_core::answers::*;
 use bursar_core::card::Card;
-use bursar_core::grammar::Order;
+use bursar_core::grammar::{ConfigOrder, Order};
+use bursar_core::settings::keys::Key;
 use bursar_core::wire::{ToClient, ToEngine};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
@@ -73,6 +74,9 @@ impl Stage {
                 }
                 // Nobody has answered yet.
                 Order::Activity(_) | Order::Watch(_) => continue,
+                Order::Config(ConfigOrder::Get { key: Key::ConsoleTime, .. }) => {
+                    Answer::Setting(fixtures::console_time("local"))
+                }
                 Order::Config(_) => Answer::Setting(fixtures::notices("all")),
                 other => panic!("{other:?}"),
             };

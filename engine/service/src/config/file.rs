@@ -8,7 +8,9 @@ use bursar_core::settings::keys::Key;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Config, Source, journal_only, limited, loopback, notices, page, urls, window};
+use super::{
+    Config, Source, console_time, explorer, journal_only, limited, loopback, notices, urls, window,
+};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -44,6 +46,7 @@ struct PaymentsTable {
 #[serde(deny_unknown_fields, default)]
 struct ConsoleTable {
     notify: Option<String>,
+    time: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -56,6 +59,7 @@ struct LockTable {
 #[serde(deny_unknown_fields, default)]
 struct NetworkTable {
     rpc: Option<Vec<String>>,
+    submit_rpc: Option<Vec<String>>,
     explorer: Option<String>,
     enabled: Option<IgnoredAny>,
 }
@@ -91,6 +95,10 @@ pub(super) fn apply(config: &mut Config, text: &str) -> Result<(), String> {
         config.notices = notices(notify).map_err(|why| format!("console.notify: {why}"))?;
         from_file(Key::ConsoleNotify);
     }
+    if let Some(time) = &file.console.time {
+        config.console_time = console_time(time).map_err(|why| format!("console.time: {why}"))?;
+        from_file(Key::ConsoleTime);
+    }
     apply_networks(config, &file.networks)
 }
 
@@ -113,9 +121,15 @@ fn apply_networks(
             config.rpc.insert(row.chain, urls);
             config.sources.insert(Key::NetworkRpc(row.chain), Source::File);
         }
-        if let Some(explorer) = &table.explorer {
-            let url = page(explorer).map_err(|why| format!("networks.{name}.explorer: {why}"))?;
-            config.explorer.insert(row.chain, url);
+        if let Some(submit) = &table.submit_rpc {
+            let urls = urls(submit.iter().map(String::as_str));
+            let urls = urls.map_err(|why| format!("networks.{name}.submit_rpc: {why}"))?;
+            config.set_submit_rpc(row.chain, urls);
+            config.sources.insert(Key::NetworkSubmitRpc(row.chain), Source::File);
+        }
+        if let Some(text) = &table.explorer {
+            let url = explorer(text).map_err(|why| format!("networks.{name}.explorer: {why}"))?;
+            config.set_explorer(row.chain, url);
             config.sources.insert(Key::NetworkExplorer(row.chain), Source::File);
         }
     }

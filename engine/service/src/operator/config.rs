@@ -77,8 +77,11 @@ async fn set_in_file(engine: &Arc<Shared>, key: Key, given: &values::Given) -> R
     let change = engine.settings.change(key, given.in_file().as_ref()).await?;
     // Endpoints are judged before anything is written.
     let mut fresh = Vec::new();
-    for (chain, endpoints) in &change.after.rpc {
-        if change.before.rpc.get(chain) != Some(endpoints) {
+    for chain in change.after.rpc.keys() {
+        let of = |config: &Config| {
+            (config.rpc.get(chain).cloned(), config.submit_rpc.get(chain).cloned())
+        };
+        if of(&change.before) != of(&change.after) {
             let to = endpoints::chain(&change.after, *chain, &engine.ports.clock)?;
             fresh.push((*chain, to));
         }
@@ -125,11 +128,13 @@ async fn warnings(engine: &Arc<Shared>, key: Key) -> Vec<Warning> {
         | Key::Autostart
         | Key::NetworkEnabled(_)
         | Key::NetworkRpc(_)
+        | Key::NetworkSubmitRpc(_)
         | Key::NetworkExplorer(_)
         | Key::MaxValidity
         | Key::IdleLock
         | Key::ConfirmTypingAbove
-        | Key::ConsoleNotify => false,
+        | Key::ConsoleNotify
+        | Key::ConsoleTime => false,
     };
     if kept_by_server && engine.server.lock().await.is_some() {
         warnings.push(warning(
@@ -181,6 +186,11 @@ impl Told {
             Key::Autostart => json!(config.autostart),
             Key::NetworkEnabled(chain) => json!(self.state.network_enabled(chain)),
             Key::NetworkRpc(chain) => json!(self.rpc(chain).iter().map(url).collect::<Vec<_>>()),
+            Key::NetworkSubmitRpc(chain) => {
+                let urls = config.submit_rpc.get(&chain);
+                let shown = urls.map(|urls| urls.iter().map(url).collect::<Vec<_>>());
+                return (json!(shown), "transactions are sent to the endpoints of rpc");
+            }
             Key::NetworkExplorer(chain) => {
                 return (json!(config.explorer.get(&chain).map(url)), "none is set");
             }
@@ -188,6 +198,7 @@ impl Told {
             Key::IdleLock => settings.idle_lock_s.map_or(json!("off"), |seconds| json!(seconds)),
             Key::VerifySettlements => json!(config.verify_settlements),
             Key::ConsoleNotify => json!(config.notices.text()),
+            Key::ConsoleTime => json!(config.console_time.text()),
             Key::ConfirmTypingAbove => {
                 let amount = settings.confirm_typing_above.map(|amount| amount.to_string());
                 return (json!(amount), "depends on the policy: a tenth of its largest payment");
@@ -218,9 +229,11 @@ impl Told {
             | Key::SignatureWindow
             | Key::Autostart
             | Key::NetworkRpc(_)
+            | Key::NetworkSubmitRpc(_)
             | Key::NetworkExplorer(_)
             | Key::VerifySettlements
-            | Key::ConsoleNotify => self.config.source(key).text(),
+            | Key::ConsoleNotify
+            | Key::ConsoleTime => self.config.source(key).text(),
         }
     }
 }

@@ -34,7 +34,8 @@ pub(super) async fn run(engine: &Arc<Shared>, dialogue: &Dialogue) -> Result<Don
     dialogue.progress("asking the networks").await;
     let state = engine.core.view().state.clone();
     let enabled = NETWORKS.iter().filter(|row| state.network_enabled(row.chain));
-    let asked = enabled.map(|row| networks::look(row, &engine.ports));
+    let config = engine.settings.get();
+    let asked = enabled.map(|row| networks::look(row, &engine.ports, &config));
     checks.extend(futures::future::join_all(asked).await.into_iter().flatten());
     let server = describe::server(engine).await;
     checks.push(machine::server(server.url.as_deref(), alone, &state.settings));

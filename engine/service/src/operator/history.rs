@@ -19,7 +19,7 @@ use bursar_core::money::TokenAmount;
 use bursar_core::text;
 use bursar_core::time::Utc;
 use bursar_domain::settlement::{Settlement, Standing};
-use bursar_domain::{Request, State, Status};
+use bursar_domain::{PaymentAsk, Request, State, Status};
 use tokio::sync::mpsc;
 
 use super::Done;
@@ -74,7 +74,10 @@ impl Scan {
     }
 
     /// Visits what fits, newest first; `false` stops.
-    fn each(&self, mut visit: impl FnMut(HistoryRow) -> bool) -> Result<(), StoreError> {
+    fn each(
+        &self,
+        mut visit: impl FnMut(&PaymentAsk, HistoryRow) -> bool,
+    ) -> Result<(), StoreError> {
         let mut failed = None;
         self.reader.newest(&mut |request| {
             // The journal's own time never goes back: all that follow are older still.
@@ -95,7 +98,7 @@ impl Scan {
             if self.status.is_some_and(|wanted| wanted != status) {
                 return true;
             }
-            visit(row(&self.state, &request, settlement.as_ref(), status))
+            visit(&request.ask, row(&self.state, &request, settlement.as_ref(), status))
         })?;
         failed.map_or(Ok(()), Err)
     }
@@ -118,7 +121,7 @@ async fn list(scan: Scan, limit: usize) -> Result<Done, Fault> {
     }
     let read = blocking(move || {
         let (mut requests, mut more) = (Vec::new(), false);
-        scan.each(|row| {
+        scan.each(|_ask, row| {
             more = requests.len() >= limit;
             if !more {
                 requests.push(row);
@@ -143,11 +146,11 @@ async fn export(
     let reading = tokio::task::spawn_blocking(move || {
         let (mut part, mut rows) = (csv::head(), 0usize);
         let mut listening = true;
-        scan.each(|row| {
+        scan.each(|ask, row| {
             if rows >= limit {
                 return false;
             }
-            csv::push(&mut part, &row);
+            csv::push(&mut part, &row, ask.host_url());
             rows = rows.saturating_add(1);
             if part.len() >= PART_BYTES {
                 listening = parts.blocking_send(std::mem::take(&mut part)).is_ok();

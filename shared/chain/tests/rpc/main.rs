@@ -8,3 +8,5 @@ mod node;
 mod order;
 #[cfg(test)]
 mod secrecy;
+#[cfg(test)]
+mod submit;

@@ -46,3 +46,11 @@ fn a_network_is_found_by_every_name_it_has_and_by_no_other() {
         assert_eq!(by_text(unknown), None, "{unknown}");
     }
 }
+
+/// Every look-up shows an explorer the wallet's addresses, so a default is a decision for each network.
+#[test]
+fn only_base_has_a_default_explorer() {
+    let found = NETWORKS.iter().filter_map(|row| Some((row.chain, row.explorer?)));
+    let expected = [(ChainId(8453), "https://base.blockscout.com/api/v2")];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}

@@ -27,10 +27,12 @@ pub enum Kind {
     Hosts,
     WarnOrRefuse,
     Notices,
+    ConsoleTime,
     Seconds,
     SecondsOrOff,
     Usd,
     Urls,
+    UrlsOrNone,
     Url,
 }
 
@@ -44,11 +46,13 @@ impl Kind {
             Kind::Hosts => "names, separated by commas",
             Kind::WarnOrRefuse => "warn or refuse",
             Kind::Notices => "all, bell or none",
+            Kind::ConsoleTime => "local or utc",
             Kind::Seconds => "seconds",
             Kind::SecondsOrOff => "seconds, or off",
             Kind::Usd => "dollars",
             Kind::Urls => "URLs in the order in which they are tried",
-            Kind::Url => "a URL",
+            Kind::UrlsOrNone => "URLs in the order in which they are tried, or none",
+            Kind::Url => "a URL or none",
         }
     }
 }
@@ -122,8 +126,12 @@ settings! {
     NetworkRpc(ChainId) "networks.<id>.rpc" File Urls "the network's public endpoint, if it has one"
         "The network's JSON-RPC endpoints. Only their hosts are shown: path and query hold your \
          API key.";
-    NetworkExplorer(ChainId) "networks.<id>.explorer" File Url "none"
-        "The network's block explorer.";
+    NetworkSubmitRpc(ChainId) "networks.<id>.submit_rpc" File UrlsOrNone "the endpoints of `rpc`"
+        "Where signed transactions are sent, such as a private relay. Everything else is still asked of `rpc`, so `rpc` \
+         must be set too. Only the hosts are shown. `none` sends to `rpc` again.";
+    NetworkExplorer(ChainId) "networks.<id>.explorer" File Url "https://base.blockscout.com/api/v2 on Base, none elsewhere"
+        "The network's block explorer: the base URL of a Blockscout API, which learns the addresses that are looked \
+         up. `none` turns it off: balances then hold only the tokens that Bursar knows.";
     MaxValidity "payments.max_validity" Journal Seconds "3600"
         "The longest time a payment may stay valid without needing your approval.";
     VerifySettlements "payments.verify_settlements" File Switch "true"
@@ -136,6 +144,9 @@ settings! {
     ConsoleNotify "console.notify" File Notices "all"
         "How a console announces a new request and the last minute of one: the terminal's bell and a \
          notice, the bell alone, or nothing.";
+    ConsoleTime "console.time" File ConsoleTime "local"
+        "Times of day in a console: in the zone of the machine on which it runs, or in UTC. A console names the \
+         offset with every time. Commands, JSON, CSV files, records and the log always use UTC, marked by a Z.";
 }
 
 impl Key {
@@ -159,9 +170,10 @@ impl Key {
 
     fn network(self) -> Option<ChainId> {
         match self {
-            Key::NetworkEnabled(chain) | Key::NetworkRpc(chain) | Key::NetworkExplorer(chain) => {
-                Some(chain)
-            }
+            Key::NetworkEnabled(chain)
+            | Key::NetworkRpc(chain)
+            | Key::NetworkSubmitRpc(chain)
+            | Key::NetworkExplorer(chain) => Some(chain),
             Key::Listen
             | Key::Rate
             | Key::Hosts
@@ -173,7 +185,8 @@ impl Key {
             | Key::VerifySettlements
             | Key::IdleLock
             | Key::ConfirmTypingAbove
-            | Key::ConsoleNotify => None,
+            | Key::ConsoleNotify
+            | Key::ConsoleTime => None,
         }
     }
 }
@@ -275,7 +288,7 @@ mod tests {
     #[test]
     fn every_key_is_read_as_it_is_written() {
         let all = Key::all();
-        assert_eq!(all.len(), 12 + 3 * NETWORKS.len());
+        assert_eq!(all.len(), 13 + 4 * NETWORKS.len());
         for key in all {
             assert_eq!(key.to_string().parse(), Ok(key));
             assert_eq!(ROWS.iter().filter(|row| **row == key.row()).count(), 1);

@@ -40,6 +40,11 @@ impl Feed {
         self.rows.binary_search_by(|row| seq.cmp(&row.seq)).ok().and_then(|at| self.rows.get(at))
     }
 
+    /// The newest of the entries that are kept.
+    pub(crate) fn newest_kept(&self) -> Option<&ActivityRow> {
+        self.rows.front()
+    }
+
     fn ends(&self) -> Option<(u64, u64)> {
         Some((self.rows.back()?.seq, self.rows.front()?.seq))
     }

@@ -1,7 +1,7 @@
 //! What there is to open on the selected row: a card, or what a command says of it.
 
 use bursar_core::answers::ActivityRow;
-use bursar_core::text::visible;
+use bursar_core::text::{Zone, visible};
 use zeroize::Zeroizing;
 
 use super::overlay::{CardView, Told};
@@ -39,7 +39,7 @@ impl Model {
             Pane::Activity => {
                 let row = server.feed.get(entry_at(server, place)?)?;
                 let title = format!("entry {} of the journal", row.seq);
-                let text = Zeroizing::new(entry(row));
+                let text = Zeroizing::new(entry(row, &self.zone()));
                 return Some(Opening::Entry(Told::new(title, text)));
             }
             Pane::Sent => format!("receipt {}", server.sent.as_ref()?.get(place)?.id),
@@ -49,9 +49,9 @@ impl Model {
 }
 
 /// Everything that an entry has, a row each; changes with the old and the new value.
-fn entry(row: &ActivityRow) -> String {
+fn entry(row: &ActivityRow, zone: &Zone) -> String {
     let mut lines = vec![
-        format!("time      {}", row.at),
+        format!("time      {}", zone.moment(&row.at)),
         format!("what      {} ({})", wording::kind(&row.kind), row.kind),
     ];
     let agent = match (&row.agent, &row.agent_id) {

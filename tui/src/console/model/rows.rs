@@ -31,6 +31,7 @@ pub(crate) fn order_of(topic: Topic) -> Order {
         Topic::Notices => {
             Order::Config(ConfigOrder::Get { key: Key::ConsoleNotify, reveal: false })
         }
+        Topic::Time => Order::Config(ConfigOrder::Get { key: Key::ConsoleTime, reveal: false }),
         Topic::Balances => Order::Balances(BalancesOrder { address: None, network: None }),
     }
 }

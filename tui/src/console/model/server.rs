@@ -7,7 +7,8 @@ use bursar_core::answers::{
     ActivityRow, AddressAnswer, AgentAnswer, Answer, HistoryRow, HoldingsAnswer, PolicyAnswer,
     RequestAnswer, StatusAnswer,
 };
-use bursar_core::settings::Notices;
+use bursar_core::settings::{ConsoleTime, Notices};
+use bursar_core::text::Zone;
 
 use super::feed::Feed;
 
@@ -27,10 +28,11 @@ pub(crate) enum Topic {
     Addresses,
     Balances,
     Notices,
+    Time,
 }
 
 impl Topic {
-    pub(crate) const ALL: [Topic; 9] = [
+    pub(crate) const ALL: [Topic; 10] = [
         Topic::Status,
         Topic::Requests,
         Topic::Agents,
@@ -40,6 +42,7 @@ impl Topic {
         Topic::Addresses,
         Topic::Balances,
         Topic::Notices,
+        Topic::Time,
     ];
 }
 
@@ -47,10 +50,24 @@ impl Topic {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Over {
     pub(crate) what: String,
-    /// Who decided and when, if the engine told.
-    pub(crate) by: Option<String>,
+    /// The entry that ended it, if the engine told.
+    pub(crate) by: Option<By>,
     /// When this console learned it.
     at_ms: u64,
+}
+
+/// Who ended a request and when, as the entry has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct By {
+    detail: Option<String>,
+    at: String,
+}
+
+impl By {
+    pub(crate) fn text(&self, zone: &Zone) -> String {
+        let at = zone.time_of_day(&self.at);
+        self.detail.as_ref().map_or(at.clone(), |detail| format!("{detail}, {at}"))
+    }
 }
 
 impl Over {
@@ -117,6 +134,7 @@ pub(crate) struct Server {
     /// Payments refused since somebody looked at what happened.
     pub(crate) refused: usize,
     pub(crate) notices: Notices,
+    pub(crate) time: ConsoleTime,
     /// Why the last look at a topic came to nothing: what is known of it is old.
     pub(crate) failed: BTreeMap<Topic, String>,
 }
@@ -147,6 +165,10 @@ impl Server {
             (Topic::Notices, Answer::Setting(setting)) => {
                 let text = setting.value.as_str().unwrap_or_default();
                 self.notices = Notices::parse(text).unwrap_or_default();
+            }
+            (Topic::Time, Answer::Setting(setting)) => {
+                let text = setting.value.as_str().unwrap_or_default();
+                self.time = ConsoleTime::parse(text).unwrap_or_default();
             }
             (_topic, _another) => {}
         }
@@ -213,7 +235,7 @@ impl Server {
             {
                 // This console's own decision was answered before its entry came: it is as old as it is.
                 let at_ms = known.over.as_ref().map_or(now_ms, |over| over.at_ms);
-                known.over = Some(Over { by: who(&row), ..Over::at(ended, at_ms) });
+                known.over = Some(Over { by: Some(who(&row)), ..Over::at(ended, at_ms) });
                 known.inferred = false;
             }
             self.feed.happened(row, self.looked_at);
@@ -260,13 +282,8 @@ impl Server {
     }
 }
 
-/// Who ended a request and when, as the entry has it.
-fn who(row: &ActivityRow) -> Option<String> {
-    let minute: String = row.at.chars().skip(11).take(5).collect();
-    match &row.detail {
-        Some(detail) => Some(format!("{detail}, {minute} UTC")),
-        None => Some(format!("{minute} UTC")).filter(|_at| !minute.is_empty()),
-    }
+fn who(row: &ActivityRow) -> By {
+    By { detail: row.detail.clone(), at: row.at.clone() }
 }
 
 fn is_asked(row: &ActivityRow) -> bool {

@@ -4,9 +4,13 @@ use bursar_core::answers::{ActivityAnswer, Answer};
 use bursar_core::card::PaidBefore;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_core::grammar::{ConfigOrder, Order};
 use bursar_core::money::Usd;
+use bursar_core::settings::keys::Key;
+use bursar_core::text::Zone;
 use bursar_core::wire::{Prompt, SecretPrompt, ToClient};
 use crossterm::event::KeyCode;
+use jiff::tz::{Offset, TimeZone};
 
 use super::{Stage, feed};
 use crate::console::model::overlay::GUARD_MS;
@@ -216,6 +220,79 @@ fn small_plain_and_lost() {
     stage.take(Message::Lost(Fault::new(Code::AuthFailed)));
     looks("engine_not_ours", &stage);
     looks("observing", &Stage::filled(Setup { observe: true, ..Setup::default() }, (80, 24)));
+}
+
+/// With an offset of the greatest length: nothing may be cut or overflow.
+#[test]
+fn local_times_name_their_zone() {
+    for size in ALL_SIZES {
+        let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, size);
+        for (keys, name) in [("3", "local_agents"), ("5", "local_activity"), ("6+", "local_sent")] {
+            stage.keys(keys);
+            looks(name, &stage);
+            let screen = stage.screen();
+            assert!(size.0 < 80 || screen.contains("UTC+5:45"), "{name} at {size:?}:\n{screen}");
+            assert!(!screen.contains("00:40"), "{screen}");
+        }
+        let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, size);
+        stage.keys("a");
+        stage.wait(GUARD_MS);
+        looks("local_card", &stage);
+        let screen = stage.screen();
+        assert!(!screen.contains("00:00Z"), "{screen}");
+        assert!(size.0 < 80 || screen.contains("(read 2026-01-01 05:45 UTC+5:45)"), "{screen}");
+    }
+}
+
+#[test]
+fn utc_is_shown_where_the_setting_says_so() {
+    let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, (80, 24));
+    stage.keys("5");
+    assert!(stage.screen().contains("UTC+5:45"), "{}", stage.screen());
+    stage.keys(":config set console.time utc");
+    stage.press(KeyCode::Enter);
+    let (id, _) = stage.took("config.set").unwrap();
+    stage.answer(id, Ok(Answer::Setting(fixtures::console_time("utc"))));
+    stage.press(KeyCode::Esc);
+    stage.wait(1_000);
+    // Both settings of consoles are asked for again.
+    let mut asked = Vec::new();
+    while let Some((id, order)) = (!stage.sent.is_empty()).then(|| stage.sent.remove(0)) {
+        let result = match order {
+            Order::Config(ConfigOrder::Get { key, .. }) => {
+                asked.push(key);
+                let is_time = key == Key::ConsoleTime;
+                let utc = fixtures::console_time("utc");
+                Ok(Answer::Setting(if is_time { utc } else { fixtures::notices("all") }))
+            }
+            _other => Err(Fault::new(Code::InternalError)),
+        };
+        stage.answer(id, result);
+    }
+    assert_eq!(asked, [Key::ConsoleNotify, Key::ConsoleTime]);
+    let screen = stage.screen();
+    assert!(screen.contains("│UTC ") && screen.contains("01-01 00:40"), "{screen}");
+    assert!(!screen.contains("UTC+"), "{screen}");
+}
+
+/// What was decided elsewhere, and an entry by itself.
+#[test]
+fn single_times_name_their_zone_too() {
+    let mut stage = Stage::filled(Setup { zone: kathmandu(), ..Setup::default() }, (80, 24));
+    stage.keys("5");
+    stage.press(KeyCode::Enter);
+    assert!(stage.screen().contains("2026-01-01 06:25 UTC+5:45"), "{}", stage.screen());
+    stage.press(KeyCode::Esc);
+    let status = stage.model.server.status.as_mut().unwrap();
+    status.refused_before = Some("2026-01-15T20:00:00Z".into());
+    stage.model.server.queue.clear();
+    stage.keys("1");
+    let screen = stage.screen();
+    assert!(screen.contains("2026-01-16 01:45 UTC+5:45"), "{screen}");
+}
+
+fn kathmandu() -> Zone {
+    Zone::of(TimeZone::fixed(Offset::from_seconds(20_700).unwrap()))
 }
 
 /// In mono nothing is said by a colour, and in ASCII nothing by another character.

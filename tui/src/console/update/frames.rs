@@ -132,6 +132,9 @@ fn done(model: &mut Model, id: u64, reply: Reply) {
         Purpose::Decide { id, approve } => decided(model, &id, approve, reply.result),
         Purpose::Line { order } => {
             model.mark_stale(AFTER_LINE);
+            if order == "config.set" {
+                model.mark_stale(&[Topic::Notices, Topic::Time]);
+            }
             model.prompts.retain(|question| question.call != id);
             let asked = model.orders.remove(&id);
             if let (Some(asked), Err(fault)) = (asked, &reply.result)

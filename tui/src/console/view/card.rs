@@ -5,7 +5,7 @@
 mod state;
 
 use bursar_core::card::Card;
-use bursar_core::text::countdown;
+use bursar_core::text::{Zone, countdown};
 use ratatui::layout::Rect;
 
 use super::paint::{Paint, wrapped};
@@ -87,7 +87,7 @@ fn layout(model: &Model, view: &CardView, body: Rect) -> Layout {
     let waiting = model.server.waiting(&view.id);
     let closed = waiting.map_or(Some("gone"), |waiting| waiting.closed(model.now_ms));
     let width = usize::from(WIDTH.min(body.width).saturating_sub(4));
-    let mut rows = card_rows(view, width, closed.is_some());
+    let mut rows = card_rows(view, &model.zone(), width, closed.is_some());
     let fits = |lines: &[(String, Role)]| -> Vec<(String, Role)> {
         let broken = |(text, role): &(String, Role)| {
             wrapped(text, width, 0).into_iter().map(|line| (line, *role)).collect::<Vec<_>>()
@@ -121,9 +121,9 @@ fn unseen(view: &CardView, width: usize, rows: &[Row]) -> Option<Unseen> {
     Some(Unseen { above, to: name_of(&named.text).to_owned() })
 }
 
-fn card_rows(view: &CardView, width: usize, is_over: bool) -> Vec<Row> {
+fn card_rows(view: &CardView, zone: &Zone, width: usize, is_over: bool) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (line, text) in view.card.lines().into_iter().enumerate() {
+    for (line, text) in view.card.lines_in(zone).into_iter().enumerate() {
         let plain = match name_of(&text) {
             // The end of the wait stands in the frame.
             "expires" => continue,

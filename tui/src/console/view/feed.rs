@@ -2,7 +2,6 @@
 
 use ratatui::layout::Rect;
 
-use super::lists::day_and_minute;
 use super::paint::{Paint, left, right};
 use crate::console::model::rows::{entry_at, short};
 use crate::console::model::{Model, Pane};
@@ -27,8 +26,11 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     }
     let selected = focused.then(|| model.selected_row(Pane::Activity));
     let wide = inside.width >= 110;
+    let head = model.server.feed.newest_kept().map_or("", |row| row.at.as_str());
+    let shift = model.zone().shift(head);
+    let zone = shift.to_string();
     let mut columns = vec![
-        left("UTC", 11).rank(2),
+        left(&zone, 11).rank(2),
         left("WHAT", if wide { 20 } else { 14 }),
         left("AGENT", if wide { 14 } else { 10 }).rank(1),
         right("AMOUNT", if wide { 18 } else { 13 }),
@@ -57,7 +59,7 @@ pub(super) fn draw(model: &Model, paint: &mut Paint<'_>, area: Rect) {
         let id = row.request.as_deref().map(short).unwrap_or_default();
         let agent = row.agent.clone().or_else(|| row.agent_id.clone()).unwrap_or_default();
         vec![
-            (day_and_minute(&row.at), Role::Quiet),
+            (shift.day_and_minute(&row.at), Role::Quiet),
             (wording::kind(&row.kind), role),
             (agent, Role::Plain),
             (row.amount.clone().unwrap_or_default(), Role::Plain),

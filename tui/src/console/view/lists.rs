@@ -18,7 +18,7 @@ fn list(
     paint: &mut Paint<'_>,
     area: Rect,
     pane: Pane,
-    (columns, empty): (&[Column], &str),
+    (columns, empty): (&[Column<'_>], &str),
     row: impl FnMut(usize) -> Vec<(String, Role)>,
 ) {
     let focused = model.focus == pane;
@@ -125,16 +125,20 @@ pub(super) fn balances(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let agents = model.server.agents.as_deref().unwrap_or_default();
+    let first = agents.iter().find_map(|agent| agent.renews_at.as_deref());
+    let shift = model.zone().shift(first.unwrap_or_default());
+    let renews = format!("RENEWS {shift}");
+    let width = u16::try_from(renews.len()).unwrap_or(0).max(11);
     let columns = [
         left("AGENT", 8).open(),
         left("CODE", 6).rank(1),
         left("STATUS", 10),
         right("TODAY", 10),
-        left("RENEWS", 11).rank(2),
+        left(&renews, width).rank(2),
     ];
     list(model, paint, area, Pane::Agents, (&columns, "No agent is registered."), |place| {
-        let agents = model.server.agents.as_ref();
-        let Some(agent) = agents.and_then(|agents| agents.get(place)) else { return Vec::new() };
+        let Some(agent) = agents.get(place) else { return Vec::new() };
         let today = match &agent.daily_limit {
             Some(limit) => format!("{}/{limit}", agent.spent_today),
             None => "-".to_owned(),
@@ -154,7 +158,10 @@ pub(super) fn agents(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             (agent.agent_id.clone(), Role::Quiet),
             (status, role),
             (today, Role::Plain),
-            (agent.renews_at.as_deref().map_or(String::new(), day_and_minute), Role::Quiet),
+            (
+                agent.renews_at.as_deref().map_or(String::new(), |at| shift.day_and_minute(at)),
+                Role::Quiet,
+            ),
         ]
     });
 }
@@ -184,16 +191,18 @@ pub(super) fn policies(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
+    let sent = model.server.sent.as_deref().unwrap_or_default();
+    let shift = model.zone().shift(sent.first().map_or("", |row| row.created.as_str()));
+    let zone = shift.to_string();
     let columns = [
-        left("UTC", 11).rank(2),
+        left(&zone, 11).rank(2),
         left("ID", 8).rank(3),
         left("TO", 16).open().rank(1),
         right("AMOUNT", 14),
         left("STATUS", 8),
     ];
     list(model, paint, area, Pane::Sent, (&columns, "No payments yet."), |place| {
-        let sent = model.server.sent.as_ref();
-        let Some(row) = sent.and_then(|rows| rows.get(place)) else { return Vec::new() };
+        let Some(row) = sent.get(place) else { return Vec::new() };
         let amount = match (&row.amount, &row.symbol) {
             (Some(amount), Some(symbol)) => format!("{amount} {symbol}"),
             _unknown => format!("{} units", row.amount_atomic),
@@ -205,17 +214,11 @@ pub(super) fn sent(model: &Model, paint: &mut Paint<'_>, area: Rect) {
             _other => Role::Plain,
         };
         vec![
-            (day_and_minute(&row.created), Role::Quiet),
+            (shift.day_and_minute(&row.created), Role::Quiet),
             (short(&row.id), Role::Quiet),
             (row.host.clone().unwrap_or_else(|| row.payee.clone()), Role::Plain),
             (amount, Role::Strong),
             (row.status.clone(), role),
         ]
     });
-}
-
-/// `11-20 12:46` of an RFC 3339 time.
-pub(super) fn day_and_minute(at: &str) -> String {
-    let shown: String = at.chars().skip(5).take(11).collect();
-    shown.replace('T', " ")
 }

@@ -1,6 +1,7 @@
 //! The requests that wait, and the card of the selected one in short.
 
 use bursar_core::card::Card;
+use bursar_core::text::Zone;
 use ratatui::layout::Rect;
 
 use super::card::{INDENT, left, rank, warning};
@@ -16,7 +17,7 @@ const NOW_MS: u64 = 60_000;
 /// One cell of a bar: a tenth of a hold of fifteen minutes.
 const CELL_MS: u64 = 90_000;
 
-const COLUMNS: &[Column] = &[
+const COLUMNS: &[Column<'static>] = &[
     column("ID", 8).rank(3),
     column("AGENT", 14).rank(1),
     column("WHAT", 16).open().rank(2),
@@ -66,7 +67,8 @@ fn standing(model: &Model) -> Vec<(String, Role)> {
     }
     if let Some(first) = &status.refused_before {
         let text = format!(
-            "Requests signed before {first} are refused: a clock once showed a later date. See `:doctor`."
+            "Requests signed before {} are refused: a clock once showed a later date. See `:doctor`.",
+            model.zone().moment(first)
         );
         lines.push((text, Role::Alarm));
     }
@@ -149,7 +151,7 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
     };
     let room = usize::from(area.width.saturating_sub(4));
     let height = usize::from(area.height.saturating_sub(2));
-    let (rows, is_whole) = fitting(card, room, height);
+    let (rows, is_whole) = fitting(card, &model.zone(), room, height);
     let note = match is_whole || paint.old {
         true => card.policy.as_str().to_owned(),
         false => format!("{}, enter shows all", card.policy),
@@ -166,8 +168,8 @@ pub(super) fn preview(model: &Model, paint: &mut Paint<'_>, area: Rect) {
 }
 
 /// Rows of a card, those that a decision needs most first where not all of them fit; and whether they do.
-fn fitting(card: &Card, room: usize, height: usize) -> (Vec<(String, Role)>, bool) {
-    let lines = card.lines().into_iter().filter(|line| !line.starts_with("expires "));
+fn fitting(card: &Card, zone: &Zone, room: usize, height: usize) -> (Vec<(String, Role)>, bool) {
+    let lines = card.lines_in(zone).into_iter().filter(|line| !line.starts_with("expires "));
     let mut rows: Vec<(u8, String, Role)> = Vec::new();
     for line in lines {
         let (rank, role) = (rank(card, &line), role_of(card, &line));

@@ -25,6 +25,11 @@ pub(crate) fn notices(value: &str) -> SettingAnswer {
     }
 }
 
+pub(crate) fn console_time(value: &str) -> SettingAnswer {
+    let default = "local".into();
+    SettingAnswer { key: "console.time".into(), default, ..notices(value) }
+}
+
 pub(crate) fn wallet() -> WalletAnswer {
     WalletAnswer {
         exists: true,

@@ -3,7 +3,7 @@
 
 use bursar_core::money::Usd;
 use bursar_core::settings::keys::{Key, Kind};
-use bursar_core::settings::{LanBearer, Notices, Setting, Settings};
+use bursar_core::settings::{ConsoleTime, LanBearer, Notices, Setting, Settings};
 
 use crate::config::Value;
 
@@ -27,7 +27,10 @@ impl Given {
         if words.len() == 1 && words.iter().any(|word| word == "default") {
             return Ok(Given::Default);
         }
-        if matches!(kind, Kind::Hosts | Kind::Urls) {
+        if kind == Kind::UrlsOrNone && words.len() == 1 && words.iter().any(|word| word == "none") {
+            return Ok(Given::List(Vec::new()));
+        }
+        if matches!(kind, Kind::Hosts | Kind::Urls | Kind::UrlsOrNone) {
             let parts = words.iter().flat_map(|word| word.split(','));
             let parts = parts.map(str::trim).filter(|part| !part.is_empty());
             let lower = |part: &str| match kind {
@@ -45,7 +48,9 @@ impl Given {
         let takes = || format!("it takes {}, or default", kind.takes());
         let [word] = words else { return Err(takes()) };
         match kind {
-            Kind::Listen | Kind::Url | Kind::Hosts | Kind::Urls => Ok(Given::Text(word.clone())),
+            Kind::Listen | Kind::Url | Kind::Hosts | Kind::Urls | Kind::UrlsOrNone => {
+                Ok(Given::Text(word.clone()))
+            }
             Kind::Count => word.parse().map(Given::Number).map_err(|_bad| takes()),
             Kind::Switch => word.parse().map(Given::Switch).map_err(|_bad| takes()),
             Kind::Seconds => word.parse().map(Given::Seconds).map_err(|_bad| takes()),
@@ -54,6 +59,10 @@ impl Given {
             Kind::Usd => Usd::parse(word).map(Given::Amount).map_err(|error| error.to_string()),
             Kind::Notices => match Notices::parse(word) {
                 Some(notices) => Ok(Given::Text(notices.text().to_owned())),
+                None => Err(takes()),
+            },
+            Kind::ConsoleTime => match ConsoleTime::parse(word) {
+                Some(time) => Ok(Given::Text(time.text().to_owned())),
                 None => Err(takes()),
             },
             Kind::WarnOrRefuse => match word.as_str() {

@@ -2,15 +2,17 @@
 //! is the one of our table, and whether this machine's clock agrees with the chain's.
 
 use alloy_primitives::{Bytes, U256, keccak256};
-use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock};
+use bursar_chain::ports::{BlockTag, Chain, ChainFault, Clock, EndpointLabel};
 use bursar_core::answers::CheckAnswer;
 use bursar_core::limits::{CHAIN_AWAKE_MS, CLOCK_OFF_CHAIN_MS, CLOCK_OFF_CHAIN_WARN_MS};
 use bursar_core::networks::{ChainId, Network, Stablecoin};
 use bursar_core::time::Utc;
+use url::Url;
 
+use crate::config::Config;
 use crate::ports::Ports;
 
-pub(super) async fn look(row: &Network, ports: &Ports) -> Vec<CheckAnswer> {
+pub(super) async fn look(row: &Network, ports: &Ports, config: &Config) -> Vec<CheckAnswer> {
     let Some(chain) = ports.chains.get(&row.chain) else {
         let advice = format!("bursar network rpc {} <url>", row.chain);
         return vec![CheckAnswer::warn(row.title, "enabled, but without an endpoint", advice)];
@@ -19,6 +21,10 @@ pub(super) async fn look(row: &Network, ports: &Ports) -> Vec<CheckAnswer> {
     if identity.advice.is_some() {
         return vec![identity];
     }
+    let identity = match config.submit_rpc.get(&row.chain) {
+        Some(urls) => submission(row, identity, urls, chain.submit_chain_id().await),
+        None => identity,
+    };
     let coin = &row.stablecoin;
     let ask = |name: &str| {
         let hash = keccak256(name);
@@ -41,6 +47,32 @@ fn chain_id(row: &Network, answered: Result<ChainId, ChainFault>) -> CheckAnswer
         }
         Ok(id) => CheckAnswer::fail(row.title, format!("the endpoint serves chain {id}"), advice),
         Err(fault) => CheckAnswer::fail(row.title, fault.to_string(), advice),
+    }
+}
+
+/// The same line with what the endpoints answered that transactions are sent to.
+fn submission(
+    row: &Network,
+    line: CheckAnswer,
+    urls: &[Url],
+    answered: Result<Option<ChainId>, ChainFault>,
+) -> CheckAnswer {
+    let hosts: Vec<String> = urls.iter().map(|url| EndpointLabel::of(url).to_string()).collect();
+    let finding = format!("{}; transactions are sent to {}", line.finding, hosts.join(", "));
+    let advice = format!(
+        "try another: bursar config set networks.{0}.submit_rpc <url>, or none to send to the endpoint above",
+        row.chain
+    );
+    match answered {
+        Ok(Some(id)) if id == row.chain => {
+            CheckAnswer::ok(row.title, format!("{finding}, which serves it too"))
+        }
+        Ok(Some(id)) => {
+            CheckAnswer::fail(row.title, format!("{finding}, which serves chain {id}"), advice)
+        }
+        // The setting was changed while the old endpoints were asked.
+        Ok(None) => line,
+        Err(fault) => CheckAnswer::fail(row.title, format!("{finding}: {fault}"), advice),
     }
 }
 
@@ -132,6 +164,24 @@ mod tests {
         assert_eq!(chain_id(row, Ok(row.chain)).result, Fine);
         assert_eq!(chain_id(row, Ok(ChainId(7))).result, Fail);
         assert_eq!(chain_id(row, Err(down())).result, Fail);
+    }
+
+    #[test]
+    fn endpoints_that_transactions_are_sent_to_are_part_of_the_line() {
+        let row = &NETWORKS[0];
+        let urls =
+            ["https://relay.test/KEY?k=KEY", "https://b.test"].map(|url| url.parse().unwrap());
+        let line = |answered| submission(row, chain_id(row, Ok(row.chain)), &urls, answered);
+        let fine = line(Ok(Some(row.chain)));
+        assert_eq!((fine.result, fine.advice), (Fine, None));
+        let hosts = "transactions are sent to https://relay.test:443, https://b.test:443";
+        assert!(fine.finding.contains(hosts), "{}", fine.finding);
+        for broken in [line(Ok(Some(ChainId(7)))), line(Err(down()))] {
+            assert_eq!(broken.result, Fail);
+            let advice = broken.advice.unwrap();
+            assert!(advice.contains(&format!("networks.{}.submit_rpc", row.chain)), "{advice}");
+            assert!(!broken.finding.contains("KEY"), "{}", broken.finding);
+        }
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //! could begin like a formula, and formulas reach files and the network.
 
 use bursar_core::answers::HistoryRow;
-use bursar_core::text::visible;
+use bursar_core::text::{host_note, visible};
 
-const HEAD: [&str; 16] = [
+const HEAD: [&str; 17] = [
     "id",
     "created",
     "lane",
@@ -21,6 +21,7 @@ const HEAD: [&str; 16] = [
     "payee",
     "host",
     "tx_hash",
+    "host_note",
 ];
 
 pub(super) fn head() -> String {
@@ -29,7 +30,8 @@ pub(super) fn head() -> String {
     line
 }
 
-pub(super) fn push(to: &mut String, row: &HistoryRow) {
+/// `url` is the one that the row's host is of. Its text may show another host, or letters that imitate others.
+pub(super) fn push(to: &mut String, row: &HistoryRow, url: Option<&str>) {
     // An empty cell says that it is not known; a zero would say something else.
     let or_empty = |value: &Option<String>| value.clone().unwrap_or_default();
     let cells = [
@@ -49,6 +51,7 @@ pub(super) fn push(to: &mut String, row: &HistoryRow) {
         &row.payee,
         &or_empty(&row.host),
         &or_empty(&row.tx_hash),
+        &or_empty(&url.and_then(host_note)),
     ];
     push_line(to, &cells.map(String::as_str));
 }
@@ -64,7 +67,10 @@ fn push_line(to: &mut String, cells: &[&str]) {
 }
 
 fn quoted(cell: &str) -> String {
-    let formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    // Some programs skip blanks, and take the wide forms of East Asian keyboards for the plain ones.
+    let begins = cell.trim_start();
+    let formula = begins.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
+        || cell.starts_with(['\t', '\r', '\n']);
     let mark = if formula { "'" } else { "" };
     let safe = format!("{mark}{}", visible(cell));
     if safe.contains(['"', ',', '\r', '\n']) {
@@ -92,8 +98,80 @@ mod tests {
             ("a,b", "\"a,b\""),
             ("a\"b", "\"a\"\"b\""),
             ("a\u{202e}b", "a\\u{202e}b"),
+            (" =1", "' =1"),
+            ("\u{3000}@A1", "'\\u{3000}@A1"),
+            ("＝1+1", "'＝1+1"),
+            ("－1", "'－1"),
         ] {
             assert_eq!(quoted(cell), written, "{cell:?}");
+        }
+    }
+
+    fn row(change: impl FnOnce(&mut HistoryRow)) -> HistoryRow {
+        let text = |text: &str| Some(text.to_owned());
+        let mut row = HistoryRow {
+            id: "id".into(),
+            created: "2026-01-01T00:00:00Z".into(),
+            lane: "payment".into(),
+            agent_id: "ABC123".into(),
+            agent: text("bot"),
+            agent_unknown_reason: None,
+            label: "pay".into(),
+            status: "signed".into(),
+            amount: text("1.0"),
+            amount_unknown_reason: None,
+            symbol: text("USDC"),
+            symbol_unknown_reason: None,
+            amount_atomic: "1000000".into(),
+            usd: text("1.0"),
+            usd_unknown_reason: None,
+            network: "eip155:8453".into(),
+            asset: "0x".into(),
+            payee: "0x".into(),
+            host: text("api.example.com"),
+            host_unknown_reason: None,
+            tx_hash: None,
+            tx_hash_unknown_reason: None,
+            refused: None,
+        };
+        change(&mut row);
+        row
+    }
+
+    #[test]
+    fn t_44_a_row_shows_what_cannot_be_seen_and_names_look_alike_hosts() {
+        let told = |row: &HistoryRow, url| {
+            let mut line = String::new();
+            push(&mut line, row, url);
+            line
+        };
+        let stack = format!("e{}", "\u{301}".repeat(4));
+        for (foreign, shown) in [
+            ("a\u{200b}b", "a\\u{200b}b"),
+            ("\u{3164}", "\\u{3164}"),
+            ("a\u{ad}b\u{2066}c", "a\\u{ad}b\\u{2066}c"),
+            (stack.as_str(), "e\u{301}\u{301}\\u{301}\\u{301}"),
+            ("\u{200b}=1", "\\u{200b}=1"),
+        ] {
+            for change in [
+                |row: &mut HistoryRow, text: String| row.agent = Some(text),
+                |row, text| row.label = text,
+                |row, text| row.symbol = Some(text),
+                |row, text| row.host = Some(text),
+            ] as [fn(&mut HistoryRow, String); 4]
+            {
+                let line = told(&row(|row| change(row, foreign.to_owned())), None);
+                assert!(line.contains(shown) && !line.contains(foreign), "{line}");
+            }
+        }
+        for (url, note) in [
+            ("https://api.example.com/x", ""),
+            ("https://\u{430}pple.com/x", "\"host xn--pple-43d.com, a LOOK-ALIKE\""),
+            ("https://gr\u{fc}n.example", "host xn--grn-ioa.example"),
+            ("https://apple.com@evil.example/", "host evil.example"),
+        ] {
+            let line = told(&row(|_same| {}), Some(url));
+            assert!(line.ends_with(&format!(",{note}\r\n")), "{url}: {line}");
         }
     }
 

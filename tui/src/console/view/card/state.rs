@@ -7,7 +7,8 @@ use crate::console::theme::Role;
 
 /// Who decided it and when, where the engine told.
 fn waiting_by(model: &Model, view: &CardView) -> Option<String> {
-    model.server.waiting(&view.id)?.over.as_ref()?.by.clone()
+    let over = model.server.waiting(&view.id)?.over.as_ref()?;
+    over.by.as_ref().map(|by| by.text(&model.zone()))
 }
 
 /// Where the decision stands, and which keys count now.

@@ -8,8 +8,8 @@ use crate::console::theme::Role;
 
 /// One column of a table.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::console::view) struct Column {
-    name: &'static str,
+pub(in crate::console::view) struct Column<'h> {
+    name: &'h str,
     /// Cells it takes.
     width: u16,
     /// It shares what the others leave, and goes where it would get less than its width.
@@ -19,15 +19,15 @@ pub(in crate::console::view) struct Column {
     rank: u8,
 }
 
-pub(in crate::console::view) const fn left(name: &'static str, width: u16) -> Column {
+pub(in crate::console::view) const fn left(name: &str, width: u16) -> Column<'_> {
     Column { name, width, open: false, right: false, rank: 0 }
 }
 
-pub(in crate::console::view) const fn right(name: &'static str, width: u16) -> Column {
+pub(in crate::console::view) const fn right(name: &str, width: u16) -> Column<'_> {
     Column { name, width, open: false, right: true, rank: 0 }
 }
 
-impl Column {
+impl Column<'_> {
     /// The higher, the sooner it goes.
     pub(in crate::console::view) const fn rank(self, rank: u8) -> Self {
         Self { rank, ..self }
@@ -45,7 +45,7 @@ impl Paint<'_> {
     pub(in crate::console::view) fn table(
         &mut self,
         area: Rect,
-        columns: &[Column],
+        columns: &[Column<'_>],
         (count, selected): (usize, Option<usize>),
         row: impl FnMut(usize) -> Cells,
     ) {
@@ -78,7 +78,7 @@ impl Paint<'_> {
         &mut self,
         area: Rect,
         line: u16,
-        columns: &[Column],
+        columns: &[Column<'_>],
         widths: &[Option<u16>],
         cells: impl Iterator<Item = (&'t str, Role)>,
     ) {
@@ -99,8 +99,8 @@ impl Paint<'_> {
 }
 
 /// How wide each column is; `None` for one that has no room.
-fn widths(room: u16, columns: &[Column], widest: &[u16]) -> Vec<Option<u16>> {
-    let wanted = |(column, widest): (&Column, &u16)| match (column.rank, column.open) {
+fn widths(room: u16, columns: &[Column<'_>], widest: &[u16]) -> Vec<Option<u16>> {
+    let wanted = |(column, widest): (&Column<'_>, &u16)| match (column.rank, column.open) {
         (0, false) => column.width.max(*widest),
         _may_be_cut => column.width,
     };
@@ -130,7 +130,7 @@ fn widths(room: u16, columns: &[Column], widest: &[u16]) -> Vec<Option<u16>> {
 mod tests {
     use super::*;
 
-    const COLUMNS: [Column; 4] = [
+    const COLUMNS: [Column<'static>; 4] = [
         left("TIME", 5).rank(2),
         left("WHAT", 10).open().rank(1),
         right("AMOUNT", 6),

@@ -1,0 +1,95 @@
+//! Transactions that go to endpoints of their own, such as a private relay.
+
+use alloy_primitives::{B256, Bytes, U256, keccak256};
+use bursar_chain::ports::{BlockTag, Chain, ChainFault};
+use bursar_chain::rpc::RpcChain;
+use serde_json::{Value, json};
+
+use crate::node::{ACCOUNT, Answer, Node, chain, chain_with, clock, foreign, limits, nobody, ours};
+
+const RAW: Bytes = Bytes::from_static(&[2, 248, 1]);
+
+/// A node that takes [`RAW`].
+async fn taking() -> Node {
+    let node = Node::rich(1).await;
+    node.on("eth_sendRawTransaction", Answer::Result(json!(keccak256(RAW))));
+    node.on("eth_getTransactionReceipt", Answer::Result(Value::Null));
+    node.on("eth_getTransactionByHash", Answer::Result(Value::Null));
+    node.on("eth_getTransactionCount", Answer::Result(json!("0x5")));
+    node
+}
+
+fn split(read: &[&Node], submit: &[&Node]) -> RpcChain {
+    chain(read).submitting_to(chain(submit))
+}
+
+#[tokio::test]
+async fn a_transaction_goes_only_to_the_submit_endpoint_and_no_read_does() {
+    let (node, relay) = (taking().await, taking().await);
+    let chain = split(&[&node], &[&relay]);
+    assert_eq!(chain.balance(ACCOUNT, BlockTag::Latest).await, Ok(U256::from(1)));
+    assert!(relay.asked().await.is_empty(), "nothing before the first transaction");
+    assert_eq!(chain.send_raw(RAW).await, Ok(keccak256(RAW)));
+    assert_eq!(chain.send_raw_everywhere(RAW).await, Ok(keccak256(RAW)));
+    let hash = keccak256(RAW);
+    assert_eq!(chain.receipt(hash).await, Ok(None));
+    assert_eq!(chain.has_heard_of(hash).await, Ok(false));
+    assert_eq!(chain.is_known_anywhere(hash).await, Ok(false));
+    assert_eq!(chain.transaction_count(ACCOUNT, BlockTag::Pending).await, Ok(5));
+    assert_eq!(chain.chain_id().await, Ok(ours()));
+    let sent = ["eth_chainId", "eth_sendRawTransaction", "eth_sendRawTransaction"];
+    assert_eq!(relay.asked().await, sent, "its chain before the first, and nothing but broadcasts");
+    assert_eq!(node.count("eth_sendRawTransaction").await, 0);
+}
+
+#[tokio::test]
+async fn a_submit_endpoint_of_another_chain_gets_no_transaction_and_no_node_gets_it_instead() {
+    let (node, stranger) = (taking().await, taking().await);
+    stranger.on("eth_chainId", Answer::Result(json!(format!("{:#x}", foreign().0))));
+    let chain = split(&[&node], &[&stranger]);
+    for _ in 0..3 {
+        let told = chain.send_raw(RAW).await;
+        assert!(matches!(told, Err(ChainFault::WrongChain { .. })), "{told:?}");
+        let told = chain.send_raw_everywhere(RAW).await;
+        assert!(matches!(told, Err(ChainFault::WrongChain { .. })), "{told:?}");
+    }
+    assert!(matches!(chain.submit_chain_id().await, Err(ChainFault::WrongChain { .. })));
+    assert_eq!(stranger.asked().await, ["eth_chainId"], "refused without asking again");
+    assert_eq!(node.count("eth_sendRawTransaction").await, 0, "it stays private");
+    assert_eq!(chain.balance(ACCOUNT, BlockTag::Latest).await, Ok(U256::from(1)));
+}
+
+#[tokio::test]
+async fn submit_endpoints_are_tried_in_their_order() {
+    let (node, first, second) = (taking().await, taking().await, taking().await);
+    first.on("eth_sendRawTransaction", Answer::Text(503, "down".to_owned()));
+    let chain = split(&[&node], &[&first, &second]);
+    assert_eq!(chain.send_raw(RAW).await, Ok(keccak256(RAW)));
+    assert_eq!((first.asked().await.len(), second.asked().await.len()), (2, 2));
+    assert_eq!(chain.submit_chain_id().await, Ok(Some(ours())));
+    assert!(node.asked().await.is_empty());
+}
+
+/// What a relay took and did not answer may still be mined.
+#[tokio::test]
+async fn a_silent_submit_endpoint_counts_as_silent() {
+    let (node, clock) = (taking().await, clock());
+    clock.advance(10);
+    let chain = chain_with(&[node.url()], limits(), &clock).submitting_to(chain_with(
+        &[nobody()],
+        limits(),
+        &clock,
+    ));
+    assert_eq!(chain.receipt(B256::ZERO).await, Ok(None));
+    assert!(!chain.was_silent_since(0));
+    assert!(matches!(chain.send_raw(RAW).await, Err(ChainFault::Unavailable { .. })));
+    assert!(chain.was_silent_since(10) && !chain.was_silent_since(11));
+}
+
+#[tokio::test]
+async fn without_submit_endpoints_the_nodes_that_are_read_get_the_transaction() {
+    let node = taking().await;
+    let chain = chain(&[&node]);
+    assert_eq!(chain.send_raw(RAW).await, Ok(keccak256(RAW)));
+    assert_eq!(chain.submit_chain_id().await, Ok(None));
+}
