@@ -67,6 +67,11 @@ mod tests {
     /// In a process of its own, whose hook is the program's: each way in which a panic repeats what it was about.
     #[test]
     #[ignore = "started by the test below"]
+    #[expect(
+        clippy::unnecessary_literal_unwrap,
+        clippy::string_slice,
+        reason = "each of them is to panic"
+    )]
     fn a_process_that_panics_with_a_password_in_hand() {
         if std::env::var_os(PANICS).is_none() {
             return;

@@ -139,7 +139,8 @@ impl Scene {
             let body = json!({"agent_id": id, "signature": token, "x402_data": offer(&url),
                               "request_url": url});
             let told = post(&address, "/sign", &body);
-            told["request_id"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
+            assert!(told["request_id"].is_string(), "{told}");
+            told["request_id"].as_str().unwrap().to_owned()
         };
         let (paid, held) = (ask(1), ask(2));
         home.must(&format!("approve {paid} --yes"));
@@ -231,7 +232,7 @@ impl Terminal {
     fn tmux(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("tmux");
         command.args(["-f", "/dev/null", "-S"]).arg(&self.socket).args(arguments);
-        let done = command.env_remove("TMUX").output().expect("tmux");
+        let done = command.env_remove("TMUX").output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).unwrap()
     }
@@ -275,7 +276,7 @@ impl Terminal {
         });
         let start = raw.find('\u{1b}').unwrap();
         let end = raw.find("\u{1b}[?1049l").unwrap();
-        raw[start..end].to_owned()
+        raw.get(start..end).unwrap().to_owned()
     }
 }
 
@@ -293,8 +294,8 @@ fn without_ours(raw: &str) -> String {
     let mut parts = raw.split('\u{1b}');
     let mut rest = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        if let Some(exact) = EXACT.iter().find(|exact| part.starts_with(**exact)) {
-            rest.push_str(&part[exact.len()..]);
+        if let Some(after) = EXACT.iter().find_map(|exact| part.strip_prefix(*exact)) {
+            rest.push_str(after);
         } else if let Some(title) = part.strip_prefix("]0;Bursar") {
             // The title, with a count and nothing else in it.
             let (title, after) = title.split_once('\u{7}').unwrap();
@@ -304,11 +305,13 @@ fn without_ours(raw: &str) -> String {
             );
             rest.push_str(after);
         } else {
-            let sequence = part.strip_prefix('[').unwrap_or_else(|| panic!("{part:?}"));
+            assert!(part.starts_with('['), "{part:?}");
+            let sequence = part.strip_prefix('[').unwrap();
             let end = sequence.find(|ch: char| !ch.is_ascii_digit() && ch != ';').unwrap();
             // A place or a colour.
-            assert!(sequence[end..].starts_with(['H', 'm']), "{part:?}");
-            rest.push_str(&sequence[end + 1..]);
+            let (_numbers, last) = sequence.split_at(end);
+            assert!(last.starts_with(['H', 'm']), "{part:?}");
+            rest.push_str(last.strip_prefix(['H', 'm']).unwrap());
         }
     }
     rest
