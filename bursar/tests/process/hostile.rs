@@ -126,6 +126,7 @@ impl Scene {
         command
             .env("BURSAR_LOG", "trace")
             .env("BURSAR_NETWORKS_8453_RPC", lying_node())
+            .env("BURSAR_NETWORKS_8453_EXPLORER", "none")
             .stdout(Stdio::piped())
             .stderr(File::create(&log).unwrap());
         let mut engine = Engine(command.spawn().unwrap());

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bursar_core::codes::Code;
-use bursar_core::grammar::Order;
 use bursar_tests::files::copy_folder;
 use bursar_tests::operator::PASSWORD;
 use bursar_tests::process::Start;
@@ -15,11 +14,6 @@ use crate::scenario::{LIFE, NEW_PASSWORD, Step, Trouble, World};
 
 /// The first commit fails, so the file of the new wallet is taken back.
 const NO_COMMIT: &str = "fail:journal.before_commit:1";
-
-/// Points that only the deletion of a wallet reaches, for which there is no command yet: then these must
-/// be reached too.
-const ONLY_DELETION: [&str; 3] =
-    ["vault.current_removing", "vault.current_removed", "vault.deletion_synced"];
 
 /// Lives with one engine killed at one point, the next without faults to the end.
 async fn live(fault: &str) -> Option<Step> {
@@ -52,12 +46,9 @@ async fn every_fault_point_of_the_sources_is_reached() {
         reached(LIFE, None).await.into_iter().map(|(_step, point)| point).collect();
     let taken_back = reached(&[Step::CreateWallet], Some(NO_COMMIT)).await;
     met.extend(taken_back.into_iter().map(|(_step, point)| point));
+    met.extend(reached(&deletion(), None).await.into_iter().map(|(_step, point)| point));
     let named = points::in_sources();
-    let deletes = Order::parse_line("wallet delete").is_ok();
-    let missed: Vec<_> = named
-        .difference(&met)
-        .filter(|point| deletes || !ONLY_DELETION.contains(&point.as_str()))
-        .collect();
+    let missed: Vec<_> = named.difference(&met).collect();
     assert!(missed.is_empty(), "no scenario reaches {missed:?}");
     let unnamed: Vec<_> = met.difference(&named).collect();
     assert!(unnamed.is_empty(), "reached and not found in the sources: {unnamed:?}");
@@ -90,18 +81,73 @@ const SHORT_LIFE: &[Step] = &[
     Step::Passwd,
 ];
 
-#[tokio::test]
-async fn a_killed_change_of_the_password_leaves_everything_under_whichever_opens() {
-    let told = reached(SHORT_LIFE, None).await;
-    let before = told.iter().filter(|(step, _point)| *step != Step::Passwd);
+/// The same life, which ends with the deletion of the wallet.
+fn deletion() -> Vec<Step> {
+    let lived = SHORT_LIFE.iter().copied().filter(|step| *step != Step::Passwd);
+    lived.chain([Step::DeleteWallet]).collect()
+}
+
+/// Every point that the last step of a life reaches, and for the how many-th time that is.
+async fn cases_of_the_last(life: &[Step]) -> Vec<(String, usize)> {
+    let told = reached(life, None).await;
+    let (last, before) = life.split_last().expect("a step");
+    assert!(!before.contains(last));
     let mut times: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
-    before.for_each(|(_step, point)| *times.entry(point).or_default() += 1);
     let mut cases = Vec::new();
-    for (_step, point) in told.iter().filter(|(step, _point)| *step == Step::Passwd) {
+    for (step, point) in &told {
         let time = times.entry(point).or_default();
         *time += 1;
-        cases.push((point.clone(), *time));
+        if step == last {
+            cases.push((point.clone(), *time));
+        }
     }
+    cases
+}
+
+#[tokio::test]
+async fn a_killed_deletion_leaves_the_whole_wallet_or_none() {
+    let life = deletion();
+    let cases = cases_of_the_last(&life).await;
+    assert!(cases.len() > 8, "{cases:?}");
+    run_all(cases, async |(point, n)| {
+        let mut world = World::new();
+        let fault = Some(format!("kill:{point}:{n}"));
+        world.start(&Start { fault, ..Start::default() }).await.expect("starts");
+        for step in &life[..life.len() - 1] {
+            world
+                .take(*step, false)
+                .await
+                .unwrap_or_else(|trouble| panic!("{step:?}: {trouble:?}"));
+        }
+        let ended = world.take(Step::DeleteWallet, false).await;
+        assert!(matches!(ended, Err(Trouble::Lost)), "{ended:?}");
+        world.bury();
+        world.start(&Start::default()).await.expect("starts");
+        if world.has_wallet().await.expect("answers") {
+            world.order("wallet open").await.expect("the file is whole");
+            world.check().await.expect("nothing is lost");
+            world.take(Step::DeleteWallet, true).await.expect("can be taken again");
+        } else {
+            // A file that nobody knows any more is named with what to do.
+            let folder = world.folder().join("wallets");
+            let left = std::fs::read_dir(&folder).map_or(0, Iterator::count);
+            if left > 0 {
+                match world.order("wallet create main").await {
+                    Err(Trouble::Refused(fault)) => {
+                        assert!(fault.message.contains("wallet recover main"), "{fault}");
+                    }
+                    other => panic!("{other:?}"),
+                }
+                std::fs::remove_dir_all(folder).expect("removed");
+            }
+        }
+        world.order("wallet create main").await.expect("there is none");
+    });
+}
+
+#[tokio::test]
+async fn a_killed_change_of_the_password_leaves_everything_under_whichever_opens() {
+    let cases = cases_of_the_last(SHORT_LIFE).await;
     assert!(cases.len() > 8, "{cases:?}");
     run_all(cases, async |(point, n)| either_password(&format!("kill:{point}:{n}")).await);
 }

@@ -46,6 +46,7 @@ pub(crate) enum Step {
     /// A save that a crash of long ago left half done.
     LeaveRest,
     Passwd,
+    DeleteWallet,
     /// SIGTERM.
     Stop,
 }

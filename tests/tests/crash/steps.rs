@@ -66,6 +66,9 @@ impl World {
                 std::fs::write(path, "half a save").expect("written");
             }
             Step::Passwd => self.change_password().await?,
+            Step::DeleteWallet => {
+                self.order("wallet delete --confirm main").await?;
+            }
             Step::Stop => self.stop()?,
         }
         self.seen.done.push(step);

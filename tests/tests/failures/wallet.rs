@@ -125,9 +125,12 @@ async fn a_damaged_current_save_is_passed_over_loudly_for_the_previous_one() {
     let mut operator = engine.operator().await;
     let opened = operator.outcome("wallet open").await.reply;
     assert!(opened.result.is_ok(), "{opened:?}");
-    let [warning] = opened.warnings.as_slice() else { panic!("{:?}", opened.warnings) };
+    let [warning, older] = opened.warnings.as_slice() else { panic!("{:?}", opened.warnings) };
     assert_eq!(warning.code, "PREVIOUS_COPY");
     assert!(warning.message.contains("check your seeds and agents"), "{}", warning.message);
+    assert_eq!(older.code, "JOURNAL_UNTRUSTED");
+    assert!(older.message.contains("older than the journal"), "{}", older.message);
+    operator.must("audit accept").await;
     // It is whole again, and no longer told.
     operator.must("wallet lock").await;
     assert!(operator.outcome("wallet open").await.reply.warnings.is_empty());
