@@ -38,7 +38,8 @@ for _word in 1 2 3; do
   gone you "Word number $number:"
 done
 see you 'Checked'
-never you "$(head -1 <<<"$words")  "
+# A word may also be one of the console's own, such as leave.
+never you "1  $(head -1 <<<"$words")"
 said 'a seed, on paper and checked'
 
 next 'address create research 0'; see you 'address +0x'; close you

@@ -269,6 +269,15 @@ impl Terminal {
         });
     }
 
+    /// Waits until it is gone: the next key would make another key of an Escape that is still under way.
+    fn close(&self) {
+        self.press("Escape");
+        until("the overlay is closed", || {
+            let screen = self.tmux(&["capture-pane", "-p", "-J", "-t", "you"]);
+            (!screen.contains("esc ")).then_some(())
+        });
+    }
+
     /// Every byte so far, from the first that is the console's own to the one by which it leaves.
     fn written(&self) -> String {
         let left = |raw: &str| raw.contains("\u{1b}[?1049l");
@@ -329,8 +338,9 @@ fn t_20_no_byte_that_others_wrote_reaches_a_real_terminal() {
     let terminal = Terminal::open(&scene.home);
     terminal.see("1 WAITING");
     terminal.press("a");
+    terminal.see("esc ");
     terminal.see("\\u{1b}[3J");
-    terminal.press("Escape");
+    terminal.close();
     // Every pane, and the entries of the activity one by one.
     for pane in ["2", "3", "4", "6", "5"] {
         terminal.press(pane);
@@ -338,7 +348,8 @@ fn t_20_no_byte_that_others_wrote_reaches_a_real_terminal() {
     }
     terminal.see("failed: \"\\u{1b}[3J");
     terminal.press("Enter");
-    terminal.press("Escape");
+    terminal.see("esc ");
+    terminal.close();
     terminal.press("q");
     let rest = without_ours(&terminal.written());
     assert!(rest.contains("\\u{1b}[3J") && rest.contains("\\u{9b}31m"), "{rest}");
