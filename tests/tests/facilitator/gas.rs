@@ -297,6 +297,34 @@ async fn a_budget_that_is_used_up_stays_used_up() {
     stage.facilitator.stop().await;
 }
 
+/// A cent on a layer 2 whose gas costs 80 gwei: more than the default ceiling.
+#[tokio::test(flavor = "multi_thread")]
+async fn t_58_the_default_ceiling_rejects_a_cent_at_80_gwei() {
+    let Some(stage) = Stage::set(BASE, 1, "").await else { return };
+    let payer = stage.payer().await;
+    let body = stage.pay(&payer, Way::Eip3009, 10_000).body(2);
+    assert_eq!(stage.verify(&body).await["isValid"], true);
+    let fee = json!([U256::from(80_000_000_000_u64)]);
+    stage.chain.request("anvil_setNextBlockBaseFeePerGas", fee).await.expect("set");
+    stage.chain.mine(1).await.expect("mined");
+    // The price is looked up every few seconds.
+    let end = Instant::now() + PATIENCE;
+    let verdict = loop {
+        let verdict = stage.verify(&body).await;
+        if verdict["isValid"] == false {
+            break verdict;
+        }
+        assert!(Instant::now() < end, "{verdict}");
+        sleep(Duration::from_millis(100)).await;
+    };
+    assert_eq!(verdict["invalidReason"], "gas_too_high", "{verdict}");
+    let told = stage.settle_copy(&body).await;
+    assert_eq!((&told["errorReason"], &told["transaction"]), (&json!("gas_too_high"), &json!("")));
+    settle_down(&stage).await;
+    assert_eq!(stage.balance(SHOP).await, U256::ZERO);
+    stage.facilitator.stop().await;
+}
+
 /// Ten thousand payments of one unit by one caller cost no more gas than the caller's part of a day.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_payments_of_one_unit_cost_no_more_than_the_budget() {
