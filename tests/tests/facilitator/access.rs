@@ -6,7 +6,8 @@ use sha2::{Digest, Sha256};
 
 use crate::stage::{BASE, Stage};
 
-fn keys(names: &[&str]) -> String {
+/// The setting that lets these callers in, each with the key `key of <name>`.
+pub(crate) fn keys(names: &[&str]) -> String {
     let digest = |name: &&str| {
         let digest = hex::encode(Sha256::digest(format!("key of {name}")));
         format!("{{ name = \"{name}\", sha256 = \"{digest}\" }}")

@@ -11,6 +11,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::time::{Duration, Instant, sleep};
 
+use crate::access::keys;
 use crate::stage::{BASE, SHOP, Stage, furnished};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -294,6 +295,51 @@ async fn a_budget_that_is_used_up_stays_used_up() {
     let facilitator = home.start_again().await;
     let stage = Stage { chain, facilitator, home };
     assert_eq!(pay(&stage).await["errorReason"], "gas_budget_spent", "the day goes on");
+    stage.facilitator.stop().await;
+}
+
+/// A caller that has spent its part of the day takes nothing from another caller.
+#[tokio::test(flavor = "multi_thread")]
+async fn t_58_a_caller_that_spent_its_budget_leaves_another_caller_its_own() {
+    let Some(chain) = full_chain_or_skip(BASE).await else { return };
+    let url = chain.url().to_owned();
+    let more = "gas_budget_caller_percent = 10\nconfirmations = 1";
+    let home = furnished(&chain, &url, 1, &keys(&["shop", "stall"]), more).await;
+    // As above: ten percent are a few payments.
+    let gwei = U256::from(1_000_000_000_u64);
+    let coin = json!([home.signers[0], gwei * U256::from(2 * 260_000 * 13)]);
+    chain.request("anvil_setBalance", coin).await.expect("set");
+    chain.request("anvil_setNextBlockBaseFeePerGas", json!([gwei])).await.expect("set");
+    chain.mine(1).await.expect("mined");
+    let facilitator = home.start().await;
+    let stage = Stage { chain, facilitator, home };
+    let payer = stage.payer().await;
+    let pay = async |caller: &str| {
+        let fee = json!([gwei]);
+        stage.chain.request("anvil_setNextBlockBaseFeePerGas", fee).await.expect("set");
+        let body = stage.pay(&payer, Way::Eip3009, 10).body(2);
+        let asked = stage.facilitator.request("POST", "/settle").json(&body);
+        let told = asked.header("x-api-key", format!("key of {caller}")).send().await;
+        let told: Value = told.expect("answered").json().await.expect("JSON");
+        match (told["success"] == true, told["errorReason"].as_str()) {
+            (true, _) => "paid".to_owned(),
+            (false, reason) => reason.unwrap_or_else(|| panic!("{told}")).to_owned(),
+        }
+    };
+    // Until the answer is another one than a price that was just looked up.
+    let end_of = async |caller: &str, while_it_is: &[&str]| {
+        for _payment in 0..30 {
+            let told = pay(caller).await;
+            if !while_it_is.contains(&told.as_str()) {
+                return told;
+            }
+        }
+        panic!("{caller}: still {while_it_is:?}")
+    };
+    let spent = end_of("shop", &["paid", "facilitator_out_of_gas"]).await;
+    assert_eq!(spent, "gas_budget_spent");
+    assert_eq!(end_of("stall", &["facilitator_out_of_gas"]).await, "paid");
+    assert_eq!(pay("shop").await, "gas_budget_spent", "the first one's day goes on");
     stage.facilitator.stop().await;
 }
 

@@ -154,6 +154,8 @@ fn hmac_matches(
         let Ok(mac) = Hmac::<Sha256>::new_from_slice(secret.unwrap_or(&STAND_IN)) else {
             return false;
         };
+        #[cfg(test)]
+        tests::note_hmac(canonical);
         let right = mac.chain_update(canonical.as_bytes()).verify_slice(&given).is_ok();
         right && secret.is_some()
     };
@@ -188,4 +190,134 @@ pub(super) fn identity(parts: &[&[u8]]) -> [u8; 32] {
         hash.update(part);
     }
     hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+
+    use bursar_core::json::{Value, parse};
+    use bursar_core::limits::BODY_DEPTH;
+    use bursar_core::money::Usd;
+    use bursar_domain::State;
+    use secrecy::SecretString;
+    use zeroize::Zeroizing;
+
+    use crate::journal::Head;
+    use crate::ports::NoFaults;
+    use crate::vault::Vault;
+    use crate::vault::file::WalletFiles;
+    use crate::vault::kdf::{KdfBounds, KdfParams};
+
+    const NOW_S: i64 = 1_767_225_600;
+    const SECRET: [u8; 32] = [7; 32];
+
+    thread_local! {
+        static HMACS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Notes an HMAC that is computed, by the length of what it is over.
+    pub(super) fn note_hmac(canonical: &str) {
+        HMACS.with_borrow_mut(|lengths| lengths.push(canonical.len()));
+    }
+
+    fn agent(id: &str, credential: Credential) -> (AgentId, Arc<Agent>) {
+        let id: AgentId = id.parse().unwrap();
+        let agent = Agent {
+            id: id.clone(),
+            name: "bot".parse().unwrap(),
+            credential,
+            created: Utc::from_seconds(0),
+            suspended: false,
+            commission: None,
+            reserved: Usd::ZERO,
+            refusals: Default::default(),
+            open: 0,
+            usage: Default::default(),
+        };
+        (id, Arc::new(agent))
+    }
+
+    fn view() -> View {
+        let agents = BTreeMap::from([
+            agent("AAA111", Credential::Hmac { check: [0; 32] }),
+            agent("BBB222", Credential::Bearer { sha256: [0; 32] }),
+        ]);
+        View {
+            state: State { agents: Arc::new(agents), ..State::default() },
+            head: Head::default(),
+            untrusted: None,
+            judged: true,
+            failed: None,
+            forgotten: 0,
+        }
+    }
+
+    fn open_vault(folder: &std::path::Path) -> Vault {
+        let bounds = KdfBounds { min_memory_kib: 8, ..KdfBounds::PRODUCTION };
+        let kdf = KdfParams { memory_kib: 8, iterations: 1, parallelism: 1 };
+        let files = WalletFiles::new(folder, bounds, Arc::new(NoFaults));
+        let vault = Vault::new(files, kdf, Arc::default());
+        vault.create(&"w".parse().unwrap(), &SecretString::from("a password")).unwrap();
+        vault.admit(&State::default(), None).unwrap();
+        vault.use_agent_secret(&"AAA111".parse().unwrap(), &Zeroizing::new(SECRET));
+        vault
+    }
+
+    /// Whether a caller is let in, and the HMACs that this took.
+    fn judged(gate: &Gate, id: &str, proof: &str) -> (bool, Vec<usize>) {
+        let body = format!("{{\"agent_id\":\"{id}\",\"payment_required\":\"an offer\"}}");
+        let Value::Object(body) = parse(body.as_bytes(), BODY_DEPTH).unwrap() else { panic!() };
+        let fresh = Fresh { now: Utc::from_seconds(NOW_S), window_s: 300 };
+        HMACS.take();
+        let view = view();
+        let proven =
+            authenticate(&view, gate, fresh, Endpoint::Sign, "agent_id", &body, Some(proof));
+        (proven.is_ok(), HMACS.take())
+    }
+
+    fn signed(id: &str, timestamp: i64) -> String {
+        let text = format!(
+            "{{\"agent_id\":\"{id}\",\"payment_required\":\"an offer\",\"timestamp\":{timestamp}}}"
+        );
+        let mac = Hmac::<Sha256>::new_from_slice(&SECRET).unwrap().chain_update(text.as_bytes());
+        format!("SIG:{timestamp}:{}", hex::encode(mac.finalize().into_bytes()))
+    }
+
+    /// A wrong proof, an unknown agent and a locked wallet cost the same HMAC as a right proof.
+    #[test]
+    fn t_06_whoever_calls_costs_one_hmac_over_as_long_a_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = open_vault(folder.path());
+        let gate = Arc::clone(vault.gate());
+        let right = signed("AAA111", NOW_S);
+        let (let_in, work) = judged(&gate, "AAA111", &right);
+        assert!(let_in && work.len() == 1, "{work:?}");
+        let wrong = format!("SIG:{NOW_S}:{}", "0".repeat(64));
+        let refused = |when: &str| {
+            for (who, id, proof) in [
+                ("wrong signature", "AAA111", wrong.clone()),
+                ("stale", "AAA111", signed("AAA111", NOW_S - 400)),
+                ("of another agent", "AAA111", signed("BBB222", NOW_S)),
+                ("unknown agent", "ZZZ999", wrong.clone()),
+                ("unknown agent, signed", "ZZZ999", signed("ZZZ999", NOW_S)),
+                ("no agent's id", "zzz999", wrong.clone()),
+                ("bearer agent", "BBB222", wrong.clone()),
+            ] {
+                assert_eq!(judged(&gate, id, &proof), (false, work.clone()), "{when}: {who}");
+            }
+        };
+        refused("open");
+        vault.lock();
+        refused("locked");
+        assert_eq!(judged(&gate, "AAA111", &right), (false, work), "locked: right");
+        // A proof that is none, or a token, has no timestamp to sign; the HMAC is computed all the same.
+        for proof in ["", "SIG::", &format!("AT_{}", "0".repeat(64))] {
+            for id in ["AAA111", "BBB222", "ZZZ999"] {
+                assert_eq!(judged(&gate, id, proof).1.len(), 1, "{id} {proof}");
+            }
+        }
+    }
 }
