@@ -31,7 +31,7 @@ pub use accept::{Edge, serve};
 pub use bounds::{BodyBounds, Bounds, HeadBounds, Loopback, slots};
 pub use deliver::{Delivered, Delivery, delivery};
 pub use refusal::{Refusal, Refuse, Refused, plain_refusal};
-pub use service::LocalAddress;
+pub use service::{LocalAddress, ProvenCaller};
 
 #[cfg(test)]
 mod tests;

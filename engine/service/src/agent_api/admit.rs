@@ -67,6 +67,12 @@ pub(super) enum Counted {
     GuesserWaits(WaitMs),
 }
 
+impl Counted {
+    pub(super) fn is_of_an_agent(self) -> bool {
+        matches!(self, Self::ForAgent | Self::AgentWaits(_))
+    }
+}
+
 impl Mark {
     pub(super) fn get(&self) -> Option<Counted> {
         self.0.get().copied()

@@ -9,6 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use bursar_core::codes::Code;
 use bursar_core::fault::Fault;
+use bursar_serve::http::ProvenCaller;
 
 use super::Api;
 use super::admit::{Counted, Mark};
@@ -45,7 +46,10 @@ pub(super) async fn guard(
         Ok(()) if proves => {
             let mark = Mark::default();
             request.extensions_mut().insert(mark.clone());
-            let response = next.run(request).await;
+            let mut response = next.run(request).await;
+            if mark.get().is_some_and(Counted::is_of_an_agent) {
+                response.extensions_mut().insert(ProvenCaller);
+            }
             match wait_of(&mark, || api.rate.unproven(peer.ip(), limit)) {
                 Ok(()) => response,
                 Err(wait) => Answer::too_many(wait).into_http(),

@@ -1,7 +1,7 @@
 //! How far one connection is, and when it is due: shared by the connection's task, hyper's view of the socket, the
 //! request's body and the response's body, and by the slots, which may evict it.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::task::AtomicWaker;
@@ -20,6 +20,7 @@ const STOP_LINGER_MS: u64 = 500;
 pub(super) struct Link {
     pub(super) waker: AtomicWaker,
     signal: AtomicU8,
+    proven: AtomicBool,
     /// A mutex and not messages: all holders run in the connection's task, except a route that reads its body in a task
     /// of its own. It is never held across a wait.
     progress: Mutex<Progress>,
@@ -40,6 +41,7 @@ impl Link {
         Self {
             waker: AtomicWaker::new(),
             signal: AtomicU8::new(0),
+            proven: AtomicBool::new(false),
             progress: Mutex::new(Progress::new(now)),
         }
     }
@@ -61,6 +63,15 @@ impl Link {
             1 => Signal::Stop,
             _evicted => Signal::Evicted,
         }
+    }
+
+    /// A request of this connection has proven its caller.
+    pub(super) fn prove(&self) {
+        self.proven.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_proven(&self) -> bool {
+        self.proven.load(Ordering::Acquire)
     }
 
     pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {

@@ -23,6 +23,11 @@ use super::refusal::{Refusal, Refused};
 #[derive(Debug, Clone, Copy)]
 pub struct LocalAddress(pub SocketAddr);
 
+/// Put into `response.extensions_mut()` by a route that knows its caller by a proof, such as a signature: the connection
+/// is evicted after those of callers that have proven nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct ProvenCaller;
+
 /// The two ends of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends {
@@ -82,6 +87,9 @@ pub(super) fn refuse(
 /// Notes a response on its way to hyper.
 fn begin(mut response: Response, method: &Method, link: Arc<Link>) -> Response<ResponseBody> {
     let delivery = response.extensions_mut().remove::<Delivery>();
+    if response.extensions_mut().remove::<ProvenCaller>().is_some() {
+        link.prove();
+    }
     let is_unread = {
         let mut progress = link.progress();
         progress.answer = Answer::Begun;

@@ -1,8 +1,10 @@
 //! Which connections a server has, and which one is evicted for another.
 //!
-//! Where slots or memory run out, the peer that holds most of what is short loses a connection: first the one that has
-//! waited longest for a request, then the one whose body has arrived for longest. A connection with a whole request in
-//! progress is never evicted. So one peer cannot take the slots of another.
+//! Where slots or memory run out, the peer that holds most of what is short loses a connection. Where slots do, it is the
+//! one that has waited longest for a request or for the rest of one, so that a new connection has the time in which all
+//! others are evicted before it. Connections whose caller has proven itself come after those of callers that have not. A
+//! connection with a whole request in progress is never evicted. So one peer cannot take the slots of another, and slow
+//! requests cannot take those of a proven caller.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -118,8 +120,8 @@ struct Slot {
     peer: IpAddr,
     is_remote: bool,
     kind: Kind,
-    /// Its turn within its kind.
-    turn: u64,
+    /// Its place in the queue of its peer while it waits.
+    turn: Turn,
     /// Bytes beyond those that are free.
     memory: usize,
     /// They count as those of a whole request.
@@ -132,26 +134,16 @@ struct Slot {
 struct Peer {
     slots: usize,
     memory: usize,
-    /// Turn to connection, in the order in which they began to wait.
-    idle: BTreeMap<u64, u64>,
-    receiving: BTreeMap<u64, u64>,
+    /// Connections that wait, in the order in which they are evicted.
+    waiting: BTreeMap<Turn, u64>,
 }
 
+/// What a connection's turn to be evicted is by: whether its caller has proven itself, and since when it waits.
+type Turn = (bool, u64);
+
 impl Peer {
-    fn evictable(&self) -> usize {
-        self.idle.len() + self.receiving.len()
-    }
-
-    fn queue(&mut self, kind: Kind) -> Option<&mut BTreeMap<u64, u64>> {
-        match kind {
-            Kind::Idle => Some(&mut self.idle),
-            Kind::Receiving => Some(&mut self.receiving),
-            Kind::Working => None,
-        }
-    }
-
     fn first(&self) -> Option<u64> {
-        self.idle.values().chain(self.receiving.values()).next().copied()
+        self.waiting.values().next().copied()
     }
 }
 
@@ -214,11 +206,12 @@ impl Table {
         }
         let id = self.turn();
         let kind = Kind::Idle;
-        let slot = Slot { peer, is_remote, kind, turn: id, memory: 0, is_whole: false, link };
+        let turn = (false, id);
+        let slot = Slot { peer, is_remote, kind, turn, memory: 0, is_whole: false, link };
         self.slots.insert(id, slot);
         let entry = self.peers.entry(peer).or_default();
         entry.slots += 1;
-        entry.idle.insert(id, id);
+        entry.waiting.insert(turn, id);
         self.remote += usize::from(is_remote);
         self.weight_max = self.weight_max.max(self.weight());
         Some(id)
@@ -253,14 +246,12 @@ impl Table {
         if slot.kind == kind {
             return true;
         }
-        let (before, old) = (slot.kind, slot.turn);
-        (slot.kind, slot.turn) = (kind, turn);
+        let before = slot.turn;
+        (slot.kind, slot.turn) = (kind, (slot.link.is_proven(), turn));
         if let Some(peer) = self.peers.get_mut(&slot.peer) {
-            if let Some(queue) = peer.queue(before) {
-                queue.remove(&old);
-            }
-            if let Some(queue) = peer.queue(kind) {
-                queue.insert(turn, id);
+            peer.waiting.remove(&before);
+            if kind != Kind::Working {
+                peer.waiting.insert(slot.turn, id);
             }
         }
         true
@@ -271,9 +262,7 @@ impl Table {
         let Some(slot) = self.slots.remove(&id) else { return };
         self.remote = self.remote.saturating_sub(usize::from(slot.is_remote));
         let Some(peer) = self.peers.get_mut(&slot.peer) else { return };
-        if let Some(queue) = peer.queue(slot.kind) {
-            queue.remove(&slot.turn);
-        }
+        peer.waiting.remove(&slot.turn);
         peer.slots = peer.slots.saturating_sub(1);
         if peer.slots == 0 {
             self.peers.remove(&slot.peer);
@@ -297,9 +286,9 @@ impl Table {
     /// Evicts a connection of the peer with the most that can be evicted; of `newcomer` where it has as many.
     fn evict_for(&mut self, newcomer: IpAddr, remote_only: bool) -> Option<()> {
         let candidates = self.peers.iter().filter(|(address, peer)| {
-            peer.evictable() > 0 && !(remote_only && address.is_loopback())
+            !peer.waiting.is_empty() && !(remote_only && address.is_loopback())
         });
-        let rank = |(address, peer): &(&IpAddr, &Peer)| (peer.evictable(), **address == newcomer);
+        let rank = |(address, peer): &(&IpAddr, &Peer)| (peer.waiting.len(), **address == newcomer);
         let (address, _peer) = candidates.max_by_key(rank)?;
         self.evict_of(*address)
     }

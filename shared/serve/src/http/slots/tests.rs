@@ -26,6 +26,10 @@ fn receives(table: &mut Table, peer: &str) -> u64 {
     id
 }
 
+fn rests(table: &mut Table, peer: &str) -> u64 {
+    admit(table, peer).unwrap()
+}
+
 fn has(table: &Table, id: u64) -> bool {
     table.slots.contains_key(&id)
 }
@@ -59,18 +63,58 @@ fn the_connection_that_waits_longest_is_evicted_and_none_that_works() {
 }
 
 #[test]
-fn slow_bodies_are_evicted_after_those_without_a_request() {
+fn the_slowest_is_evicted_whether_it_waits_for_a_request_or_for_a_body() {
+    for order in [[receives, rests], [rests, receives]] {
+        let mut table = table(ten());
+        let [slowest, next] = order.map(|begin| begin(&mut table, REMOTE));
+        for _more in 0..8 {
+            works(&mut table, REMOTE);
+        }
+        let newest = admit(&mut table, REMOTE).unwrap();
+        assert!(!has(&table, slowest) && has(&table, next));
+        assert!(table.set(newest, Kind::Working));
+        works(&mut table, REMOTE);
+        assert!(!has(&table, next));
+        assert_eq!(admit(&mut table, REMOTE), None);
+    }
+}
+
+#[test]
+fn slow_bodies_leave_a_new_connection_the_time_in_which_they_are_evicted_themselves() {
     let mut table = table(ten());
-    let body = receives(&mut table, REMOTE);
-    let idle = admit(&mut table, REMOTE).unwrap();
-    for _more in 0..8 {
+    for _slow in 0..10 {
+        receives(&mut table, REMOTE);
+    }
+    let new = admit(&mut table, REMOTE).unwrap();
+    for _slow in 0..9 {
+        receives(&mut table, REMOTE);
+        assert!(has(&table, new));
+    }
+    receives(&mut table, REMOTE);
+    assert!(!has(&table, new), "it sent nothing for as long as any of them");
+}
+
+#[test]
+fn a_connection_of_a_proven_caller_is_evicted_after_all_others() {
+    let mut table = table(ten());
+    let proven = works(&mut table, REMOTE);
+    table.slots[&proven].link.prove();
+    assert!(table.set(proven, Kind::Idle));
+    for n in 0..100 {
+        if n % 2 == 0 { rests(&mut table, REMOTE) } else { receives(&mut table, REMOTE) };
+    }
+    assert!(has(&table, proven));
+    assert!(table.set(proven, Kind::Receiving), "its next request begins");
+    for _slow in 0..100 {
+        receives(&mut table, REMOTE);
+    }
+    assert!(table.set(proven, Kind::Working) && table.set(proven, Kind::Idle));
+    for _working in 0..9 {
         works(&mut table, REMOTE);
     }
-    let first = works(&mut table, REMOTE);
-    assert!(!has(&table, idle) && has(&table, body) && has(&table, first));
+    assert!(has(&table, proven));
     works(&mut table, REMOTE);
-    assert!(!has(&table, body));
-    assert_eq!(admit(&mut table, REMOTE), None);
+    assert!(!has(&table, proven), "no other one waits");
 }
 
 #[test]
