@@ -165,3 +165,36 @@ fn any_body_gets_a_described_status_and_changes_nothing() {
     assert_eq!((before.head, &before.state), (after.head, &after.state));
     RUNTIME.block_on(engine.engine.stop());
 }
+
+#[tokio::test]
+async fn agents_read_the_checked_in_texts_and_the_operators_own_partner() {
+    let engine = TestEngine::start(Setup { settings: NO_RATE, ..Setup::default() }).await;
+    let read = async |path: &str| {
+        let (status, bytes) = engine.raw("GET", path, Vec::new()).await;
+        assert_eq!(status, 200, "{path}");
+        String::from_utf8(bytes).unwrap()
+    };
+    let assets =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine/service/src/agent_api/assets");
+    let asset = |name: &str| std::fs::read_to_string(assets.join(name)).unwrap();
+    assert!(read("/").await.contains("GET /agent"));
+    for (path, name) in [
+        ("/agent", "skill.md"),
+        ("/agent/other", "skill.md"),
+        ("/agent/partner", "partner.md"),
+        ("/agent/1claw", "partner.md"),
+        ("/sign/helper", "helper.py"),
+    ] {
+        assert_eq!(read(path).await, asset(name), "{path}");
+    }
+    let own = engine.folder.join("partner.md");
+    let largest = "x".repeat(256 << 10);
+    for (text, served) in [
+        ("Ours.\n", "Ours.\n"),
+        (&largest, &largest),
+        (&format!("{largest}x"), &asset("partner.md")),
+    ] {
+        std::fs::write(&own, text).unwrap();
+        assert!(read("/agent/partner").await == served, "{} bytes", text.len());
+    }
+}

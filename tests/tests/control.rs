@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use bursar_chain::ports::Clock;
+use bursar_core::answers::Answer;
 use bursar_core::client::Program;
 use bursar_core::codes::Code;
 use bursar_core::grammar::Order;
@@ -184,6 +185,22 @@ async fn wrong_passwords_are_answered_slower_and_slower() {
     let mut operator = engine.operator();
     operator.passwords.push_back("not the password".to_owned());
     assert_eq!(operator.refused("wallet open").await.code, Code::WrongPassword);
+}
+
+#[tokio::test]
+async fn the_status_counts_attached_consoles_and_no_other_program() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.engine.serve_control().await.unwrap();
+    let mut attached = Vec::new();
+    for (program, consoles) in
+        [(Program::Command, 0), (Program::Console, 1), (Program::Command, 1), (Program::Console, 2)]
+    {
+        let mut operator = engine.operator_at_the_socket(program).await;
+        let answer = operator.must("status").await;
+        let Answer::Status(status) = answer else { panic!("{answer:?}") };
+        assert_eq!(status.consoles, consoles, "{program:?}");
+        attached.push(operator);
+    }
 }
 
 #[tokio::test]

@@ -146,6 +146,33 @@ async fn a_denied_request_and_an_expired_one_give_their_allowance_back() {
     assert_eq!((status, &answer["agent_status"]), (200, &json!("limit_reached")));
 }
 
+#[tokio::test]
+async fn the_status_counts_what_was_signed_and_what_was_refused() {
+    let engine = furnished().await;
+    let agent = engine.hire("bot", "hmac").await;
+    let counted = async || {
+        let (status, answer) = engine.get("/status").await;
+        assert_eq!((status, &answer["status"]), (200, &json!("ready")));
+        let counts = ["signed", "rejected", "traded", "trade_rejected"];
+        counts.map(|name| answer[name].as_u64().unwrap())
+    };
+    let pay = async |atoms, n| {
+        engine.post("/sign", &agent.ask(engine.now_s(), &offer(atoms, n), None)).await.0
+    };
+    assert_eq!(counted().await, [0, 0, 0, 0]);
+    for n in 0..3 {
+        assert_eq!(pay(10_000, n).await, 200);
+    }
+    // Over the limit of one payment, and without a proof.
+    assert!(pay(11_000_000, 3).await >= 400);
+    assert!(engine.post("/sign", &json!({})).await.0 >= 400);
+    assert_eq!(counted().await, [3, 2, 0, 0]);
+    assert!(engine.post("/trade", &json!({})).await.0 >= 400);
+    // What waits for the operator is neither.
+    hold(&engine, &agent, 4).await;
+    assert_eq!(counted().await, [3, 2, 0, 1]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sixteen_copies_of_one_body_are_one_authorization() {
     for auth in ["hmac", "bearer"] {

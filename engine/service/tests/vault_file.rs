@@ -7,11 +7,14 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, Name, SeedId};
 use bursar_engine::ports::NoFaults;
+use bursar_engine::vault::Vault;
 use bursar_engine::vault::file::{
     Fallback, JournalNote, OpenWallet, OpenedFrom, WalletFileError, WalletFiles,
 };
+use bursar_engine::vault::gate::Gate;
 use bursar_engine::vault::kdf::{KdfBounds, KdfError, KdfParams};
 use bursar_engine::vault::seed::Seed;
 use secrecy::{ExposeSecret, SecretString};
@@ -530,6 +533,59 @@ fn the_seal_key_belongs_to_the_wallet_and_outlives_a_save() {
     wallet.save().unwrap();
     assert_eq!(*bench.open(&right()).unwrap().0.seal_key(), *key);
     assert_ne!(*Bench::saved().open(&right()).unwrap().0.seal_key(), *key);
+}
+
+/// A vault over new files, and its wallet file.
+fn vault(bench: &Bench) -> (Vault, Vec<u8>) {
+    let files = WalletFiles::new(bench.data.path(), TINY_BOUNDS, Arc::new(NoFaults));
+    let vault = Vault::new(files, TINY, Arc::new(Gate::default()));
+    vault.create(&name("main"), &right()).unwrap();
+    vault.add_seed(SeedId(1), Seed::from_entropy(&[0x51; 16]).unwrap()).unwrap();
+    let saved = fs::read(bench.current()).unwrap();
+    (vault, saved)
+}
+
+#[test]
+fn a_backup_holds_the_last_save_and_its_password_derives_the_key() {
+    let bench = Bench::new();
+    let (vault, saved) = vault(&bench);
+    let salt = [1; 32];
+    let (held, key) = vault.for_backup(&salt).unwrap();
+    assert_eq!(held, saved);
+    let path = Path::new("wallet.backup");
+    let opened = |password: &SecretString| {
+        WalletFiles::backup_key(path, &held, password, &TINY_BOUNDS, &salt)
+    };
+    assert_eq!(opened(&right()).unwrap(), ("main".to_owned(), key));
+    let refused = opened(&wrong()).unwrap_err();
+    assert!(matches!(&refused, WalletFileError::WrongPassword { file } if file == path));
+    vault.lock();
+    assert_eq!(vault.for_backup(&salt).unwrap_err().code, Code::WalletLocked);
+}
+
+#[test]
+fn every_backup_of_every_wallet_has_a_separate_key() {
+    let (one, other) = (Bench::new(), Bench::new());
+    let vaults = [vault(&one).0, vault(&other).0];
+    let mut keys: Vec<[u8; 32]> = Vec::new();
+    for vault in &vaults {
+        keys.extend([[1; 32], [2; 32]].iter().map(|salt| *vault.for_backup(salt).unwrap().1));
+        keys.push(*vault.seal_keys().unwrap()[0]);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), 6);
+}
+
+#[test]
+fn an_open_wallet_is_shown_by_its_name_and_without_its_secrets() {
+    let (wallet, _) = Bench::saved().open(&right()).unwrap();
+    let shown = format!("{wallet:?}");
+    assert!(shown.starts_with("OpenWallet { name: \"main\", generation: 2,"), "{shown}");
+    for byte in [0x51u8, 0x52, 0x61, 0x62] {
+        assert!(!shown.contains(&hex::encode([byte; 4])), "{shown}");
+        assert!(!shown.contains(&format!("{byte}, {byte}")), "{shown}");
+    }
 }
 
 #[test]

@@ -92,3 +92,23 @@ fn cut(text: &str) -> String {
     }
     text.get(..end).unwrap_or_default().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_an_agent_are_cut_between_two_characters() {
+        let fits = "x".repeat(REPORT_TEXT_BYTES);
+        let one_less = "x".repeat(REPORT_TEXT_BYTES - 1);
+        for (text, kept) in [
+            ("", ""),
+            ("reverted", "reverted"),
+            (&fits, &fits),
+            (&format!("{fits}y"), &fits),
+            (&format!("{one_less}é"), &one_less),
+        ] {
+            assert_eq!(cut(text), kept);
+        }
+    }
+}

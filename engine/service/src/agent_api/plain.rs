@@ -118,3 +118,17 @@ fn local_time(utc: Utc, offset_s: i32) -> String {
         Err(_beyond_the_calendar) => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_is_told_in_local_time() {
+        let second = Utc::from_seconds(1_767_225_599);
+        assert_eq!(local_time(second, 0), "2025-12-31 23:59:59");
+        assert_eq!(local_time(second, 3_600), "2026-01-01 00:59:59");
+        assert_eq!(local_time(second, -3_600), "2025-12-31 22:59:59");
+        assert_eq!(local_time(Utc(i64::MAX), i32::MAX), "");
+    }
+}

@@ -99,3 +99,36 @@ fn escaped(text: &str) -> String {
     }
     safe
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_shows_every_field_with_its_host_and_no_markup_of_others() {
+        let inner = Object::new()
+            .with("url", "https://shop.test@evil.test/a?b&c")
+            .with("note", "<script>\"it's\"</script>\u{202e}")
+            .with("missing", Value::Null);
+        let receipt = Object::new()
+            .with("id", "7")
+            .with("payment", inner)
+            .with("urls", Value::Array(vec!["https://ok.test/".into(), "plain".into()]))
+            .with("times", 2u64);
+        let page = html(&receipt);
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</table></html>"), "{page}");
+        let (_head, rows) = page.split_once("<table>").unwrap();
+        let rows: Vec<&str> = rows.split("<tr><th>").skip(1).collect();
+        assert_eq!(
+            rows,
+            [
+                "id<td>7",
+                "payment url<td>https://shop.test@evil.test/a?b&amp;c (host evil.test)",
+                "payment note<td>&lt;script&gt;&quot;it&#39;s&quot;&lt;/script&gt;\\u{202e}",
+                "urls<td>https://ok.test/",
+                "urls<td>plain",
+                "times<td>2</table></html>",
+            ]
+        );
+    }
+}

@@ -337,4 +337,29 @@ mod tests {
         assert_eq!((kept.paid(7), kept.paid(8)), (None, Some(8)));
         assert!(kept.journal.knows_paid(&settled).unwrap());
     }
+
+    #[test]
+    fn a_repeated_report_is_answered_from_its_own_entry() {
+        let mut kept = Kept::new();
+        let payment = authorized(1, bearer(7), Utc(0));
+        kept.asked(&payment);
+        let report = |digest: u8| Identity::Hmac { day: 1, digest: [digest; 32] };
+        for (digest, stage) in [(1, Stage::Submitted), (2, Stage::Settled)] {
+            let settlement = Box::new(kept.reported(&payment, stage));
+            let event = Event::SettlementReported { settlement, identity: report(digest) };
+            kept.journal.append(event, Utc(0)).unwrap();
+            kept.journal.note_report(&report(digest));
+        }
+        // Another entry holds no report.
+        kept.journal.append(Event::JournalAccepted, Utc(0)).unwrap();
+        kept.journal.note_report(&report(3));
+        let answered = |journal: &Journal| {
+            let reports = [report(1), report(2), report(3), report(4), bearer(7)];
+            reports.map(|identity| journal.answered(&identity).unwrap())
+        };
+        let expected = [Some(Stage::Submitted), Some(Stage::Settled), None, None, None];
+        assert_eq!(answered(&kept.journal), expected);
+        kept.paid(7);
+        assert_eq!(answered(&kept.journal), expected, "from the disk");
+    }
 }

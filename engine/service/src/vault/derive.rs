@@ -141,6 +141,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_steps_carry_their_hardening_in_the_highest_bit() {
+        let path = DerivationPath::parse("m/44'/60'/0'/0/5").unwrap();
+        let steps: Vec<u32> = path.steps().collect();
+        assert_eq!(steps, [0x8000_002c, 0x8000_003c, 0x8000_0000, 0, 5]);
+        assert_eq!(DerivationPath::parse("m").unwrap().steps().count(), 0);
+    }
+
+    #[test]
     fn a_path_has_one_written_form() {
         for text in ["m", "m/0", "m/44'/60'/0'/0/7", "m/2147483647'/2147483647"] {
             assert_eq!(DerivationPath::parse(text).unwrap().to_string(), text);

@@ -12,7 +12,7 @@ use bursar_core::networks::ChainId;
 use bursar_core::time::Utc;
 use bursar_domain::payees::{Paid, Payee};
 use bursar_engine::journal::{
-    Batch, Carry, Head, MemoryStore, Reader, RedbStore, Seal, Snapshot, Store, look,
+    Batch, Carry, Head, Journal, MemoryStore, Reader, RedbStore, Seal, Snapshot, Store, look,
 };
 use bursar_engine::ports::NoFaults;
 use proptest::prelude::*;
@@ -285,6 +285,37 @@ fn files_that_do_not_belong_together_are_refused_and_left_as_they_are() {
         std::fs::write(&beside, long).unwrap();
         assert!(RedbStore::open(&path, Arc::new(NoFaults)).is_ok());
     }
+}
+
+#[test]
+fn a_copy_is_whole_unless_the_history_changed_under_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, beside) =
+        (folder.path().join("journal.redb"), folder.path().join("journal-history.redb"));
+    let (mut store, mut maker) = (open(&path, SMALL[1]), Maker::default());
+    assert_eq!(store.begin_copy().unwrap(), None, "a short journal needs no history");
+    store.end_copy(None).unwrap();
+    for at in 0..9 {
+        store.commit(maker.batch(2, at, 1, 23)).unwrap();
+    }
+    let copies = tempfile::tempdir().unwrap();
+    let to = copies.path().join("journal.redb");
+
+    assert_eq!(store.begin_copy().unwrap().as_ref(), Some(&beside));
+    // So much that the history must take it.
+    for at in 0..40 {
+        store.commit(maker.batch(2, at, 1, 23)).unwrap();
+    }
+    assert!(store.end_copy(Some(&to)).unwrap_err().to_string().contains("try again"));
+    assert!(!to.exists());
+
+    let mut journal = Journal::open(Box::new(store)).unwrap();
+    let history = journal.begin_copy().unwrap().unwrap();
+    std::fs::copy(history, copies.path().join("journal-history.redb")).unwrap();
+    journal.end_copy(Some(&to)).unwrap();
+    drop(journal);
+    let (copied, store) = (open(&to, Carry::PRODUCTION), open(&path, Carry::PRODUCTION));
+    assert!(told(&copied, &maker.keys, maker.seq) == told(&store, &maker.keys, maker.seq));
 }
 
 #[cfg(unix)]

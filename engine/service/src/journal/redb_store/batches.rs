@@ -90,3 +90,22 @@ fn decode(bytes: &[u8]) -> Option<Batch> {
     let (batch, left) = postcard::take_from_bytes(rest).ok()?;
     (*version == VERSION && left.is_empty()).then_some(batch)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_another_version_or_with_more_bytes_is_damaged() {
+        let batch = Batch { entries: vec![(1, b"one".to_vec())], ..Batch::default() };
+        let row = encode(&batch).unwrap();
+        assert_eq!(decode(&row).unwrap().entries, batch.entries);
+        let mut other = row.clone();
+        other[0] = VERSION + 1;
+        assert!(decode(&other).is_none());
+        let longer = [row.as_slice(), &[0]].concat();
+        assert!(decode(&longer).is_none());
+        assert!(decode(&row[..row.len() - 1]).is_none());
+        assert!(decode(&[]).is_none());
+    }
+}

@@ -71,3 +71,20 @@ type Identity = ();
 fn identity(path: &Path) -> io::Result<Identity> {
     std::fs::metadata(path).map(|_found| ())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_is_there_may_exist_already() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        create_owner_only(&path).unwrap();
+        std::fs::write(&path, b"kept").unwrap();
+        create_owner_only(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"kept");
+        let nowhere = create_owner_only(&folder.path().join("missing/file")).unwrap_err();
+        assert_eq!(nowhere.kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -68,3 +68,86 @@ impl TokenDomains {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use alloy_primitives::{Address, B256, U256};
+    use bursar_chain::clock::manual::ManualClock;
+    use bursar_chain::ports::{Chain, ChainFault, ChainReply, Receipt};
+    use bursar_core::time::Utc;
+
+    use super::*;
+
+    /// A chain that has the coin of our table, or does not answer.
+    #[derive(Debug, Default)]
+    struct Token {
+        alive: AtomicBool,
+        asked: AtomicUsize,
+    }
+
+    fn down<T>() -> Result<T, ChainFault> {
+        Err(ChainFault::Unavailable { tried: Vec::new() })
+    }
+
+    impl Chain for Token {
+        fn chain_id(&self) -> ChainReply<'_, ChainId> {
+            Box::pin(async { down() })
+        }
+        fn call(&self, to: Address, data: Bytes, _block: BlockTag) -> ChainReply<'_, Bytes> {
+            // EIP-2612.
+            assert_eq!((to, data.as_ref()), (coin().address, &[0x36, 0x44, 0xe5, 0x15][..]));
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            let alive = self.alive.load(Ordering::SeqCst);
+            Box::pin(async move {
+                if alive {
+                    Ok(Bytes::copy_from_slice(&coin().domain_separator[..]))
+                } else {
+                    down()
+                }
+            })
+        }
+        fn balance(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, U256> {
+            Box::pin(async { down() })
+        }
+        fn code_at(&self, _owner: Address, _block: BlockTag) -> ChainReply<'_, Bytes> {
+            Box::pin(async { down() })
+        }
+        fn receipt(&self, _hash: B256) -> ChainReply<'_, Option<Receipt>> {
+            Box::pin(async { down() })
+        }
+        fn block_time(&self) -> ChainReply<'_, Utc> {
+            Box::pin(async { down() })
+        }
+        fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
+            Box::pin(async { down() })
+        }
+    }
+
+    fn coin() -> bursar_core::networks::Stablecoin {
+        NETWORKS[0].stablecoin
+    }
+
+    #[tokio::test]
+    async fn an_answer_holds_for_a_day_and_a_failure_for_half_a_minute() {
+        let token = Arc::new(Token::default());
+        let clock = Arc::new(ManualClock::new(Utc::from_seconds(0)));
+        let chains = [(NETWORKS[0].chain, Arc::clone(&token) as Arc<dyn Chain>)];
+        let domains =
+            TokenDomains::new(chains.into_iter().collect(), Arc::clone(&clock) as Arc<dyn Clock>);
+        let asked = async |after_ms| {
+            clock.advance(after_ms);
+            let confirmed = domains.confirms(&NETWORKS[0]).await;
+            (confirmed, token.asked.load(Ordering::SeqCst))
+        };
+        assert_eq!(asked(0).await, (false, 1));
+        token.alive.store(true, Ordering::SeqCst);
+        assert_eq!(asked(29_999).await, (false, 1));
+        assert_eq!(asked(1).await, (true, 2));
+        token.alive.store(false, Ordering::SeqCst);
+        assert_eq!(asked(24 * 60 * 60 * 1000 - 1).await, (true, 2));
+        assert_eq!(asked(1).await, (false, 3));
+        assert!(!domains.confirms(&NETWORKS[1]).await, "it has no endpoint");
+    }
+}

@@ -117,3 +117,22 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), WalletFileError> {
         .and_then(|open| open.sync_all())
         .map_err(WalletFileError::io(folder, "flush the folder"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_cannot_be_looked_at_is_not_taken_for_a_missing_one() {
+        let data = tempfile::tempdir().unwrap();
+        let file = data.path().join("file");
+        drop(create_file(&file).unwrap());
+        assert!(!check_folder(&data.path().join("missing")).unwrap());
+        for wrong in [file.clone(), file.join("below")] {
+            let refused = check_folder(&wrong).unwrap_err();
+            assert!(matches!(refused, WalletFileError::Io { .. }), "{refused}");
+        }
+        assert!(files_in(&data.path().join("missing")).unwrap().is_empty());
+        assert!(matches!(files_in(&file).unwrap_err(), WalletFileError::Io { .. }));
+    }
+}
