@@ -27,6 +27,10 @@ pub struct Reply {
 #[derive(Debug, Clone)]
 pub struct Client(reqwest::Client);
 
+/// Public explorers behind a filter refuse names that do not begin like a browser's (403 by Cloudflare).
+const USER_AGENT: &str =
+    concat!("Mozilla/5.0 (compatible; bursar/", env!("CARGO_PKG_VERSION"), ")");
+
 impl Client {
     /// The timeout is for one exchange, from connecting to the last byte of the answer.
     ///
@@ -54,7 +58,7 @@ impl Client {
             // What a burst leaves behind costs memory on both sides.
             .pool_max_idle_per_host(IDLE_MAX)
             .resolve_to_addrs("localhost", &here)
-            .user_agent(concat!("bursar/", env!("CARGO_PKG_VERSION")));
+            .user_agent(USER_AGENT);
         wait(builder).build().map(Self).map_err(|error| root_cause(&error))
     }
 

@@ -127,7 +127,7 @@ async fn a_damaged_current_save_is_passed_over_loudly_for_the_previous_one() {
     assert!(opened.result.is_ok(), "{opened:?}");
     let [warning, older] = opened.warnings.as_slice() else { panic!("{:?}", opened.warnings) };
     assert_eq!(warning.code, "PREVIOUS_COPY");
-    assert!(warning.message.contains("check your seeds and agents"), "{}", warning.message);
+    assert!(warning.message.ends_with("check your seeds and agents."), "{}", warning.message);
     assert_eq!(older.code, "JOURNAL_UNTRUSTED");
     assert!(older.message.contains("older than the journal"), "{}", older.message);
     operator.must("audit accept").await;

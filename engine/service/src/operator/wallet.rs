@@ -204,10 +204,7 @@ pub(crate) async fn open_with(
     let prepared = turn.over(prepared).await?;
     let mut warnings = Vec::new();
     if let Some(why) = &prepared.fallback {
-        warnings.push(Warning {
-            code: "PREVIOUS_COPY".to_owned(),
-            message: format!("The previous copy of the wallet file was opened: {why}."),
-        });
+        warnings.push(Warning { code: "PREVIOUS_COPY".to_owned(), message: why.to_string() });
     }
     let opened = match engine.core.unlocked(prepared.seal_keys, prepared.note).await {
         Ok(sealed) => admit(engine, sealed).await,

@@ -193,6 +193,27 @@ fn whose_engine_it_is_stays_where_there_is_little_room() {
 }
 
 #[test]
+fn the_header_tells_when_the_wallet_locks_and_shortens_everything_else_first() {
+    for (seconds, told) in
+        [(900, "locks in 15 min"), (45, "locks in under a minute"), (7_200, "locks in 2 h")]
+    {
+        for size in [(80, 24), (200, 60)] {
+            let mut stage = Stage::full(size);
+            stage.model.server.status.as_mut().unwrap().wallet.locks_in_s = Some(seconds);
+            let screen = stage.screen();
+            let header = screen.lines().next().unwrap();
+            assert!(header.contains("UNLOCKED") && header.contains(told), "{header}");
+            assert!(
+                header.contains("3 WAITING") && header.contains("engine: attached"),
+                "{header}"
+            );
+        }
+    }
+    let screen = Stage::full(SIZE).screen();
+    assert!(!screen.contains("locks in"), "{screen}");
+}
+
+#[test]
 fn a_key_is_named_whole_in_the_bar_or_not_at_all() {
     for width in 60..100 {
         let mut stage = Stage::full((width, 16));

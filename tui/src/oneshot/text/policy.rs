@@ -66,12 +66,12 @@ fn trading_limits(trading: &TradingPolicyAnswer) -> String {
 }
 
 fn trading_prices(trading: &TradingPolicyAnswer) -> String {
-    format!("at most {} % slippage and {} % price impact", trading.max_slippage, trading.max_impact)
+    format!("at most {} slippage and {} price impact", trading.max_slippage, trading.max_impact)
 }
 
 fn lending_limits(lending: &LendingPolicyAnswer) -> String {
     let share = lending.max_share.as_ref();
-    let share = share.map_or(String::new(), |share| format!(", {share} % of the balance"));
+    let share = share.map_or(String::new(), |share| format!(", {share} of the balance"));
     format!(
         "{} USD in all{share}, {} a deposit, {}",
         lending.max_total,

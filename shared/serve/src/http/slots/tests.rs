@@ -101,7 +101,11 @@ fn a_connection_of_a_proven_caller_is_evicted_after_all_others() {
     table.slots[&proven].link.prove();
     assert!(table.set(proven, Kind::Idle));
     for n in 0..100 {
-        if n % 2 == 0 { rests(&mut table, REMOTE) } else { receives(&mut table, REMOTE) };
+        if n % 2 == 0 {
+            rests(&mut table, REMOTE)
+        } else {
+            receives(&mut table, REMOTE)
+        };
     }
     assert!(has(&table, proven));
     assert!(table.set(proven, Kind::Receiving), "its next request begins");
