@@ -218,7 +218,7 @@ impl Auditor {
         if let Some(Proof::Hmac { timestamp_s, .. }) = proof
             && v.time.may_be_forgotten(*timestamp_s)
         {
-            out.push(identity::refuse(401, "AUTH_FAILED"));
+            out.extend(identity::no_proof());
         }
         out
     }

@@ -22,7 +22,7 @@ pub(crate) fn refuse(http: u16, code: &'static str) -> Expect {
     Expect::Refuse { http, code, told: Told::Never }
 }
 
-fn no_proof() -> Vec<Expect> {
+pub(crate) fn no_proof() -> Vec<Expect> {
     // Too many failed proofs may be told as such; nobody outside can count them for the wallet.
     vec![refuse(401, "AUTH_FAILED"), refuse(429, "RATE_LIMIT_EXCEEDED")]
 }
