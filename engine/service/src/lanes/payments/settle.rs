@@ -98,19 +98,22 @@ async fn look(core: &Handle, ports: &Ports, settlement: &Settlement) {
         Some(chain) => verdict(&*chain, tx_hash, claim).await,
         None => Err("no endpoint is configured".to_owned()),
     };
+    if let Err(fault) = &found {
+        tracing::debug!(request = %settlement.id.short(), fault, "settlement not looked up");
+    }
     let given_up = settlement.is_given_up(core.now().utc);
-    let found = match found {
-        Ok(Some(found)) => found,
-        Ok(None) if given_up => Check::NotFound,
-        Err(_fault) if given_up => Check::Unavailable,
-        Ok(None) => return,
-        Err(fault) => {
-            tracing::debug!(request = %settlement.id.short(), fault, "settlement not looked up");
-            return;
-        }
-    };
+    let Some(found) = conclusion(found, given_up) else { return };
     if let Err(fault) = core.act(Action::Checked { id: settlement.id, tx_hash, found }).await {
         tracing::warn!(code = %fault.code, "what the chain says of a settlement was not recorded");
+    }
+}
+
+/// What is recorded of a look; `None` while another look is worth it.
+fn conclusion(found: Result<Option<Check>, String>, given_up: bool) -> Option<Check> {
+    match found {
+        Ok(Some(found)) => Some(found),
+        Ok(None) => given_up.then_some(Check::NotFound),
+        Err(_fault) => given_up.then_some(Check::Unavailable),
     }
 }
 
@@ -287,6 +290,19 @@ mod tests {
 
         fn send_raw(&self, _raw: Bytes) -> ChainReply<'_, B256> {
             Box::pin(async { Err(ChainFault::Unavailable { tried: Vec::new() }) })
+        }
+    }
+
+    #[test]
+    fn silence_and_ignorance_count_only_when_the_search_is_given_up() {
+        let failed = || Err("no endpoint answered".to_owned());
+        assert_eq!(conclusion(Ok(None), false), None);
+        assert_eq!(conclusion(Ok(None), true), Some(Check::NotFound));
+        assert_eq!(conclusion(failed(), false), None);
+        assert_eq!(conclusion(failed(), true), Some(Check::Unavailable));
+        for given_up in [false, true] {
+            let found = Check::Mismatch { block: 7 };
+            assert_eq!(conclusion(Ok(Some(found.clone())), given_up), Some(found));
         }
     }
 
