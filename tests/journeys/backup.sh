@@ -19,6 +19,7 @@ grep -q 'stop it' "$WORK/command.log" || fail 'the engine is not named'
 stop_engine() { kill -TERM "$ENGINE"; wait "$ENGINE" || true; }
 stop_engine
 
+sleep_past_a_second() { until_true 'the second never ended' later_than "$(date +%s)"; }
 alone() { bursar "$@" --password-file "$WORK/password"; }
 # untrusted: nothing is automatic until the operator accepts it, and the day's allowance is spent.
 untrusted() {
@@ -43,9 +44,20 @@ untrusted
 said 'the journal was lost'
 
 rm -r "$DATA/wallets"
-alone wallet restore "$WORK/monday.backup" --yes > "$WORK/command.log" 2>&1 || fail 'not restored'
+terminal shell 120 30
+run shell "bursar wallet restore '$WORK/monday.backup'"
+see shell 'Restore the backup'
+# As slow as a person: every question of this command must be the same when it is asked again.
+sleep_past_a_second
+run shell y
+see shell '[Pp]assword'
+sleep_past_a_second
+type_ shell "$(cat "$WORK/password")"
+press shell Enter
+see shell 'Let payments be automatic'
+tmux kill-session -t shell
 untrusted
-said 'the wallet file was lost'
+said 'the wallet file was lost, and a person answers the questions'
 
 rm -r "$DATA"
 alone wallet restore "$WORK/monday.backup" > "$WORK/command.log" 2>&1 || fail 'not restored into a new folder'

@@ -82,9 +82,17 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
             with_agent(state, agent, |agent| agent.credential = credential.clone());
         }
         Event::AgentCommissioned { agent, policy, label, start, .. } => {
+            let restored = state.restored;
+            let daily =
+                state.policies.get(&policy.key()).map(|record| record.policy.payments.daily);
             with_agent(state, agent, |agent| {
                 let running = agent.commission.take().map(|given| given.payments);
-                let first = start.clone().map(|start| Window { start, spent: Usd::ZERO });
+                let first = start.clone().map(|start| {
+                    // What it spent of this day may be lost with the journal.
+                    let lost = restored.is_some_and(|at| at >= start.utc && at >= agent.created);
+                    let spent = if lost { daily.unwrap_or(Usd::ZERO) } else { Usd::ZERO };
+                    Window { start, spent }
+                });
                 agent.commission = running.or(first).map(|payments| Commission {
                     policy: policy.clone(),
                     label: label.clone(),
@@ -193,6 +201,7 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
         }
         Event::PasswordRefused { times } => state.passwords_refused = *times,
         Event::JournalRestored { start } => restored(state, start, at),
+        Event::RestoreDated { at } => state.restored = Some(*at),
         // For the reader of the journal.
         Event::PasswordChanged | Event::EngineStarted => {}
         Event::PaymentSigned { id, signature } => {
@@ -206,7 +215,8 @@ fn apply_event(state: &mut State, entry: &Entry) -> Option<Touched> {
     None
 }
 
-/// What was spent since the backup is not known: the day's allowances count as spent.
+/// What was spent since the backup is not known: the day's allowances count as spent. Nothing is reserved, because what
+/// waited for the operator has ended.
 fn restored(state: &mut State, start: &WindowStart, at: Utc) {
     state.restored = Some(at);
     let policies = Arc::clone(&state.policies);
@@ -219,7 +229,7 @@ fn restored(state: &mut State, start: &WindowStart, at: Utc) {
         if start.day > window.start.day {
             *window = Window { start: start.clone(), spent: Usd::ZERO };
         }
-        window.spent = window.spent.max(daily.left_after(agent.reserved));
+        window.spent = window.spent.max(daily);
     }
 }
 

@@ -102,7 +102,10 @@ pub enum Action {
     /// For the record: this journal comes from a backup.
     NoteRestored,
     /// The wallet file is removed next. The password was given again.
-    DeleteWallet,
+    DeleteWallet {
+        /// Its file is gone already, so no password can be asked for.
+        lost: bool,
+    },
     /// Takes the contents of a wallet file into a journal that knows no wallet.
     RecoverWallet(Box<RecoveredWallet>),
     Freeze,

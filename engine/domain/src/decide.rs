@@ -138,8 +138,8 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             Some(_) => vec![Event::EngineStarted],
             None => Vec::new(),
         })),
-        Action::NoteRestored => Ok(Decision::done(vec![restored(&command.moment)])),
-        Action::DeleteWallet => wallets::delete(state, command),
+        Action::NoteRestored => Ok(Decision::done(restored(state, &command.moment))),
+        Action::DeleteWallet { lost } => wallets::delete(state, command, *lost),
         Action::RecoverWallet(found) => wallets::recover(state, command, found),
         Action::Freeze => Ok(Decision::done(match state.frozen {
             Some(_already) => Vec::new(),
@@ -152,7 +152,12 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         }
         Action::AcceptJournal => {
             needs_open_wallet(command)?;
-            Ok(Decision::done(vec![Event::JournalAccepted]))
+            let mut events = vec![Event::JournalAccepted];
+            let now = command.moment.utc;
+            events.extend(
+                state.restored.filter(|at| *at > now).map(|_later| Event::RestoreDated { at: now }),
+            );
+            Ok(Decision::done(events))
         }
         Action::Ask(ask) => payments::ask(state, command, ask),
         Action::Approve { id, shown, nonce, by } => {
@@ -174,11 +179,14 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
     }
 }
 
-/// What loosens anything needs the key that seals the journal.
-fn restored(moment: &Moment) -> Event {
-    Event::JournalRestored { start: WindowStart::first(moment) }
+/// Whatever waits in the backup may have been approved and signed after it was made: it ends.
+fn restored(state: &State, moment: &Moment) -> Vec<Event> {
+    let ended = state.held.keys().map(|id| payments::end(*id, moment));
+    let noted = Event::JournalRestored { start: WindowStart::first(moment) };
+    ended.chain([noted]).collect()
 }
 
+/// What loosens anything needs the key that seals the journal.
 fn needs_open_wallet(command: &Command) -> Result<(), Refusal> {
     if command.unlocked { Ok(()) } else { Err(Refusal::new(Code::WalletLocked)) }
 }

@@ -186,6 +186,11 @@ pub enum Event {
     /// An engine that serves agents began its work. The entries before it tell how the one before ended: one
     /// that was stopped has locked its wallet.
     EngineStarted,
+    /// The clock showed a later time when the journal was restored. Only requests that were signed until `at` are
+    /// refused.
+    RestoreDated {
+        at: Utc,
+    },
 }
 
 /// Why the wallet was locked.

@@ -74,6 +74,7 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::PasswordChanged
         | Event::JournalAccepted
         | Event::JournalRestored { .. }
+        | Event::RestoreDated { .. }
         // Labels tell the operator where money is and goes.
         | Event::AddressRenamed { .. }
         | Event::AddressDeleted { .. }

@@ -98,6 +98,8 @@ pub(crate) struct Shared {
     pub(crate) lan_for_this_run: AtomicBool,
     /// Changes of the wallet file and of what the journal says of it, one at a time.
     pub(crate) wallet_changes: tokio::sync::Mutex<()>,
+    /// Only one backup is made at a time: each needs the room of the journal.
+    pub(crate) backups: tokio::sync::Mutex<()>,
     /// Passwords are tried one at a time. The number of wrong ones before the last right one, as the journal counts them.
     pub(crate) password_tries: tokio::sync::Mutex<u32>,
     /// When the wallet was last used, on the monotonic clock.
@@ -182,6 +184,7 @@ impl Engine {
             server: tokio::sync::Mutex::new(None),
             lan_for_this_run: AtomicBool::new(false),
             wallet_changes: tokio::sync::Mutex::new(()),
+            backups: tokio::sync::Mutex::new(()),
             password_tries: tokio::sync::Mutex::default(),
             unused_since_ms,
             stopping: CancellationToken::new(),
@@ -283,7 +286,7 @@ impl Engine {
         if tokio::time::timeout(patience, self.shared.tasks.wait()).await.is_err() {
             tracing::warn!("work was still in progress when the engine stopped");
         }
-        operator::wallet::note_and_lock(&self.shared, LockCause::Stop).await;
+        operator::wallet::lock(&self.shared, LockCause::Stop).await;
         if let Err(fault) = self.shared.core.stop().await {
             tracing::error!(code = %fault.code, "the journal could not be closed");
             return;
@@ -426,7 +429,7 @@ fn open_journal(
     let empty = std::fs::metadata(&path).map_or(true, |found| found.is_file() && found.len() == 0);
     if empty && wallet_file(folder).is_some() {
         if !begin {
-            return Err(damaged(folder, &"it is empty or missing, and there is a wallet file"));
+            return Err(damaged(folder, &"it is missing or empty, and there is a wallet file"));
         }
         set_history_aside(folder).map_err(|error| damaged(folder, &error))?;
     }
@@ -471,8 +474,8 @@ fn damaged(folder: &DataFolder, why: &dyn std::fmt::Display) -> Fault {
         Code::JournalDamaged,
         format!(
             "The journal {} cannot be used: {why}. Nothing was changed. `bursar wallet restore <file>` restores a \
-             backup; without one, move the journal away, and `bursar wallet recover {wallet}` takes what the wallet \
-             file holds into a new journal.",
+             backup. Without one, `bursar wallet recover {wallet}` takes what the wallet file holds into a new journal: \
+             move a damaged journal away first.",
             folder.file("journal.redb").display()
         ),
     )

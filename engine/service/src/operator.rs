@@ -164,7 +164,7 @@ async fn agree(dialogue: &mut Dialogue, lines: Vec<String>, question: &str) -> R
         Asking::Interactive => dialogue.confirm(lines, question).await,
         Asking::Silent => Err(Fault::because(
             Code::ConfirmationNeeded,
-            "This cannot be undone, and there is no terminal to ask on: add --yes.",
+            "This needs your agreement, and there is no terminal to ask on: add --yes.",
         )),
     }
 }

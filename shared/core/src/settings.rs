@@ -73,7 +73,8 @@ impl Settings {
 }
 
 /// What happens to a bearer token that comes from another machine, in clear text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The stricter, the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LanBearer {
     Warn,

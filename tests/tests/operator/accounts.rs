@@ -185,6 +185,42 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     assert_eq!(agent(&engine, "agent show bot").await.spent_today, "0.80");
 }
 
+/// Nobody has a password for a file that is not there, and the words bring the addresses back.
+#[tokio::test]
+async fn a_wallet_whose_file_is_lost_leaves_the_journal_and_its_words_come_back() {
+    let engine = engine().await;
+    let hired = engine.hire("bot", "hmac").await;
+    let mut operator = engine.operator();
+    let Answer::Addresses { addresses: before } = operator.must("address list").await else {
+        panic!()
+    };
+    let words = operator.outcome("seed words S001").await.secret.expect("the words");
+    std::fs::remove_dir_all(engine.folder.join("wallets")).unwrap();
+
+    let engine = engine.restart(Setup::default()).await;
+    let mut operator = engine.operator();
+    let lost = operator.refused("wallet open").await;
+    assert_eq!(lost.code, Code::NoWallet);
+    for advice in
+        ["`bursar wallet restore <file>`", "`bursar wallet delete`", "`bursar seed import`"]
+    {
+        assert!(lost.message.contains(advice), "{}", lost.message);
+    }
+    assert_eq!(operator.refused("wallet delete --confirm other").await.code, Code::Declined);
+    operator.must("wallet delete --confirm main").await;
+    operator.must("wallet create main").await;
+    operator.must("audit accept").await;
+    operator.phrase = words;
+    operator.must("seed import").await;
+    operator.must("address create pay 0").await;
+    let Answer::Addresses { addresses: again } = operator.must("address list").await else {
+        panic!()
+    };
+    assert_eq!(again[0].address, before[0].address);
+    let suspended = hired.ask(engine.now_s(), &offer(400_000, 1), None);
+    assert_ne!(engine.post("/sign", &suspended).await.0, 200);
+}
+
 #[tokio::test]
 async fn an_address_is_renamed_under_its_agents() {
     let engine = engine().await;

@@ -84,6 +84,27 @@ async fn an_unused_wallet_locks_by_itself() {
     }
 }
 
+/// Whoever puts an older file back must not keep the wallet open by it.
+#[tokio::test]
+async fn a_wallet_that_does_not_fit_its_journal_locks_too() {
+    let engine = engine().await;
+    let mut operator = engine.operator();
+    operator.must("config set lock.idle 60").await;
+    let wallet = engine.folder.join("wallets/main.wallet");
+    let older = std::fs::read(&wallet).unwrap();
+    engine.hire("bot", "hmac").await;
+    drop(operator);
+    let path = engine.folder.clone();
+    let engine = engine.restart(Setup::default()).await;
+    for file in std::fs::read_dir(path.join("wallets")).unwrap() {
+        std::fs::write(file.unwrap().path(), &older).unwrap();
+    }
+    let mut operator = engine.operator();
+    let opened = operator.outcome("wallet open").await.reply;
+    assert!(opened.warnings.iter().any(|told| told.code == "JOURNAL_UNTRUSTED"), "{opened:?}");
+    assert!(seconds_until_locked(&engine, &mut operator).await >= 60);
+}
+
 #[tokio::test]
 async fn a_machine_that_wakes_finds_its_wallet_locked() {
     let engine = engine().await;

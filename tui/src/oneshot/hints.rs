@@ -1,6 +1,7 @@
 //! The command that most likely helps after a refusal, for the envelope's `hint`.
 
 use bursar_core::codes::Code;
+use bursar_core::fault::Fault;
 
 const HINTS: &[(Code, &str)] = &[
     (Code::EngineDown, "bursar engine"),
@@ -18,6 +19,11 @@ const HINTS: &[(Code, &str)] = &[
     (Code::JournalUntrusted, "bursar audit verify"),
 ];
 
-pub(super) fn of(code: Code) -> Option<&'static str> {
+pub(super) fn of(fault: &Fault) -> Option<&'static str> {
+    let code = fault.code;
+    // A wallet that is lost is not replaced by a new one: the sentence says how to get it back.
+    if code == Code::NoWallet && fault.message.contains("`bursar wallet restore") {
+        return None;
+    }
     HINTS.iter().find(|(known, _)| *known == code).map(|(_, hint)| *hint)
 }

@@ -33,7 +33,7 @@ impl From<Fault> for Failure {
 
 impl Failure {
     pub(super) fn hint(&self) -> Option<&str> {
-        self.hint.as_deref().or_else(|| hints::of(self.fault.code))
+        self.hint.as_deref().or_else(|| hints::of(&self.fault))
     }
 
     /// Whether the same command may succeed a little later without anybody doing anything.

@@ -397,7 +397,7 @@ fn held(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {
     Err(Refusal::new(if decided { Code::AlreadyDecided } else { Code::RequestNotFound }))
 }
 
-fn end(id: RequestId, moment: &Moment) -> Event {
+pub(super) fn end(id: RequestId, moment: &Moment) -> Event {
     Event::PaymentExpired { id, told_until: Deadline::after(moment) }
 }
 

@@ -45,14 +45,16 @@ pub(super) fn recover(
         let credential = Credential::Hmac { check: *check };
         events.push(Event::AgentRegistered { id: id.clone(), name, credential });
     }
-    events.push(restored(&command.moment));
+    events.extend(restored(state, &command.moment));
     Ok(Decision::done(events))
 }
 
 /// The journal goes on: agents stay, suspended, with what they have spent today. A new wallet with an address of the
 /// same label must not pay for them unasked.
-pub(super) fn delete(state: &State, command: &Command) -> Result<Decision, Refusal> {
-    needs_open_wallet(command)?;
+pub(super) fn delete(state: &State, command: &Command, lost: bool) -> Result<Decision, Refusal> {
+    if !lost {
+        needs_open_wallet(command)?;
+    }
     wallet(state)?;
     if state.desks.busy().next().is_some() {
         let message = "A transaction is in flight: see `address sends`.";

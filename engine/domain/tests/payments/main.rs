@@ -9,6 +9,7 @@ mod domains;
 mod endings;
 mod loosening;
 mod repeats;
+mod restores;
 mod sends;
 mod settings;
 mod settlements;

@@ -141,7 +141,7 @@ pub(super) fn prove(api: &Api, endpoint: Endpoint, incoming: &Incoming) -> Resul
     let signature = incoming.body.get("signature").and_then(Value::as_str);
     let by_bearer = matches!(signature.and_then(Proof::parse), Some(Proof::Bearer { .. }));
     if let Some(peer) = incoming.peer {
-        api.lan.judge(view.settings().lan_bearer, peer.ip(), by_bearer)?;
+        api.lan.judge(view.lan_bearer(), peer.ip(), by_bearer)?;
     }
     let proven = authenticate(
         &view,

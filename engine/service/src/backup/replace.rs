@@ -67,7 +67,12 @@ pub fn decide(data: &Path, aside: &str) -> io::Result<()> {
 /// The data folder cannot be written.
 pub fn finish(data: &Path) -> io::Result<()> {
     let staged = data.join(STAGED);
-    let Ok(plan) = fs::read(staged.join(READY)) else { return remove(&staged) };
+    let plan = match fs::read(staged.join(READY)) {
+        Ok(plan) => plan,
+        // Nothing was decided. Any other error must not cost the files that are staged.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return remove(&staged),
+        Err(error) => return Err(error),
+    };
     let plan: Plan = serde_json::from_slice(&plan)?;
     let aside = data.join(&plan.aside);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&aside)?;

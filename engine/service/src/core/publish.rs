@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bursar_core::settings::Settings;
+use bursar_core::settings::{LanBearer, Settings};
 use bursar_core::time::{Moment, Utc};
 use bursar_domain::State;
 
@@ -33,9 +33,21 @@ impl View {
     }
 
     /// The time before which signed requests are refused, if it lies in the future: a clock showed a later time, and a
-    /// network agreed with it.
+    /// network agreed with it, or the journal was restored then.
     pub fn refused_before(&self, moment: &Moment) -> Option<Utc> {
-        let first = Utc::from_seconds(i64::from(self.forgotten).saturating_mul(86_400));
+        let forgotten = Utc::from_seconds(i64::from(self.forgotten).saturating_mul(86_400));
+        let first = self.state.restored.map_or(forgotten, |restored| restored.max(forgotten));
         (first > moment.utc).then_some(first)
+    }
+
+    /// After how many seconds without use the wallet locks. Also while the rest of the settings is anybody's word: the
+    /// default would be never.
+    pub fn idle_lock_s(&self) -> Option<u64> {
+        self.state.settings.idle_lock_s
+    }
+
+    /// What tokens that travel over the network are met with; the stricter word while it is anybody's.
+    pub fn lan_bearer(&self) -> LanBearer {
+        self.state.settings.lan_bearer.max(self.settings().lan_bearer)
     }
 }

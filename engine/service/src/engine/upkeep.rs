@@ -51,18 +51,17 @@ async fn lock_if_unused(shared: &Arc<Shared>, watch: &mut Watch) {
     let view = shared.core.view();
     let cause = watch.look(view.head.seq, &moment);
     shared.unused_since_ms.store(watch.since_ms, Ordering::Relaxed);
-    let Some(limit_s) = view.settings().idle_lock_s else { return };
+    let Some(limit_s) = view.idle_lock_s() else { return };
     let unused_ms = moment.mono_ms.saturating_sub(watch.since_ms);
     let cause = cause.or((unused_ms >= limit_s.saturating_mul(1_000)).then_some(LockCause::Idle));
     if let Some(cause) = cause.filter(|_cause| shared.vault.is_unlocked()) {
-        tracing::info!(cause = cause.text(), "the wallet locks by itself");
-        operator::wallet::note_and_lock(shared, cause).await;
+        operator::wallet::lock_unless_used(shared, cause, view.head.seq).await;
     }
 }
 
 /// Seconds until the open wallet locks by itself; `None` where it does not.
 pub(crate) fn locks_in_s(shared: &Shared) -> Option<u64> {
-    let limit_s = shared.core.view().settings().idle_lock_s?;
+    let limit_s = shared.core.view().idle_lock_s()?;
     let since_ms = shared.unused_since_ms.load(Ordering::Relaxed);
     let unused_ms = shared.ports.clock.mono_ms().saturating_sub(since_ms);
     let left_ms = limit_s.saturating_mul(1_000).saturating_sub(unused_ms);

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ use crate::vault::gate::Gate;
 const WORK: &str = ".backup";
 /// Bytes of one piece for the program that asked; a multiple of three, so that no piece is padded.
 const PIECE_BYTES: usize = 192 * 1024;
+/// How often a program is told that long work goes on.
+const TOLD_EVERY_MS: u64 = 20_000;
 /// How long a program may take to store one piece.
 const PIECE_WAIT: Duration = Duration::from_secs(30);
 
@@ -49,6 +52,10 @@ pub(super) async fn make(
     file: String,
     dialogue: &Dialogue,
 ) -> Result<Done, Fault> {
+    let Ok(_only_one) = engine.backups.try_lock() else {
+        let message = "A backup is being made: try again when it has ended.";
+        return Err(Fault::because(Code::InUse, message));
+    };
     // No command may change the wallet file between its copy and that of the journal.
     let one_at_a_time = engine.wallet_changes.lock().await;
     let salt = engine.random::<SALT_BYTES>()?;
@@ -60,18 +67,20 @@ pub(super) async fn make(
     let copied = match history {
         Some(history) => {
             let to = work.file("journal-history.redb");
-            blocking(move || copy(&history, &to)).await.and_then(|copied| copied)
+            let copied = blocking(move || copy(&history, &to));
+            patiently(engine, dialogue, copied).await.and_then(|copied| copied)
         }
         None => Ok(()),
     };
     let to = copied.is_ok().then(|| work.file("journal.redb"));
-    let ended = engine.core.end_copy(to).await;
+    let ended = patiently(engine, dialogue, engine.core.end_copy(to)).await;
     copied?;
     ended?;
     drop(one_at_a_time);
     dialogue.progress("The journal is copied; now it is checked and packed.").await;
     let (data, head) = (engine.folder.path().to_owned(), Head { wallet, salt });
-    let packed = blocking(move || work.pack(&data, &head, &key)).await??;
+    let packed = blocking(move || work.pack(&data, &head, &key));
+    let packed = patiently(engine, dialogue, packed).await??;
     let (path, entries, hash) = (packed.work.file("backup"), packed.entries, packed.hash);
     let (bytes, sha256) = send(path, dialogue).await?;
     let answer = BackupAnswer {
@@ -83,6 +92,19 @@ pub(super) async fn make(
         sha256,
     };
     Ok(Answer::Backup(answer).into())
+}
+
+/// Waits for long work, and lets the program know that it goes on: one that hears nothing gives up.
+async fn patiently<T>(engine: &Shared, dialogue: &Dialogue, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    loop {
+        let told = engine.ports.clock.mono_ms().saturating_add(TOLD_EVERY_MS);
+        // cancel-safe: the work is polled again, and the other only waits.
+        tokio::select! {
+            done = &mut work => return done,
+            () = engine.ports.clock.sleep_until(told) => dialogue.progress("Still at work.").await,
+        }
+    }
 }
 
 /// Hands the file over in pieces. Answers its length and its SHA-256.
@@ -225,10 +247,9 @@ pub(super) async fn restore(
     if there {
         let lines = vec![
             format!("{} has a wallet or a journal already.", data.display()),
-            format!(
-                "They are moved to {}, and the backup takes their place.",
-                data.join(&aside).display()
-            ),
+            // Without the time: a program that asks again must find the same question.
+            "They are moved to a folder replaced-<time> in it, and the backup takes their place."
+                .to_owned(),
         ];
         agree(dialogue, lines, "Restore the backup?").await?;
     }
@@ -238,7 +259,7 @@ pub(super) async fn restore(
     let ready = blocking(move || {
         prepare(&Source { path, head }, &password, &data, &edition, &moment, &putting)
     });
-    let (wallet, entries) = ready.await??;
+    let (wallet, entries) = patiently(engine, dialogue, ready).await??;
     let answer = RestoreAnswer {
         wallet,
         entries,
@@ -246,8 +267,9 @@ pub(super) async fn restore(
     };
     let warning = Warning {
         code: "RESTORED".to_owned(),
-        message: "Requests signed before this moment are refused, and today's allowances count as spent. Every \
-                  payment asks you until `audit accept`."
+        message: "Requests signed before this moment are refused. Today's allowances count as spent: payments are \
+                  refused until midnight, unless you raise a policy's daily limit. Then every payment asks you until \
+                  `audit accept`."
             .to_owned(),
     };
     Ok(Done { answer: Answer::Restored(answer), warnings: vec![warning], secret: None })

@@ -36,13 +36,13 @@ pub(super) async fn run(
             let given = password(dialogue, SecretPrompt::Password).await?;
             warnings = open_with(engine, given).await?;
         }
-        WalletOrder::Lock => note_and_lock(engine, LockCause::Operator).await,
+        WalletOrder::Lock => lock(engine, LockCause::Operator).await,
         WalletOrder::Passwd => warnings = change_password(engine, dialogue).await?,
         WalletOrder::Backup { file } => return super::backup::make(engine, file, dialogue).await,
         WalletOrder::Restore { file } => {
             return super::backup::restore(engine, file, dialogue).await;
         }
-        WalletOrder::Recover { name } => recover(engine, &name, dialogue).await?,
+        WalletOrder::Recover { name } => warnings = recover(engine, &name, dialogue).await?,
         WalletOrder::Delete { confirm } => return delete(engine, confirm, dialogue).await,
     }
     Ok(Done { answer: Answer::Wallet(describe::wallet(engine)), warnings, secret: None })
@@ -109,12 +109,25 @@ pub(super) fn no_wallet(engine: &Shared) -> Fault {
 
 /// Everything that the file of a wallet holds, into a journal that knows none. No payment is automatic until the
 /// operator accepts the journal: the wallet remembers another one.
-async fn recover(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> Result<(), Fault> {
+async fn recover(
+    engine: &Arc<Shared>,
+    name: &Name,
+    dialogue: &mut Dialogue,
+) -> Result<Vec<Warning>, Fault> {
     if engine.core.view().state.wallet.is_some() {
         return Err(Fault::because(
             Code::WalletExists,
             "The journal knows its wallet: `wallet open` opens it.",
         ));
+    }
+    let names = engine.vault.file_names();
+    if !names.contains(name) {
+        let there = names.first().map(|known| format!(" The folder has a file of {known}."));
+        let message = format!(
+            "There is no wallet file of {name}.{} `bursar wallet restore <file>` restores a backup.",
+            there.unwrap_or_default()
+        );
+        return Err(Fault::because(Code::NoWallet, message));
     }
     let given = password(dialogue, SecretPrompt::Password).await?;
     let turn = turn(engine).await?;
@@ -122,7 +135,15 @@ async fn recover(engine: &Arc<Shared>, name: &Name, dialogue: &mut Dialogue) -> 
     let (vault, name) = (Arc::clone(&engine.vault), name.clone());
     let found = blocking(move || vault.recoverable(&name, &given)).await?;
     let found = turn.over(found).await?;
-    act(engine, Action::RecoverWallet(Box::new(found))).await.map(drop)
+    let message = format!(
+        "The wallet file gave back {} and {}. Addresses, policies and settings are lost with the journal: run \
+         `bursar audit accept` and `bursar address create <label> 0`, then commission the agents again. Their \
+         allowances of today count as spent.",
+        counted(found.seeds.len(), "seed"),
+        counted(found.agents.len(), "agent")
+    );
+    act(engine, Action::RecoverWallet(Box::new(found))).await?;
+    Ok(vec![Warning { code: "RECOVERED".to_owned(), message }])
 }
 
 /// The event first: a file that no event names is found again by name, and what the journal names must have a file.
@@ -132,10 +153,13 @@ async fn delete(
     dialogue: &mut Dialogue,
 ) -> Result<Done, Fault> {
     let known = engine.core.view().state.wallet.clone().ok_or_else(|| no_wallet(engine))?;
-    super::prove_operator(engine, dialogue).await?;
-    super::needs_trust(engine)?;
+    let lost = engine.vault.file_names().is_empty();
+    if !lost {
+        super::prove_operator(engine, dialogue).await?;
+        super::needs_trust(engine)?;
+    }
     // What would be refused anyway is refused before anybody types a name for it.
-    super::rehearse(engine, Action::DeleteWallet)?;
+    super::rehearse(engine, Action::DeleteWallet { lost })?;
     let mut lines = vec![format!(
         "wallet {}: {} and {}",
         known.name,
@@ -152,9 +176,14 @@ async fn delete(
         "The money stays at these addresses. Without the words of the seeds or a backup it is lost for good."
             .to_owned(),
     );
+    if lost {
+        lines.push(
+            "The wallet file is missing already: the journal forgets this wallet.".to_owned(),
+        );
+    }
     super::type_name(dialogue, lines, known.name.as_str(), confirm).await?;
     let _one_at_a_time = engine.wallet_changes.lock().await;
-    act(engine, Action::DeleteWallet).await?;
+    act(engine, Action::DeleteWallet { lost }).await?;
     engine.core.locked(LockCause::Operator, None).await?;
     let (vault, name) = (Arc::clone(&engine.vault), known.name.clone());
     let removed = blocking(move || vault.discard(&name)).await?;
@@ -162,7 +191,7 @@ async fn delete(
     let mut warnings = vec![Warning {
         code: "JOURNAL_KEPT".to_owned(),
         message: format!(
-            "The journal keeps the history, {} and {}. The agents are suspended.",
+            "The journal keeps the history, {} and {}. The agents are suspended. A new wallet in this folder needs `bursar audit accept`.",
             counted(state.agents.len(), "agent"),
             counted(state.policies.len(), "policy")
         ),
@@ -337,9 +366,27 @@ pub(super) async fn reissue(engine: &Arc<Shared>) {
     }
 }
 
-/// Notes in the wallet file where the journal stands, then locks. Locking never fails.
-pub(crate) async fn note_and_lock(engine: &Arc<Shared>, cause: LockCause) {
-    let _one_at_a_time = engine.wallet_changes.lock().await;
+/// Locks, unless the journal has grown since it had `entries`: the wallet was opened or used meanwhile.
+pub(crate) async fn lock_unless_used(engine: &Arc<Shared>, cause: LockCause, entries: u64) {
+    let one_at_a_time = engine.wallet_changes.lock().await;
+    if engine.core.view().head.seq == entries {
+        tracing::info!(cause = cause.text(), "the wallet locks by itself");
+        note_and_lock(engine, cause, one_at_a_time).await;
+    }
+}
+
+/// Locks whatever happens. Locking never fails.
+pub(crate) async fn lock(engine: &Arc<Shared>, cause: LockCause) {
+    let one_at_a_time = engine.wallet_changes.lock().await;
+    note_and_lock(engine, cause, one_at_a_time).await;
+}
+
+/// Notes in the wallet file where the journal stands, then locks.
+async fn note_and_lock(
+    engine: &Arc<Shared>,
+    cause: LockCause,
+    _one_at_a_time: tokio::sync::MutexGuard<'_, ()>,
+) {
     let mut noted = None;
     if engine.vault.is_unlocked() {
         let view = engine.core.view();

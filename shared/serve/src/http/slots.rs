@@ -285,9 +285,9 @@ impl Table {
 
     /// Evicts a connection of the peer with the most that can be evicted; of `newcomer` where it has as many.
     fn evict_for(&mut self, newcomer: IpAddr, remote_only: bool) -> Option<()> {
-        let candidates = self.peers.iter().filter(|(address, peer)| {
-            !peer.waiting.is_empty() && !(remote_only && address.is_loopback())
-        });
+        let candidates = self.peers.iter().filter(|(_address, peer)| !peer.waiting.is_empty());
+        let candidates =
+            candidates.filter(|(address, _peer)| !remote_only || !address.is_loopback());
         let rank = |(address, peer): &(&IpAddr, &Peer)| (peer.waiting.len(), **address == newcomer);
         let (address, _peer) = candidates.max_by_key(rank)?;
         self.evict_of(*address)

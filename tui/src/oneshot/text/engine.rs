@@ -146,8 +146,12 @@ pub(super) fn audit(to: &mut Sheet, audit: &AuditAnswer) {
         ("head", audit.head.clone()),
         (
             "seal",
-            if audit.sealed { "matches the wallet" } else { "not checked: open the wallet first" }
-                .to_owned(),
+            match (audit.sealed, &audit.untrusted) {
+                (true, _) => "matches the wallet",
+                (false, Some(_)) => "does not match the wallet",
+                (false, None) => "not checked: open the wallet first",
+            }
+            .to_owned(),
         ),
     ]);
     match &audit.untrusted {

@@ -120,6 +120,7 @@ fn told(event: &Event) -> Told<'_> {
         Event::Thawed => ("thawed", Wallet, None),
         Event::JournalAccepted => ("journal.accepted", Wallet, None),
         Event::JournalRestored { .. } => ("journal.restored", Wallet, None),
+        Event::RestoreDated { .. } => ("journal.restore_dated", Wallet, None),
         Event::SettingChanged { .. } => {
             ("setting.changed", Wallet, Some(change::told(&changes(event))))
         }

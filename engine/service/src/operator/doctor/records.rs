@@ -88,7 +88,7 @@ fn journal(view: &View) -> CheckAnswer {
 fn refused_before(view: &View, moment: &Moment) -> Option<CheckAnswer> {
     let first = text::utc(view.refused_before(moment)?);
     let finding =
-        format!("requests signed before {first} are refused: a clock once showed a later date");
+        format!("requests signed before {first} are refused: a clock once showed a later time");
     let advice = "set the clock if it is wrong; else: bursar audit accept";
     Some(CheckAnswer::fail("signed requests", finding, advice))
 }

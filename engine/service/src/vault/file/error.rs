@@ -12,7 +12,8 @@ pub enum WalletFileError {
     #[error("there already is a wallet, {}: open it, or delete it first", .file.display())]
     AlreadyExists { file: PathBuf },
 
-    #[error("there is no wallet file {}: create a wallet, or restore a backup there", .file.display())]
+    #[error("there is no wallet file {}: `bursar wallet restore <file>` restores a backup. Without one, `bursar wallet delete` \
+         removes the lost wallet from the journal, and a new wallet takes in its words with `bursar seed import`", .file.display())]
     NotFound { file: PathBuf },
 
     // Who types it knows which wallet that is; the file would only be in the way of the advice.
@@ -22,7 +23,7 @@ pub enum WalletFileError {
     )]
     WrongPassword { file: PathBuf },
 
-    #[error("{} is damaged: {reason}. Restore a backup of it", .file.display())]
+    #[error("{} is damaged: {reason}. Use a backup", .file.display())]
     Damaged { file: PathBuf, reason: &'static str },
 
     #[error(
