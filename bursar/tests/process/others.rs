@@ -76,3 +76,20 @@ fn watch_writes_one_object_a_line_and_nothing_else() {
         assert!(!told.is_empty() && !told.contains("{\""), "{told}");
     }
 }
+
+/// A machine without the certificates of its system opens no connection, and its wallet pays all the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_machine_without_certificates_has_a_wallet_and_a_finding() {
+    let home = crate::stage::Home::new();
+    let run = |line: &str| {
+        let mut command = home.command(&home.data(), line);
+        command.env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", home.data().join("none"));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(run("wallet create main").0, Some(0));
+    assert_eq!(run("seed create --reveal").0, Some(0));
+    let (_code, told) = run("doctor");
+    assert!(told.contains("ca-certificates"), "{told}");
+}

@@ -190,3 +190,20 @@ async fn nobody_gets_another_allowance_by_saying_so() {
         assert_eq!(body["code"], "RATE_LIMIT_EXCEEDED");
     }
 }
+
+/// A monitor that looks at the server's health takes nothing from callers that prove nothing yet, and the other way round.
+#[tokio::test]
+async fn t_42_looks_at_the_health_and_other_unproven_calls_are_counted_apart() {
+    let stage = Stage::new(RATE_PER_MINUTE).await;
+    let mut caller = Caller::to(stage.address).await;
+    let health = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let agent = b"GET /agent HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for call_number in 0..RATE_PER_MINUTE {
+        for call in [&health[..], &agent[..]] {
+            assert_eq!(caller.ask(call).await.status, 200, "{call_number}");
+        }
+    }
+    for call in [&health[..], &agent[..]] {
+        assert_eq!(caller.ask(call).await.status, 429);
+    }
+}

@@ -1,6 +1,7 @@
 //! `requests` while agents do their worst.
 
 use bursar_core::answers::{Answer, RequestAnswer};
+use bursar_core::codes::Code;
 use bursar_core::limits::{HELD_PER_AGENT, LISTED_URL, URL_BYTES};
 use bursar_tests::engine::{Setup, TestEngine};
 use bursar_tests::offers::{BASE, challenge, header};
@@ -85,4 +86,34 @@ async fn a_queue_of_long_urls_can_still_be_shown_and_decided() {
     let rest = operator.outcome("requests").await;
     let Ok(Answer::Requests { requests: rest, .. }) = rest.reply.result else { panic!() };
     assert_eq!(rest, []);
+}
+
+/// Unseen, a few characters may be those of another request than the one that was meant.
+#[tokio::test]
+async fn a_request_is_named_by_four_characters_and_unseen_by_eight() {
+    let engine = TestEngine::start(Setup::default()).await;
+    engine.furnish("--day 10 --txn 10").await;
+    let hired = engine.hire("bot", "bearer").await;
+    let mut waiting = Vec::new();
+    for n in 0..3 {
+        let offer = header(&challenge(BASE, 2_000_000, &format!("https://a.example/{n}")));
+        let (status, answer) = engine.post("/sign", &hired.ask(engine.now_s(), &offer, None)).await;
+        assert_eq!(status, 202, "{answer}");
+        waiting.push(answer["request_id"].as_str().unwrap().to_owned());
+    }
+    let mut operator = engine.operator();
+    let [first, second, third] = waiting.as_slice() else { panic!("{waiting:?}") };
+    for line in [format!("approve {}", &first[..3]), format!("deny {}", &first[..3])] {
+        assert_eq!(operator.refused(&line).await.code, Code::BadInput, "{line}");
+    }
+    for short in [&first[..4], &first[..7]] {
+        let refused = operator.refused(&format!("approve {short} --yes")).await;
+        assert_eq!(refused.code, Code::BadInput, "{short}");
+        assert!(refused.message.contains("eight characters"), "{refused}");
+    }
+    operator.must(&format!("approve {} --yes", &first[..8])).await;
+    // Whoever sees the card needs no more than what names one request.
+    let seen = (4..8).find(|&length| !third.starts_with(&second[..length])).expect("they differ");
+    operator.must(&format!("approve {}", &second[..seen])).await;
+    operator.must(&format!("deny {}", &third[..8])).await;
 }

@@ -197,4 +197,17 @@ mod tests {
             is_replaced(data);
         }
     }
+
+    /// What may have been decided must not be undone because it cannot be read now.
+    #[test]
+    fn a_plan_that_cannot_be_read_costs_no_staged_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path();
+        old(data);
+        new(data);
+        fs::create_dir(data.join(STAGED).join(READY)).unwrap();
+        finish(data).unwrap_err();
+        assert_eq!(read(&data.join(STAGED).join("journal.redb")).as_deref(), Some("new journal"));
+        assert_eq!(read(&data.join("journal.redb")).as_deref(), Some("old journal"));
+    }
 }
