@@ -98,6 +98,7 @@ impl Auditor {
         let moving = |from: &str| self.transfers.moving(from);
         let around = Around { time: &self.time, book: &self.book, seq: self.seq, moving: &moving };
         let mut worlds = self.worlds.clone();
+        self.worlds_cut = false;
         let mut at = 0usize;
         while let Some(world) = worlds.get(at).cloned() {
             at = at.saturating_add(1);
@@ -109,13 +110,34 @@ impl Auditor {
                     let mut applied = world.applied.clone();
                     applied.insert(*ticket, out);
                     let next = World { config, applied };
-                    if worlds.len() < MOST_WORLDS && !worlds.contains(&next) {
+                    if worlds.len() >= MOST_WORLDS {
+                        self.worlds_cut = true;
+                    } else if !worlds.contains(&next) {
                         worlds.push(next);
                     }
                 }
             }
         }
         self.worlds = worlds;
+    }
+
+    /// Where there were too many set-ups to let every order happen in each, lets this one happen now.
+    pub(crate) fn happen(&mut self, ticket: Ticket, order: &Order) {
+        if !self.worlds_cut {
+            return;
+        }
+        let moving = |from: &str| self.transfers.moving(from);
+        let around = Around { time: &self.time, book: &self.book, seq: self.seq, moving: &moving };
+        let mut late: Vec<World> = Vec::new();
+        for world in self.worlds.iter().filter(|w| !w.applied.contains_key(&ticket)) {
+            for (config, out) in orders::apply(&world.config, ticket, order, around) {
+                let mut applied = world.applied.clone();
+                applied.insert(ticket, out);
+                late.push(World { config, applied });
+            }
+        }
+        self.worlds.append(&mut late);
+        self.merge_worlds();
     }
 
     /// Merges possible set-ups that have become the same.

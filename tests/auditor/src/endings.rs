@@ -51,6 +51,7 @@ impl Auditor {
             (Out::Code(c), End::Refused { code }) => c == code,
             _ => false,
         };
+        self.happen(ticket, order);
         let right = self.outs(ticket);
         self.worlds.retain(|w| w.applied.get(&ticket).is_some_and(fits));
         if self.worlds.is_empty() {

@@ -146,7 +146,11 @@ mod tests {
 
     #[test]
     fn no_minute_has_more_calls_than_the_limit_wherever_it_begins() {
-        for steps in [&[1_u64][..], &[200], &[199, 1, 7_000], &[59_999, 1], &[20_000, 1, 1, 1]] {
+        // Sixty calls at once, begun shortly before a minute of the clock is over.
+        let late: Vec<u64> = [59_980].into_iter().chain([1; 60]).collect();
+        let drawn: [&[u64]; 6] =
+            [&[1], &[200], &[199, 1, 7_000], &[59_999, 1], &[20_000, 1, 1, 1], &late];
+        for steps in drawn {
             let (minute, clock) = minute(9);
             let mut allowed = Vec::new();
             let mut now = 0;
