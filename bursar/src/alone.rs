@@ -13,6 +13,7 @@ use bursar_core::wire::{Asking, Frame, FrameReader, Prompt, SecretPrompt, ToClie
 use bursar_engine::edition::Edition;
 use bursar_engine::engine::{self, Engine, Mode};
 use bursar_engine::journal::MemoryStore;
+use bursar_engine::operator::doctor;
 use bursar_engine::service::data_dir::DataFolder;
 use bursar_engine::service::instance::{COMMAND_WAITS, Instance, InstanceLock, claim};
 use bursar_tui::oneshot::{self, Options};
@@ -131,7 +132,12 @@ pub(crate) async fn serve(
                 known.push(Answered { prompt, answer });
             }
             Err(fault) => {
-                let reply = Reply { result: Err(fault), warnings: Vec::new(), secret: None };
+                // What keeps an engine from beginning is what `doctor` is asked for.
+                let result = match &*named {
+                    Order::Doctor => Ok(doctor::without_engine(folder.path(), Some(&fault))),
+                    _other => Err(fault),
+                };
+                let reply = Reply { result, warnings: Vec::new(), secret: None };
                 if let Ok(frame) = Frame::json(&ToClient::Done { id, reply: Box::new(reply) }) {
                     session.send(&frame).await;
                 }

@@ -71,6 +71,11 @@ then fail 'another password opens it'; fi
 head -c 20000 "$WORK/monday.backup" > "$WORK/short.backup"
 if bursar --data "$WORK/elsewhere/data" wallet restore "$WORK/short.backup" --password-file "$WORK/password" > "$WORK/command.log" 2>&1
 then fail 'half a backup was restored'; fi
+cp "$WORK/monday.backup" "$WORK/bent.backup"
+printf 'x' | dd of="$WORK/bent.backup" bs=1 seek=40 conv=notrunc status=none
+if bursar --data "$WORK/elsewhere/data" wallet restore "$WORK/bent.backup" --password-file "$WORK/password" > "$WORK/command.log" 2>&1
+then fail 'a damaged backup was restored'; fi
+grep -q 'cannot be restored: it is damaged' "$WORK/command.log" || fail 'the damage is not named'
 [ -e "$WORK/elsewhere/data/wallets" ] && fail 'something of it was left'
 said 'another password and half a file restore nothing'
 

@@ -77,6 +77,23 @@ fn watch_writes_one_object_a_line_and_nothing_else() {
     }
 }
 
+/// What keeps an engine from beginning is one finding among all others.
+#[test]
+fn a_doctor_examines_a_folder_whose_journal_cannot_be_read() {
+    let home = crate::stage::Home::new();
+    let run = |line: &str| {
+        let output = home.command(&home.data(), line).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(run("wallet create main").0, Some(0));
+    std::fs::write(home.data().join("journal.redb"), "this was a journal once").unwrap();
+    let (code, told) = run("doctor");
+    assert_eq!(code, Some(1), "{told}");
+    for line in ["disk space", "wallet", "journal", "wallet restore <file>"] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+}
+
 /// A machine without the certificates of its system opens no connection, and its wallet pays all the same.
 #[cfg(target_os = "linux")]
 #[test]

@@ -399,17 +399,30 @@ fn keyring(
             Err(fault) => warnings.push(format!("{} cannot pay: {fault}", address.label)),
         }
     }
+    let mut lacking = Vec::new();
     for (id, agent) in state.agents.iter() {
         let Credential::Hmac { check } = &agent.credential else { continue };
         match wallet.agent_secret(id) {
             Some(secret) if agent_check(id, secret.expose_secret()) == *check => {
                 keyring.add_agent(id.clone(), Zeroizing::new(*secret.expose_secret()));
             }
-            Some(_) | None => warnings.push(format!(
-                "The wallet file lacks the secret of {} ({id}): `agent instructions {id} --regenerate` \
-                 issues a new one.",
-                agent.name
-            )),
+            Some(_) | None => lacking.push((id, &agent.name)),
+        }
+    }
+    match lacking.as_slice() {
+        [] => {}
+        [(id, name)] => warnings.push(format!(
+            "The wallet file lacks the secret of {name} ({id}): `agent instructions {id} --regenerate` issues a \
+             new one."
+        )),
+        [(id, _), ..] => {
+            let names: Vec<String> =
+                lacking.iter().map(|(id, name)| format!("{name} ({id})")).collect();
+            warnings.push(format!(
+                "The wallet file lacks the secrets of {}: `agent instructions {id} --regenerate` issues a new one, \
+                 for each agent.",
+                names.join(", ")
+            ));
         }
     }
     Ok(keyring)

@@ -107,6 +107,9 @@ pub struct WalletAnswer {
     /// Seconds until the open wallet locks by itself, where the setting `lock.idle` says so.
     #[serde(default)]
     pub locks_in_s: Option<u64>,
+    /// The name of a wallet file that the journal does not know: `wallet recover` takes it in.
+    #[serde(default)]
+    pub recoverable: Option<String>,
     pub seeds: usize,
     pub addresses: usize,
 }

@@ -38,7 +38,9 @@ impl Merchant {
             Kind::Express => Script::start("shop.mjs", &[&settings]).await,
             Kind::FastApi => Script::start_python("fastapi_shop.py", &[&settings]).await,
         };
-        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        // Node closes a connection that was kept for five seconds, also while a request is on its way.
+        let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
+        let client = client.build().expect("a client");
         Self { kind, script, client }
     }
 

@@ -1,5 +1,7 @@
 //! Agents, addresses, policies and seeds: changing them, ending them, asking about them.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use bursar_core::answers::{AgentAnswer, Answer, RehearsalAnswer};
@@ -183,6 +185,51 @@ async fn a_deleted_wallet_leaves_its_journal_and_pays_nothing() {
     let asked = hired.ask(engine.now_s(), &offer(400_000, 4), url);
     assert_eq!(engine.post("/sign", &asked).await.0, 200);
     assert_eq!(agent(&engine, "agent show bot").await.spent_today, "0.80");
+}
+
+/// As a command leaves it that was killed between the journal and the file.
+#[tokio::test]
+async fn a_wallet_that_was_deleted_by_half_comes_back_with_its_agents() {
+    let engine = engine().await;
+    let hired = engine.hire("bot", "hmac").await;
+    let mut operator = engine.operator();
+    let Answer::Addresses { addresses: before } = operator.must("address list").await else {
+        panic!()
+    };
+    let file = engine.folder.join("wallets/main.wallet");
+    let left = std::fs::read(&file).unwrap();
+    operator.must("wallet delete --confirm main").await;
+    let put_back = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    };
+    put_back(&left);
+
+    let engine = engine.restart(Setup::default()).await;
+    let mut operator = engine.operator();
+    let Answer::Wallet(found) = operator.must("wallet status").await else { panic!() };
+    assert_eq!((found.exists, found.recoverable.as_deref()), (false, Some("main")));
+    assert!(operator.refused("wallet open").await.message.contains("`bursar wallet recover main`"));
+    operator.must("wallet recover main").await;
+    operator.must("wallet open").await;
+    operator.must("audit accept").await;
+    operator.must("address create pay 0").await;
+    let Answer::Addresses { addresses: again } = operator.must("address list").await else {
+        panic!()
+    };
+    assert_eq!(again[0].address, before[0].address);
+    let shown = agent(&engine, "agent show bot").await;
+    let told = (shown.agent_id.as_str(), shown.name.as_str(), shown.status.as_str());
+    assert_eq!(told, (hired.id.as_str(), "bot", "suspended"));
+
+    // An agent with another secret is another agent.
+    let left = std::fs::read(&file).unwrap();
+    operator.must("agent instructions bot --regenerate").await;
+    operator.must("wallet delete --confirm main").await;
+    put_back(&left);
+    let engine = engine.restart(Setup::default()).await;
+    let refused = engine.operator().refused("wallet recover main").await;
+    assert_eq!(refused.code, Code::InUse, "{}", refused.message);
 }
 
 /// Nobody has a password for a file that is not there, and the words bring the addresses back.

@@ -31,18 +31,21 @@ pub(super) fn recover(
     events
         .extend(found.seeds.iter().map(|(id, words)| Event::SeedAdded { id: *id, words: *words }));
     for (id, check) in &found.agents {
-        if state.agents.contains_key(id) {
-            return Err(Refusal::because(
-                Code::InUse,
-                format!(
-                    "The journal has an agent {id} already: recover into an empty data folder."
-                ),
-            ));
+        let credential = Credential::Hmac { check: *check };
+        match state.agents.get(id) {
+            // It stayed when its wallet was deleted, and whoever has its secret is the same.
+            Some(known) if known.credential == credential => continue,
+            Some(_other) => {
+                let message = format!(
+                    "The journal has an agent {id} with another secret: recover into an empty data folder."
+                );
+                return Err(Refusal::because(Code::InUse, message));
+            }
+            None => {}
         }
         // What it was called is lost with the journal.
         let name =
             format!("recovered {id}").parse().map_err(|_bad| Refusal::new(Code::InternalError))?;
-        let credential = Credential::Hmac { check: *check };
         events.push(Event::AgentRegistered { id: id.clone(), name, credential });
     }
     events.extend(restored(state, &command.moment));

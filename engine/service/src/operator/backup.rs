@@ -34,7 +34,7 @@ use crate::journal::{
     self, RedbStore, Store, copy_owner_only, create_owner_only, hash_hex, verify_chain,
 };
 use crate::ports::NoFaults;
-use crate::vault::file::WalletFiles;
+use crate::vault::file::{WalletFileError, WalletFiles};
 use crate::vault::gate::Gate;
 
 /// Where a backup is put together; removed with the command, or at the next start.
@@ -308,7 +308,14 @@ fn prepare(
     let Source { path, head } = source;
     let opened =
         WalletFiles::backup_key(path, &head.wallet, password, &edition.kdf_bounds, &head.salt);
-    let (name, key): (_, Zeroizing<[u8; 32]>) = opened.map_err(crate::vault::fault)?;
+    let (name, key): (_, Zeroizing<[u8; 32]>) = opened.map_err(|error| match error {
+        // The wallet file in it is told of as what it is: a part of the backup.
+        WalletFileError::Damaged { .. } | WalletFileError::KdfOutOfBounds { .. } => {
+            unreadable(path, &ArchiveError::Damaged)
+        }
+        WalletFileError::UnsupportedVersion { .. } => unreadable(path, &ArchiveError::OtherVersion),
+        other => crate::vault::fault(other),
+    })?;
     let unusable = |error: &dyn std::fmt::Display| {
         Fault::because(Code::DataFolder, format!("The backup was not restored: {error}."))
     };

@@ -21,11 +21,13 @@ use crate::engine::{Shared, locks_in_s};
 pub(super) fn wallet(engine: &Shared) -> WalletAnswer {
     let view = engine.core.view();
     let known = view.state.wallet.as_ref();
+    let unknown = if known.is_none() { engine.vault.file_names().into_iter().next() } else { None };
     WalletAnswer {
         exists: known.is_some(),
         name: known.map(|wallet| wallet.name.as_str().to_owned()),
         locked: !engine.vault.is_unlocked(),
         locks_in_s: locks_in_s(engine),
+        recoverable: unknown.map(|name| name.as_str().to_owned()),
         seeds: known.map_or(0, |wallet| wallet.seeds.len()),
         addresses: known.map_or(0, |wallet| wallet.addresses.len()),
     }

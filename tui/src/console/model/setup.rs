@@ -68,8 +68,14 @@ pub(crate) fn steps(model: &Model) -> Vec<Step> {
         Step {
             done: wallet.exists,
             title: "A wallet with a password",
-            line: "wallet create main".to_owned(),
-            about: "Choose any name; you are asked for the password twice.",
+            line: match &wallet.recoverable {
+                None => "wallet create main".to_owned(),
+                Some(name) => format!("wallet recover {}", quoted(name)),
+            },
+            about: match &wallet.recoverable {
+                None => "Choose any name; you are asked for the password twice.",
+                Some(_name) => "A wallet file that the journal does not know: this takes it in.",
+            },
         },
         seed(model, wallet.seeds > 0),
         Step {

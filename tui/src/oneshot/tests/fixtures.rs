@@ -36,6 +36,7 @@ pub(crate) fn wallet() -> WalletAnswer {
         name: Some("main".into()),
         locked: false,
         locks_in_s: None,
+        recoverable: None,
         seeds: 1,
         addresses: 2,
     }
@@ -47,6 +48,7 @@ pub(crate) fn no_wallet() -> WalletAnswer {
         name: None,
         locked: true,
         locks_in_s: None,
+        recoverable: None,
         seeds: 0,
         addresses: 0,
     }

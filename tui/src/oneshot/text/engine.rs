@@ -102,16 +102,17 @@ pub(super) fn status(to: &mut Sheet, status: &StatusAnswer, context: Context<'_>
         return to
             .line("engine, start it again with: bursar engine   and check with: bursar doctor");
     }
-    if let Some((what, command)) = next(status, context) {
+    if !status.wallet.exists {
+        let (what, command) = super::wallet::first(&status.wallet);
+        to.next(&what, &command);
+    } else if let Some((what, command)) = next(status, context) {
         to.next(what, command);
     }
 }
 
 /// The first thing that stands between the agents and their work.
 fn next(status: &StatusAnswer, context: Context<'_>) -> Option<(&'static str, &'static str)> {
-    if !status.wallet.exists {
-        Some(("Create a wallet with", "bursar wallet create <name>"))
-    } else if !context.engine_running {
+    if !context.engine_running {
         Some(("Agents need a running engine. Start it with", "bursar engine"))
     } else if status.wallet.locked {
         Some(("Open the wallet with", "bursar wallet open"))

@@ -10,8 +10,12 @@ use crate::oneshot::sheet::{Sheet, word};
 
 pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>) {
     if !wallet.exists {
-        to.line("There is no wallet in this data folder yet.");
-        return to.next("Create one with", "bursar wallet create <name>");
+        to.line(match &wallet.recoverable {
+            None => "There is no wallet in this data folder yet.",
+            Some(_name) => "The journal knows no wallet.",
+        });
+        let (what, command) = first(wallet);
+        return to.next(&what, &command);
     }
     let locks = wallet.locks_in_s.filter(|_seconds| context.engine_running);
     let locks = locks.map_or_else(String::new, |s| format!(", locks in {}", about(s)));
@@ -28,6 +32,20 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
         to.next("Next", "bursar seed create   or: bursar seed import");
     } else if !wallet.locked && wallet.addresses == 0 {
         to.next("Next", "bursar address create <label> 0");
+    }
+}
+
+/// How this data folder gets a wallet.
+pub(super) fn first(wallet: &WalletAnswer) -> (String, String) {
+    match &wallet.recoverable {
+        None => ("Create a wallet with".to_owned(), "bursar wallet create <name>".to_owned()),
+        Some(name) => {
+            let quoted = shlex::try_quote(name).map_or_else(|_nul| name.clone(), Into::into);
+            (
+                format!("Take in the wallet file of {name} with"),
+                format!("bursar wallet recover {quoted}"),
+            )
+        }
     }
 }
 
