@@ -218,7 +218,12 @@ async fn t_34_padded_offers_take_what_a_day_has_and_no_more() {
     // The state, and with it each snapshot, has no offer in it: 700 payments take less than a kilobyte each.
     let view = engine.engine.core().view();
     assert_eq!(view.state.agents[&agent.id.parse().unwrap()].open as usize, answers.len() + 1);
-    assert!(!format!("{:?}", view.state).contains(&"x".repeat(3_000)), "an offer is in the state");
+    let waits = offer_with(6_000_000, 9_003, |offer| {
+        offer["accepts"][0]["extra"]["padding"] = json!(["x".repeat(3_000)]);
+    });
+    assert_eq!(engine.post("/sign", &other.ask(engine.now_s(), &waits, None)).await.0, 202);
+    let held = engine.engine.core().view().state.held.values().next().unwrap().clone();
+    assert!(held.ask.echo.is_stripped(), "an offer is in the state");
     let journal = engine.folder.join("journal.redb");
     let history = engine.folder.join("journal-history.redb");
     let disk: u64 =
