@@ -10,7 +10,7 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
 use bursar_domain::event::{Asked, Event};
-use bursar_domain::idempotency::Identity;
+use bursar_domain::identity::Identity;
 use bursar_domain::{PaymentAsk, State};
 use bursar_engine::journal::{Batch, Head, MemoryStore, Seal, Snapshot, Store};
 use bursar_tests::doubles::SlowSigner;

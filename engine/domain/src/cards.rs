@@ -8,7 +8,7 @@ use bursar_core::text;
 use bursar_core::time::{Moment, Utc};
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
-use crate::decide::obstacle;
+use crate::approval::obstacle;
 use crate::requests::{Request, Status};
 use crate::state::State;
 

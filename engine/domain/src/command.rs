@@ -13,7 +13,8 @@ use bursar_x402::signature::Signature65;
 use crate::agents::Credential;
 use crate::desks::Send;
 use crate::event::AddressAdded;
-use crate::idempotency::{Identity, Prior};
+use crate::idempotency::Prior;
+use crate::identity::Identity;
 use crate::requests::{PaymentAsk, Request};
 use crate::settlement::{Check, News, Settlement, Stage};
 

@@ -7,63 +7,14 @@ mod policies;
 mod settlements;
 mod wallets;
 
-pub(crate) use payments::{expired, is_off, obstacle};
-
 use bursar_core::codes::Code;
-use bursar_core::ids::RequestId;
-use bursar_core::time::Moment;
-use bursar_submit::DeskKey;
 
-use crate::allowance::WindowStart;
 use crate::command::{Action, Command};
+use crate::decision::{Decision, needs_open_wallet};
+use crate::due::renewals;
 use crate::event::Event;
 use crate::refusal::Refusal;
-use crate::requests::Request;
-use crate::settlement::Stage;
 use crate::state::State;
-
-/// What follows from a command, if it is not refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decision {
-    pub events: Vec<Event>,
-    pub effects: Vec<Effect>,
-    pub reply: Reply,
-}
-
-/// Work for the outside once the events are on disk. At least once: a restart asks for it again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
-    /// Sign what this authorized request says.
-    Sign(RequestId),
-    /// Do this for a desk.
-    Desk(DeskKey, bursar_submit::Action),
-}
-
-/// What the caller is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reply {
-    Done,
-    /// The request as it stands once the events are applied.
-    Request(RequestId),
-    /// The answer of an earlier ask.
-    Earlier(Box<Request>),
-    /// The ask repeats a payment that was made: this one.
-    Settled(Box<Request>),
-    /// How far a reported payment has come.
-    Reported(Stage),
-    /// Refused, although something else had to be recorded first.
-    Refused(Refusal),
-}
-
-impl Decision {
-    pub(crate) fn done(events: Vec<Event>) -> Self {
-        Self { events, effects: Vec::new(), reply: Reply::Done }
-    }
-
-    pub(crate) fn reply(events: Vec<Event>, reply: Reply) -> Self {
-        Self { events, effects: Vec::new(), reply }
-    }
-}
 
 /// Decides one command against the state. Changes nothing.
 ///
@@ -122,7 +73,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         // No seal covers what is added to a journal that does not fit the wallet.
         Action::NoteOpened { noted } if command.unlocked && command.trusted => {
             let mut events = vec![Event::WalletOpened { noted: *noted }];
-            events.extend(payments::renewals(state, &command.moment));
+            events.extend(renewals(state, &command.moment));
             Ok(Decision::done(events))
         }
         Action::NotePassword if command.unlocked && command.trusted => {
@@ -138,7 +89,7 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
             Some(_) => vec![Event::EngineStarted],
             None => Vec::new(),
         })),
-        Action::NoteRestored => Ok(Decision::done(restored(state, &command.moment))),
+        Action::NoteRestored => Ok(Decision::done(wallets::restored(state, &command.moment))),
         Action::DeleteWallet { lost } => wallets::delete(state, command, *lost),
         Action::RecoverWallet(found) => wallets::recover(state, command, found),
         Action::Freeze => Ok(Decision::done(match state.frozen {
@@ -177,16 +128,4 @@ pub fn decide(state: &State, command: &Command) -> Result<Decision, Refusal> {
         Action::Tick => Ok(payments::tick(state, command)),
         Action::Reissue => Ok(payments::reissue(state, command)),
     }
-}
-
-/// Whatever waits in the backup may have been approved and signed after it was made: it ends.
-fn restored(state: &State, moment: &Moment) -> Vec<Event> {
-    let ended = state.held.keys().map(|id| payments::end(*id, moment));
-    let noted = Event::JournalRestored { start: WindowStart::first(moment) };
-    ended.chain([noted]).collect()
-}
-
-/// What loosens anything needs the key that seals the journal.
-fn needs_open_wallet(command: &Command) -> Result<(), Refusal> {
-    if command.unlocked { Ok(()) } else { Err(Refusal::new(Code::WalletLocked)) }
 }

@@ -1,6 +1,5 @@
 //! What the operator sends, and the desks by which transactions leave: the wallet's side of
-//! [`bursar_submit`]. The machine decides about nonces, offers and ends; here is what the wallet adds to
-//! it: which of that may happen while it is locked.
+//! [`bursar_submit`]. The machine decides about nonces, offers and ends.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,10 +11,7 @@ use bursar_core::money::TokenAmount;
 use bursar_core::networks::{ChainId, by_chain};
 use bursar_core::time::Utc;
 use bursar_submit::{Call, Desk, DeskKey, Event as DeskEvent, Outcome, Rules, SubmissionId};
-use bursar_x402::signature::recover;
 use serde::{Deserialize, Serialize};
-
-use crate::state::State;
 
 /// How many of an address's submissions hold a nonce at a time.
 const WINDOW: usize = 16;
@@ -172,32 +168,4 @@ impl Desks {
 /// The rules of a desk's network; `None` for a network that is in no row.
 pub fn rules(key: &DeskKey) -> Option<Rules> {
     by_chain(key.chain).map(|row| Rules::of(&row.gas, WINDOW))
-}
-
-/// Whether this may happen without the key that seals the journal. A locked wallet broadcasts what it has
-/// signed and learns where it is; it allows nothing to be signed, and takes nothing for over: who could write
-/// an end into the file could have the operator pay a second time. The end comes with the next look of an
-/// open wallet.
-pub(crate) fn may_happen_locked(state: &State, key: &DeskKey, event: &DeskEvent) -> bool {
-    let desk = state.desks.get(key);
-    let Some(one) = desk.open.get(&event.submission()) else { return false };
-    match event {
-        DeskEvent::Signed { id, attempt, signature, raw } => {
-            let Some(tried) = one.attempts.get(*attempt) else { return false };
-            let ours = recover(tried.digest, signature) == Ok(key.signer);
-            let same = desk.unsigned(*id, *attempt).map(|of| of.signed(signature));
-            ours && tried.raw.is_none() && same.as_ref() == Some(raw)
-        }
-        DeskEvent::Included { .. }
-        | DeskEvent::Missed { .. }
-        | DeskEvent::WaitsAgain { .. }
-        | DeskEvent::Troubled { .. } => one.is_signed(),
-        DeskEvent::Finished { .. }
-        | DeskEvent::Opened { .. }
-        | DeskEvent::Reserved { .. }
-        | DeskEvent::Authorized { .. }
-        | DeskEvent::Declined { .. }
-        | DeskEvent::CancelWanted { .. }
-        | DeskEvent::Bounded { .. } => false,
-    }
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::agents::Credential;
 use crate::allowance::WindowStart;
 use crate::desks::Send;
-use crate::idempotency::Identity;
+use crate::identity::Identity;
 use crate::refusal::Refusal;
 use crate::requests::{Deadline, PaymentAsk};
 use crate::settlement::{Check, Settlement};

@@ -8,14 +8,18 @@
 pub mod agents;
 pub mod allowance;
 pub mod apply;
+mod approval;
 pub mod assess;
 pub mod cards;
 pub mod check;
 pub mod command;
 pub mod decide;
+pub mod decision;
 pub mod desks;
+mod due;
 pub mod event;
 pub mod idempotency;
+pub mod identity;
 pub mod payees;
 pub mod refusal;
 pub mod requests;
@@ -26,7 +30,8 @@ pub mod wallets;
 
 pub use apply::apply;
 pub use command::{Action, Command};
-pub use decide::{Decision, Effect, Reply, decide};
+pub use decide::decide;
+pub use decision::{Decision, Effect, Reply};
 pub use event::{Entry, Event};
 pub use refusal::Refusal;
 pub use requests::{PaymentAsk, Request, Status};

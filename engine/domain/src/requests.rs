@@ -16,7 +16,7 @@ use bursar_x402::signature::Signature65;
 use bursar_x402::typed_data::TokenDomain;
 use serde::{Deserialize, Serialize};
 
-use crate::idempotency::Identity;
+use crate::identity::Identity;
 use crate::refusal::Refusal;
 
 /// One payment that an agent asked for: the immutable value that is checked, recorded, shown and signed.

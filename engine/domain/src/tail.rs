@@ -3,9 +3,9 @@
 //! is asked of entries that anybody with the file could have appended: the rule is about the change, not
 //! about the kind of event.
 
+use bursar_submit::{DeskKey, Event as DeskEvent};
 use bursar_x402::signature::recover;
 
-use crate::desks::may_happen_locked;
 use crate::event::{Entry, Event};
 use crate::requests::Status;
 use crate::settlement::Check;
@@ -84,5 +84,33 @@ pub fn may_follow_a_seal(before: &State, entry: &Entry) -> bool {
         | Event::PaymentRefused { .. }
         | Event::PaymentApproved { .. }
         | Event::PaymentRejected { .. } => false,
+    }
+}
+
+/// Whether this may happen without the key that seals the journal. A locked wallet broadcasts what it has
+/// signed and learns where it is; it allows nothing to be signed, and takes nothing for over: who could write
+/// an end into the file could have the operator pay a second time. The end comes with the next look of an
+/// open wallet.
+pub(crate) fn may_happen_locked(state: &State, key: &DeskKey, event: &DeskEvent) -> bool {
+    let desk = state.desks.get(key);
+    let Some(one) = desk.open.get(&event.submission()) else { return false };
+    match event {
+        DeskEvent::Signed { id, attempt, signature, raw } => {
+            let Some(tried) = one.attempts.get(*attempt) else { return false };
+            let ours = recover(tried.digest, signature) == Ok(key.signer);
+            let same = desk.unsigned(*id, *attempt).map(|of| of.signed(signature));
+            ours && tried.raw.is_none() && same.as_ref() == Some(raw)
+        }
+        DeskEvent::Included { .. }
+        | DeskEvent::Missed { .. }
+        | DeskEvent::WaitsAgain { .. }
+        | DeskEvent::Troubled { .. } => one.is_signed(),
+        DeskEvent::Finished { .. }
+        | DeskEvent::Opened { .. }
+        | DeskEvent::Reserved { .. }
+        | DeskEvent::Authorized { .. }
+        | DeskEvent::Declined { .. }
+        | DeskEvent::CancelWanted { .. }
+        | DeskEvent::Bounded { .. } => false,
     }
 }

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bursar_core::time::Utc;
-use bursar_domain::idempotency::Identity;
+use bursar_domain::identity::Identity;
 use bursar_domain::settlement::Settlement;
 use bursar_domain::{Entry, Event, Request};
 use serde::{Deserialize, Serialize};

@@ -13,7 +13,7 @@ use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::ChainId;
 use bursar_core::time::{LocalDay, Moment, Utc};
 use bursar_domain::event::Asked;
-use bursar_domain::idempotency::Identity;
+use bursar_domain::identity::Identity;
 use bursar_domain::payees::{Paid, Payee};
 use bursar_domain::{Action, Event, PaymentAsk, Request, State, Status};
 use bursar_engine::core::Core;

@@ -5,12 +5,19 @@ use alloy_primitives::Address;
 use bursar_core::card::HoldReason;
 use bursar_core::codes::Code;
 use bursar_core::hosts::{HostLists, HostRefusal, PairVerdict};
-use bursar_core::limits::{HELD_IN_ALL, HELD_PER_AGENT, PAYMENT_MICROS};
+use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, HELD_IN_ALL, HELD_PER_AGENT, PAYMENT_MICROS};
 use bursar_core::money::Usd;
 use bursar_core::policy::Policy;
+use bursar_core::time::Moment;
 
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
+
+/// Whether the clock is far off the newest block, where one was seen lately.
+pub fn clock_is_off(moment: &Moment) -> bool {
+    let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
+    apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
+}
 
 /// Everything the rules look at.
 #[derive(Debug)]

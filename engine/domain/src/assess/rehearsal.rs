@@ -9,8 +9,8 @@ use bursar_core::time::Moment;
 use bursar_x402::Echo;
 use bursar_x402::authorization::MIN_VALIDITY_SECONDS;
 
-use super::payments::{Question, Verdict, assess};
-use crate::decide::{expired, is_off};
+use super::payments::{Question, Verdict, assess, clock_is_off};
+use crate::due::expired;
 use crate::refusal::Refusal;
 use crate::requests::PaymentAsk;
 use crate::state::State;
@@ -54,7 +54,7 @@ pub fn rehearse(
         policy,
         network_enabled: state.network_enabled(network.chain),
         trusted,
-        clock_off: is_off(moment),
+        clock_off: clock_is_off(moment),
         max_validity_s: state.settings.max_validity_s,
         spent: Usd::ZERO,
         reserved: Usd::ZERO,

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bursar_core::codes::Code;
 use bursar_core::ids::{AgentId, Name};
 
-use super::{Decision, needs_open_wallet, payments};
 use crate::agents::{Agent, Credential};
 use crate::allowance::{Renewal, WindowStart};
 use crate::command::Command;
+use crate::decision::{Decision, needs_open_wallet};
+use crate::due::expired;
 use crate::event::{Event, Given};
 use crate::refusal::Refusal;
 use crate::state::State;
@@ -106,7 +107,7 @@ pub(super) fn delete(
     let (mut events, mut waiting) = (Vec::new(), 0usize);
     for request in state.held.values().filter(|request| request.agent == agent.id) {
         // A hold whose time is over only waits to be told so.
-        match payments::expired(request, &command.moment) {
+        match expired(request, &command.moment) {
             Some(ended) => events.push(ended),
             None => waiting = waiting.saturating_add(1),
         }

@@ -3,12 +3,13 @@
 use bursar_core::codes::Code;
 use bursar_submit::{Action as DeskAction, DeskKey, Input, Refusal as DeskRefusal};
 
-use super::{Decision, Effect, Reply, needs_open_wallet};
 use crate::command::Command;
-use crate::desks::{self, Send, may_happen_locked};
+use crate::decision::{Decision, Effect, Reply, needs_open_wallet};
+use crate::desks::{self, Send};
 use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::state::State;
+use crate::tail::may_happen_locked;
 
 /// The operator has seen its card and agreed.
 pub(super) fn send(state: &State, command: &Command, send: &Send) -> Result<Decision, Refusal> {

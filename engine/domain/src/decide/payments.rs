@@ -7,19 +7,20 @@ use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::hosts::{self, HostLists};
 use bursar_core::ids::RequestId;
-use bursar_core::limits::{CLOCK_OFF_CHAIN_MS, PADDING_A_DAY};
+use bursar_core::limits::PADDING_A_DAY;
 use bursar_core::money::Usd;
 use bursar_core::time::Moment;
 use bursar_x402::Echo;
 use bursar_x402::authorization::{Authorization, validity};
 use bursar_x402::signature::Signature65;
 
-use super::{Decision, Effect, Reply, needs_open_wallet};
-use crate::agents::{Agent, Commission};
-use crate::allowance::Renewal;
-use crate::assess::payments::{Question, Verdict, assess, judge_hosts};
+use crate::agents::Agent;
+use crate::approval::{fresh_verdict, may_be_approved, may_work};
+use crate::assess::payments::{Question, Verdict, assess, clock_is_off, judge_hosts};
 use crate::cards;
 use crate::command::{Ask, Command};
+use crate::decision::{Decision, Effect, Reply, needs_open_wallet};
+use crate::due::{end, expired, renewals, renewed};
 use crate::event::{Asked, Event};
 use crate::idempotency::{Repeat, repeat};
 use crate::refusal::Refusal;
@@ -81,7 +82,7 @@ pub(super) fn ask(state: &State, command: &Command, ask: &Ask) -> Result<Decisio
         policy,
         network_enabled: state.network_enabled(ask.payment.chain),
         trusted: command.trusted,
-        clock_off: is_off(&command.moment),
+        clock_off: clock_is_off(&command.moment),
         max_validity_s: state.settings.max_validity_s,
         spent,
         reserved: queue.reserved,
@@ -214,12 +215,6 @@ pub(super) fn tick(state: &State, command: &Command) -> Decision {
     Decision::done(events)
 }
 
-/// The allowances that are due.
-pub(super) fn renewals(state: &State, moment: &Moment) -> Vec<Event> {
-    let given = state.agents.values().filter_map(|agent| Some((agent, agent.commission.as_ref()?)));
-    given.flat_map(|(agent, commission)| renewed(agent, commission, moment).0).collect()
-}
-
 pub(super) fn reissue(state: &State, command: &Command) -> Decision {
     let works = |request: &Request| {
         state.agents.get(&request.agent).is_some_and(|agent| may_work(state, agent).is_ok())
@@ -289,95 +284,6 @@ impl Queue {
     }
 }
 
-/// Whether the clock is far off the newest block, where one was seen lately.
-pub(crate) fn is_off(moment: &Moment) -> bool {
-    let apart = moment.chain_hint.map(|chain| moment.utc.since_ms(chain).unsigned_abs());
-    apart.is_some_and(|apart| apart > CLOCK_OFF_CHAIN_MS.unsigned_abs())
-}
-
-/// Whether an agent may ask for anything at all now.
-pub(super) fn may_work<'a>(state: &State, agent: &'a Agent) -> Result<&'a Commission, Refusal> {
-    let commission = agent.commission.as_ref().ok_or(Refusal::new(Code::AgentNotCommissioned))?;
-    if agent.suspended {
-        return Err(Refusal::new(Code::AgentSuspended));
-    }
-    if state.frozen.is_some() {
-        return Err(Refusal::new(Code::AgentsFrozen));
-    }
-    Ok(commission)
-}
-
-/// What an approval would be refused for at this moment.
-pub(crate) fn obstacle(state: &State, request: &Request, moment: &Moment) -> Option<Refusal> {
-    // Distrust of the journal holds a request; it refuses none.
-    let verdict = || fresh_verdict(state, moment, true, request).1;
-    may_be_approved(state, request).and_then(|()| verdict()).err()
-}
-
-/// What stands against an approval and leaves the request waiting.
-fn may_be_approved(state: &State, request: &Request) -> Result<(), Refusal> {
-    if request.ask.unpriced {
-        return Err(Refusal::new(Code::Unpriced));
-    }
-    if state.frozen.is_some() {
-        return Err(Refusal::because(
-            Code::AgentsFrozen,
-            "All agents are frozen: `thaw` first, or deny the request.",
-        ));
-    }
-    Ok(())
-}
-
-/// Today's policy on a request that was held: tightened limits and suspended agents take effect. With it
-/// the renewals of the allowance that it has counted on.
-fn fresh_verdict(
-    state: &State,
-    moment: &Moment,
-    trusted: bool,
-    request: &Request,
-) -> (Vec<Event>, Result<(), Refusal>) {
-    let mut events = Vec::new();
-    let mut judge = || {
-        let gone = Refusal::new(Code::AgentNotCommissioned);
-        let agent = state.agents.get(&request.agent).ok_or(gone.clone())?;
-        let commission = may_work(state, agent)?;
-        let policy = state.policy_of(agent).ok_or(gone)?;
-        let (renewals, spent) = renewed(agent, commission, moment);
-        events = renewals;
-        let verdict = assess(&Question {
-            ask: &request.ask,
-            from: request.from,
-            policy,
-            network_enabled: state.network_enabled(request.ask.chain),
-            trusted,
-            clock_off: is_off(moment),
-            max_validity_s: state.settings.max_validity_s,
-            spent,
-            // Its own reservation is what it is about to spend.
-            reserved: agent.reserved.left_after(request.ask.usd),
-            held_by_agent: 0,
-            held_in_all: 0,
-        });
-        match verdict {
-            // Whatever a hold asks for, the operator has just given.
-            Verdict::Act | Verdict::Hold(_) => Ok(()),
-            Verdict::Refuse(refusal) => Err(refusal),
-        }
-    };
-    let verdict = judge();
-    (events, verdict)
-}
-
-/// The renewal that is due, and what is spent once it has happened.
-fn renewed(agent: &Agent, commission: &Commission, moment: &Moment) -> (Vec<Event>, Usd) {
-    match commission.payments.start.renewal(moment) {
-        Renewal::Renew(start) => {
-            (vec![Event::AllowanceRenewed { agent: agent.id.clone(), start }], Usd::ZERO)
-        }
-        Renewal::Keep | Renewal::HeldBack(_) => (Vec::new(), commission.payments.spent),
-    }
-}
-
 /// A stored answer is not a way around the lists: the URL is no part of a bearer identity, so another one
 /// than the first is judged before the answer of the first is given.
 fn judge_another_url(hosts: &HostLists, ask: &Ask, first: &Request) -> Result<(), Refusal> {
@@ -395,14 +301,6 @@ fn held(state: &State, id: RequestId) -> Result<&Arc<Request>, Refusal> {
     }
     let decided = state.authorized.contains_key(&id);
     Err(Refusal::new(if decided { Code::AlreadyDecided } else { Code::RequestNotFound }))
-}
-
-pub(super) fn end(id: RequestId, moment: &Moment) -> Event {
-    Event::PaymentExpired { id, told_until: Deadline::after(moment) }
-}
-
-pub(crate) fn expired(request: &Request, moment: &Moment) -> Option<Event> {
-    request.is_over(moment).then(|| end(request.id, moment))
 }
 
 /// What is signed for `ask`: its own amount and payee, the paying address, and times that begin now.

@@ -4,8 +4,8 @@ use bursar_core::codes::Code;
 use bursar_core::ids::Name;
 use bursar_core::policy::Policy;
 
-use super::{Decision, needs_open_wallet};
 use crate::command::Command;
+use crate::decision::{Decision, needs_open_wallet};
 use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::state::State;

@@ -5,9 +5,9 @@ use bursar_core::codes::Code;
 use bursar_core::ids::RequestId;
 use bursar_core::limits::{CHECKS_IN_ALL, CHECKS_PER_AGENT};
 
-use super::payments::may_work;
-use super::{Decision, Reply, needs_open_wallet};
+use crate::approval::may_work;
 use crate::command::{Command, Report};
+use crate::decision::{Decision, Reply, needs_open_wallet};
 use crate::event::Event;
 use crate::refusal::Refusal;
 use crate::settlement::{Check, Settlement};

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use bursar_core::codes::Code;
 use bursar_core::ids::{Name, SeedId};
+use bursar_core::time::Moment;
 
-use super::{Decision, needs_open_wallet, payments, restored};
 use crate::agents::Credential;
+use crate::allowance::WindowStart;
 use crate::command::{Command, RecoveredWallet};
+use crate::decision::{Decision, needs_open_wallet};
+use crate::due::{end, expired};
 use crate::event::{AddressAdded, Event};
 use crate::refusal::Refusal;
 use crate::state::State;
@@ -65,7 +68,7 @@ pub(super) fn delete(state: &State, command: &Command, lost: bool) -> Result<Dec
     }
     let mut events = Vec::new();
     for request in state.held.values() {
-        let ended = payments::expired(request, &command.moment).ok_or_else(|| {
+        let ended = expired(request, &command.moment).ok_or_else(|| {
             let message = "A request is waiting for your decision: decide it first.";
             Refusal::because(Code::InUse, message)
         })?;
@@ -160,7 +163,7 @@ pub(super) fn delete_address(
     }
     // Its approval would still be signed by this address.
     let mut held = state.held.values().filter(|request| request.from == known.address);
-    if held.any(|request| payments::expired(request, &command.moment).is_none()) {
+    if held.any(|request| expired(request, &command.moment).is_none()) {
         let message = "A request to be paid from this address is waiting: decide it first.";
         return Err(Refusal::because(Code::InUse, message));
     }
@@ -182,4 +185,11 @@ fn address<'a>(state: &'a State, label: &Name) -> Result<&'a Arc<PayingAddress>,
 
 fn wallet(state: &State) -> Result<&Arc<Wallet>, Refusal> {
     state.wallet.as_ref().ok_or(Refusal::new(Code::NoWallet))
+}
+
+/// Whatever waits in the backup may have been approved and signed after it was made: it ends.
+pub(super) fn restored(state: &State, moment: &Moment) -> Vec<Event> {
+    let ended = state.held.keys().map(|id| end(*id, moment));
+    let noted = Event::JournalRestored { start: WindowStart::first(moment) };
+    ended.chain([noted]).collect()
 }

@@ -6,7 +6,8 @@ use bursar_core::ids::{AgentId, RequestId};
 use bursar_core::money::Usd;
 use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
-use bursar_domain::idempotency::{Identity, is_fresh};
+use bursar_domain::idempotency::is_fresh;
+use bursar_domain::identity::Identity;
 use bursar_domain::settlement::{News, Reported};
 use bursar_domain::{Action, PaymentAsk, Reply, Status};
 

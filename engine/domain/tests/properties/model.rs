@@ -8,7 +8,7 @@ use bursar_core::ids::{AgentId, RequestId};
 use bursar_core::time::{Moment, Utc};
 use bursar_domain::PaymentAsk;
 use bursar_domain::allowance::WindowStart;
-use bursar_domain::idempotency::{Identity, KeyClaim};
+use bursar_domain::identity::{Identity, KeyClaim};
 
 use crate::rules::{Allowance, Around, Due, Rules, VARIANTS};
 use crate::support::build;

@@ -12,7 +12,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::time::Moment;
 use bursar_domain::agents::Credential;
-use bursar_domain::idempotency::Identity;
+use bursar_domain::identity::Identity;
 use bursar_domain::{Action, Decision, Effect, Event, PaymentAsk, Refusal, Reply, Status};
 
 use crate::ledger::{Ledger, Scene};

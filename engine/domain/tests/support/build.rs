@@ -13,7 +13,7 @@ use bursar_core::policy::Policy;
 use bursar_core::time::Utc;
 use bursar_domain::agents::Credential;
 use bursar_domain::event::AddressAdded;
-use bursar_domain::idempotency::{Identity, KeyClaim};
+use bursar_domain::identity::{Identity, KeyClaim};
 use bursar_domain::wallets::Backing;
 use bursar_domain::{Action, PaymentAsk, Request};
 use bursar_x402::Echo;

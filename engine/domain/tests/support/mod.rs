@@ -18,7 +18,8 @@ use bursar_domain::agents::{AgentStatus, Commission};
 use bursar_domain::apply::Touched;
 use bursar_domain::command::{Ask, AskBounds, Known, Report};
 use bursar_domain::event::Entry;
-use bursar_domain::idempotency::{Identity, Prior};
+use bursar_domain::idempotency::Prior;
+use bursar_domain::identity::Identity;
 use bursar_domain::settlement::{News, Settlement, Stage};
 use bursar_domain::tail::may_follow_a_seal;
 use bursar_domain::{

@@ -11,7 +11,7 @@ use bursar_core::fault::Fault;
 use bursar_core::json::{Object, Value};
 use bursar_core::time::Moment;
 use bursar_domain::agents::{Agent, AgentStatus};
-use bursar_domain::idempotency::Identity;
+use bursar_domain::identity::Identity;
 
 use super::Api;
 use super::auth::{Fresh, Proof, Proven, ProvenBy, authenticate, identity};

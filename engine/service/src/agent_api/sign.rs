@@ -15,7 +15,8 @@ use bursar_core::limits::{FREE_DISK_BYTES, IDEMPOTENCY_KEY_BYTES};
 use bursar_core::networks::ChainId;
 use bursar_core::time::Moment;
 use bursar_domain::command::Ask;
-use bursar_domain::idempotency::{Identity, KeyClaim, Prior};
+use bursar_domain::idempotency::Prior;
+use bursar_domain::identity::{Identity, KeyClaim};
 use bursar_domain::{Action, Request};
 
 use super::Api;

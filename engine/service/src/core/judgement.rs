@@ -266,7 +266,7 @@ mod tests {
     use bursar_core::time::{LocalDay, Utc};
     use bursar_domain::PaymentAsk;
     use bursar_domain::event::Asked;
-    use bursar_domain::idempotency::Identity;
+    use bursar_domain::identity::Identity;
     use bursar_domain::payees::{Paid, Payee};
     use bursar_x402::Echo;
 

@@ -121,7 +121,7 @@ mod tests {
     use bursar_core::client::Client;
     use bursar_core::money::Usd;
     use bursar_core::time::Utc;
-    use bursar_domain::idempotency::Identity;
+    use bursar_domain::identity::Identity;
     use bursar_domain::{Event, Status};
 
     use super::*;

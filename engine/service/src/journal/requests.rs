@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bursar_core::ids::RequestId;
-use bursar_domain::idempotency::{Identity, Prior};
+use bursar_domain::idempotency::Prior;
+use bursar_domain::identity::Identity;
 use bursar_domain::settlement::{Settlement, Stage};
 use bursar_domain::{Event, Request, Status};
 

@@ -5,7 +5,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::money::{Atoms, Usd};
 use bursar_core::networks::NETWORKS;
 use bursar_core::time::Utc;
-use bursar_domain::idempotency::Identity;
+use bursar_domain::identity::Identity;
 use bursar_domain::requests::Approver;
 use bursar_domain::{PaymentAsk, Request, Status};
 use bursar_x402::Echo;

@@ -11,7 +11,7 @@ use bursar_core::ids::RequestId;
 use bursar_core::json::{Object, Value};
 use bursar_core::text;
 use bursar_core::time::Moment;
-use bursar_domain::idempotency::Identity;
+use bursar_domain::identity::Identity;
 use bursar_domain::{Action, Request, Status};
 use bursar_x402::payment_header;
 use bursar_x402::signature::Signature65;

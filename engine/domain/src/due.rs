@@ -1,0 +1,39 @@
+//! What is due at a moment: the end of requests that waited too long, and the renewal of allowances.
+
+use bursar_core::ids::RequestId;
+use bursar_core::money::Usd;
+use bursar_core::time::Moment;
+
+use crate::agents::{Agent, Commission};
+use crate::allowance::Renewal;
+use crate::event::Event;
+use crate::requests::{Deadline, Request};
+use crate::state::State;
+
+pub(crate) fn end(id: RequestId, moment: &Moment) -> Event {
+    Event::PaymentExpired { id, told_until: Deadline::after(moment) }
+}
+
+pub(crate) fn expired(request: &Request, moment: &Moment) -> Option<Event> {
+    request.is_over(moment).then(|| end(request.id, moment))
+}
+
+/// The allowances that are due.
+pub(crate) fn renewals(state: &State, moment: &Moment) -> Vec<Event> {
+    let given = state.agents.values().filter_map(|agent| Some((agent, agent.commission.as_ref()?)));
+    given.flat_map(|(agent, commission)| renewed(agent, commission, moment).0).collect()
+}
+
+/// The renewal that is due, and what is spent once it has happened.
+pub(crate) fn renewed(
+    agent: &Agent,
+    commission: &Commission,
+    moment: &Moment,
+) -> (Vec<Event>, Usd) {
+    match commission.payments.start.renewal(moment) {
+        Renewal::Renew(start) => {
+            (vec![Event::AllowanceRenewed { agent: agent.id.clone(), start }], Usd::ZERO)
+        }
+        Renewal::Keep | Renewal::HeldBack(_) => (Vec::new(), commission.payments.spent),
+    }
+}
