@@ -676,7 +676,7 @@ fn every_message_names_the_file_and_says_what_to_do() {
         assert_eq!(message.contains(&path), nth > 0, "{message}");
         assert!(!message.contains("right password") && !message.contains("wrong password"));
     }
-    let ways = ["type it again", "open it", "backup", "newer", "backup", "restore", "try again"];
+    let ways = ["try again", "open it", "backup", "newer", "backup", "restore", "try again"];
     for (message, way) in messages.iter().zip(ways) {
         assert!(message.contains(way), "{way}: {message}");
     }

@@ -106,7 +106,7 @@ async fn a_damaged_wallet_at_start_ends_the_engine_with_13_and_a_wrong_password_
     let current = lived.file("wallets/main.wallet");
     let wallets = inventory(&lived.file("wallets"));
     let said = refused_anywhere(&lived.folder(), &Start { env, ..Start::default() });
-    said.says(5, &["WRONG_PASSWORD", "The password does not open the wallet", "type it again"]);
+    said.says(5, &["WRONG_PASSWORD", "The password does not open the wallet", "try again"]);
     same(&wallets, &inventory(&lived.file("wallets")), &said.said);
     std::fs::write(&current, "no wallet").unwrap();
     std::fs::remove_file(lived.file("wallets/main.wallet.previous")).unwrap();

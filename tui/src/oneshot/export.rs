@@ -69,21 +69,18 @@ pub(super) struct Export {
 }
 
 impl Export {
-    /// Takes the name with an empty file of ours: what is there already is never touched, also if
-    /// somebody makes it in the meantime.
+    /// Under its own name the file appears when it is complete, so that a command that is killed leaves none that looks
+    /// like a backup.
     fn create(path: PathBuf, pieces: Pieces) -> Result<Self, Fault> {
-        drop(create_new(&path).map_err(|error| unwritable(&path, &error))?);
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(unwritable(&path, &io::ErrorKind::AlreadyExists.into()));
+        }
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{}", std::process::id()));
         let fresh = path.with_file_name(name);
-        match create_new(&fresh) {
-            Ok(file) => Ok(Self { path, fresh, file: Some(file), pieces }),
-            Err(error) => {
-                let _left_empty = fs::remove_file(&path);
-                Err(unwritable(&fresh, &error))
-            }
-        }
+        let file = create_new(&fresh).map_err(|error| unwritable(&path, &error))?;
+        Ok(Self { path, fresh, file: Some(file), pieces })
     }
 
     pub(super) fn write(&mut self, text: &str) -> Result<(), Fault> {
@@ -107,7 +104,7 @@ impl Export {
                     return Err(io::Error::other("it does not read back as it was written"));
                 }
             }
-            fs::rename(&self.fresh, &self.path)?;
+            self.name()?;
             let folder = self.path.parent().unwrap_or(Path::new("/"));
             // Some file systems cannot sync a folder; the rename is then as durable as they make it.
             let _unsynced = File::open(folder).and_then(|folder| folder.sync_all());
@@ -119,10 +116,21 @@ impl Export {
         })
     }
 
-    fn discard(&self) {
-        for file in [&self.fresh, &self.path] {
-            let _gone_already = fs::remove_file(file);
+    /// Gives the file its name. What is there already is never touched, also if somebody made it in the meantime.
+    fn name(&self) -> io::Result<()> {
+        match fs::hard_link(&self.fresh, &self.path) {
+            Ok(()) => fs::remove_file(&self.fresh),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+            // A file system without links: the name is taken with an empty file of ours.
+            Err(_no_links) => {
+                drop(create_new(&self.path)?);
+                fs::rename(&self.fresh, &self.path)
+            }
         }
+    }
+
+    fn discard(&self) {
+        let _gone_already = fs::remove_file(&self.fresh);
     }
 }
 
@@ -171,7 +179,7 @@ mod tests {
         let file = folder.path().join("a.csv");
         let mut export = prepare(&mut order(&file), None).unwrap().unwrap();
         export.write("a,b\r\n").unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"", "not before it is whole");
+        assert!(!file.exists(), "not before it is whole");
         export.write("1,2\r\n").unwrap();
         export.finish(None).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"a,b\r\n1,2\r\n");

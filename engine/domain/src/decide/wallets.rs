@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bursar_core::client::Client;
 use bursar_core::codes::Code;
 use bursar_core::ids::{Name, SeedId};
 use bursar_core::time::Moment;
@@ -10,9 +11,10 @@ use crate::agents::Credential;
 use crate::allowance::WindowStart;
 use crate::command::{Command, RecoveredWallet};
 use crate::decision::{Decision, needs_open_wallet};
-use crate::due::{end, expired};
+use crate::due::expired;
 use crate::event::{AddressAdded, Event};
 use crate::refusal::Refusal;
+use crate::requests::Deadline;
 use crate::state::State;
 use crate::wallets::{Backing, PayingAddress, Wallet};
 
@@ -187,9 +189,18 @@ fn wallet(state: &State) -> Result<&Arc<Wallet>, Refusal> {
     state.wallet.as_ref().ok_or(Refusal::new(Code::NoWallet))
 }
 
+/// What an agent is told whose request waited in the backup: not that it may simply pay again.
+const RESTORED: &str = "The wallet was restored from a backup in which this request waited. It may have been approved \
+                        after the backup was made: your operator must compare the payments before you pay again.";
+
 /// Whatever waits in the backup may have been approved and signed after it was made: it ends.
 pub(super) fn restored(state: &State, moment: &Moment) -> Vec<Event> {
-    let ended = state.held.keys().map(|id| end(*id, moment));
+    let ended = state.held.keys().map(|id| Event::PaymentDenied {
+        id: *id,
+        reason: Some(RESTORED.to_owned()),
+        by: Client::Inside,
+        told_until: Deadline::after(moment),
+    });
     let noted = Event::JournalRestored { start: WindowStart::first(moment) };
     ended.chain([noted]).collect()
 }

@@ -313,6 +313,10 @@ fn prepare(
         WalletFileError::Damaged { .. } | WalletFileError::KdfOutOfBounds { .. } => {
             unreadable(path, &ArchiveError::Damaged)
         }
+        WalletFileError::WrongPassword { .. } => Fault::because(
+            Code::WrongPassword,
+            "The password does not open the backup: it takes the password of the day on which it was made. Try again.",
+        ),
         WalletFileError::UnsupportedVersion { .. } => unreadable(path, &ArchiveError::OtherVersion),
         other => crate::vault::fault(other),
     })?;

@@ -135,10 +135,18 @@ async fn recover(
     let (vault, name) = (Arc::clone(&engine.vault), name.clone());
     let found = blocking(move || vault.recoverable(&name, &given)).await?;
     let found = turn.over(found).await?;
+    let view = engine.core.view();
+    let is_empty = view.state.agents.is_empty() && view.state.policies.is_empty();
+    let next = if is_empty {
+        "Addresses, policies and settings are lost with the journal: run `bursar audit accept` and `bursar address \
+         create <label> 0`, then commission the agents again. Agents in bearer mode are not in the file: register \
+         them again."
+    } else {
+        "The journal kept agents and policies: run `bursar audit accept`, `bursar address create <label> 0` with \
+         the labels as before, and `bursar agent resume <agent>`."
+    };
     let message = format!(
-        "The wallet file gave back {} and {}. Addresses, policies and settings are lost with the journal: run \
-         `bursar audit accept` and `bursar address create <label> 0`, then commission the agents again. Their \
-         allowances of today count as spent.",
+        "The wallet file gave back {} and {}. {next} Their allowances of today count as spent.",
         counted(found.seeds.len(), "seed"),
         counted(found.agents.len(), "agent")
     );
@@ -196,7 +204,9 @@ async fn delete(
             counted(state.policies.len(), "policy")
         ),
     }];
-    if let Err(fault) = removed {
+    if let Err(fault) = removed
+        && !lost
+    {
         let message = format!("A file of the wallet is still there: {}", fault.message);
         warnings.push(Warning { code: "WALLET_FILE".to_owned(), message });
     }

@@ -58,6 +58,29 @@ async fn a_command_that_fails_or_breaks_off_leaves_no_file() {
 }
 
 #[tokio::test]
+async fn the_file_has_its_name_when_it_is_complete_and_takes_nobody_elses() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.csv");
+    let line = leaked(format!("history export {}", file.display()));
+    let other = file.clone();
+    let ran = Scene::of(line)
+        .against(|mut engine| async move {
+            part(&mut engine, "half").await;
+            assert!(
+                !other.exists(),
+                "a program that is killed now leaves no file that looks whole"
+            );
+            std::fs::write(&other, "mine").unwrap();
+            let shown = other.display().to_string();
+            done(&mut engine, ok(Answer::Exported(ExportAnswer { file: shown, rows: 1 }))).await;
+        })
+        .await;
+    assert_eq!(ran.exit, 10, "{}", ran.err);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "ours is gone");
+}
+
+#[tokio::test]
 async fn a_file_that_exists_is_told_before_anything_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.csv");

@@ -20,7 +20,10 @@ pub(super) fn look(engine: &Shared) -> Vec<CheckAnswer> {
         Some(known) => {
             wallet(Some(known.name.as_str()), files.look(&known.name).map_err(error_text))
         }
-        None => wallet(None, Ok(())),
+        None => match engine.vault.file_names().first() {
+            Some(name) => unknown_file(name.as_str()),
+            None => wallet(None, Ok(())),
+        },
     };
     let mut checks = vec![wallet, journal(&view)];
     checks.extend(refused_before(&view, &engine.core.now()));
@@ -64,9 +67,15 @@ fn wallet(name: Option<&str>, look: Result<(), String>) -> CheckAnswer {
         (Some(name), Err(why)) => CheckAnswer::fail(
             "wallet",
             format!("{name}: {why}"),
-            "restore a backup of it; `wallet open` also tries the previous save",
+            "restore a backup: bursar wallet restore <file>; bursar wallet open tries the previous save, if there is one",
         ),
     }
+}
+
+/// The journal knows no wallet, and there is a file of one.
+fn unknown_file(name: &str) -> CheckAnswer {
+    let finding = format!("there is a file of {name} that the journal does not know");
+    CheckAnswer::fail("wallet", finding, format!("take it in: bursar wallet recover {name}"))
 }
 
 fn journal(view: &View) -> CheckAnswer {
@@ -98,7 +107,7 @@ fn journal_file(missing: bool, has_wallet: bool, chain: Result<(), String>) -> C
         (true, true, _) => CheckAnswer::fail(
             "journal",
             "it is missing, although there is a wallet file",
-            "restore a backup: bursar wallet restore <file>",
+            "restore a backup: bursar wallet restore <file>; without one: bursar wallet recover <name>",
         ),
         (true, false, _) => CheckAnswer::ok("journal", "none yet"),
         (false, _, Ok(())) => CheckAnswer::ok("journal", "its hash chain is intact"),

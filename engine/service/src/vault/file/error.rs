@@ -18,7 +18,7 @@ pub enum WalletFileError {
 
     // Who types it knows which wallet that is; the file would only be in the way of the advice.
     #[error(
-        "The password does not open the wallet: type it again. A forgotten password cannot be recovered, \
+        "The password does not open the wallet: try again. A forgotten password cannot be recovered, \
          but the seed phrase restores the addresses in a new wallet."
     )]
     WrongPassword { file: PathBuf },
