@@ -15,6 +15,17 @@ use crate::{Auditor, Violation, violation};
 /// More possible set-ups than this are not told apart any further.
 const MOST_WORLDS: usize = 512;
 
+/// A set-up after one more open order, in each way in which it may end.
+fn after(world: &World, ticket: Ticket, order: &Order, around: Around<'_>) -> Vec<World> {
+    let ends = orders::apply(&world.config, ticket, order, around).into_iter();
+    ends.map(|(config, out)| {
+        let mut applied = world.applied.clone();
+        applied.insert(ticket, out);
+        World { config, applied }
+    })
+    .collect()
+}
+
 /// An answer, and the set-up and allowance under which it is right.
 pub(crate) type Judged = (Expect, usize, Option<Period>);
 
@@ -98,7 +109,6 @@ impl Auditor {
         let moving = |from: &str| self.transfers.moving(from);
         let around = Around { time: &self.time, book: &self.book, seq: self.seq, moving: &moving };
         let mut worlds = self.worlds.clone();
-        self.worlds_cut = false;
         let mut at = 0usize;
         while let Some(world) = worlds.get(at).cloned() {
             at = at.saturating_add(1);
@@ -106,13 +116,8 @@ impl Auditor {
                 if world.applied.contains_key(ticket) {
                     continue;
                 }
-                for (config, out) in orders::apply(&world.config, *ticket, order, around) {
-                    let mut applied = world.applied.clone();
-                    applied.insert(*ticket, out);
-                    let next = World { config, applied };
-                    if worlds.len() >= MOST_WORLDS {
-                        self.worlds_cut = true;
-                    } else if !worlds.contains(&next) {
+                for next in after(&world, *ticket, order, around) {
+                    if worlds.len() < MOST_WORLDS && !worlds.contains(&next) {
                         worlds.push(next);
                     }
                 }
@@ -121,21 +126,17 @@ impl Auditor {
         self.worlds = worlds;
     }
 
-    /// Where there were too many set-ups to let every order happen in each, lets this one happen now.
+    /// Where there are so many set-ups that [`spread`](Self::spread) may have left some out, lets this order happen in
+    /// each of them now.
     pub(crate) fn happen(&mut self, ticket: Ticket, order: &Order) {
-        if !self.worlds_cut {
+        if self.worlds.len() < MOST_WORLDS {
             return;
         }
         let moving = |from: &str| self.transfers.moving(from);
         let around = Around { time: &self.time, book: &self.book, seq: self.seq, moving: &moving };
-        let mut late: Vec<World> = Vec::new();
-        for world in self.worlds.iter().filter(|w| !w.applied.contains_key(&ticket)) {
-            for (config, out) in orders::apply(&world.config, ticket, order, around) {
-                let mut applied = world.applied.clone();
-                applied.insert(ticket, out);
-                late.push(World { config, applied });
-            }
-        }
+        let before = self.worlds.iter().filter(|w| !w.applied.contains_key(&ticket));
+        let mut late: Vec<World> =
+            before.flat_map(|world| after(world, ticket, order, around)).collect();
         self.worlds.append(&mut late);
         self.merge_worlds();
     }

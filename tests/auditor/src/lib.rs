@@ -83,8 +83,6 @@ pub struct Auditor {
     /// What was being written when the disk failed: the next life may find it.
     pub(crate) perhaps_written: Vec<(u64, requests::Rec)>,
     pub(crate) perhaps_set_up: Vec<World>,
-    /// There were more possible set-ups than are told apart.
-    pub(crate) worlds_cut: bool,
     pub(crate) digests: BTreeMap<String, Option<Id>>,
     pub(crate) nonces: BTreeMap<(Address, String), u64>,
     pub(crate) unbound: BTreeMap<Id, (Address, String)>,
@@ -117,7 +115,6 @@ impl Auditor {
             disk_failed: None,
             perhaps_written: Vec::new(),
             perhaps_set_up: Vec::new(),
-            worlds_cut: false,
             digests: BTreeMap::new(),
             nonces: BTreeMap::new(),
             unbound: BTreeMap::new(),
