@@ -409,21 +409,16 @@ fn keyring(
             Some(_) | None => lacking.push((id, &agent.name)),
         }
     }
-    match lacking.as_slice() {
-        [] => {}
-        [(id, name)] => warnings.push(format!(
-            "The wallet file lacks the secret of {name} ({id}): `agent instructions {id} --regenerate` issues a \
-             new one."
-        )),
-        [(id, _), ..] => {
-            let names: Vec<String> =
-                lacking.iter().map(|(id, name)| format!("{name} ({id})")).collect();
-            warnings.push(format!(
-                "The wallet file lacks the secrets of {}: `agent instructions {id} --regenerate` issues a new one, \
-                 for each agent.",
-                names.join(", ")
-            ));
-        }
+    if let Some((first, _name)) = lacking.first() {
+        let names: Vec<_> = lacking.iter().map(|(id, name)| format!("{name} ({id})")).collect();
+        let (secret, each) = match names.len() {
+            1 => ("secret", ""),
+            _more => ("secrets", ", for each agent"),
+        };
+        warnings.push(format!(
+            "The wallet file lacks the {secret} of {}: `agent instructions {first} --regenerate` issues a new one{each}.",
+            names.join(", ")
+        ));
     }
     Ok(keyring)
 }

@@ -31,7 +31,7 @@ enum Pieces {
     Base64,
 }
 
-/// Makes the path of an export absolute and takes it, before the engine is asked for anything.
+/// Makes the path of an export absolute and begins the file beside it, before the engine is asked for anything.
 pub(super) fn prepare(order: &mut Order, data: Option<&Path>) -> Result<Option<Export>, Fault> {
     let Some((file, pieces)) = wanted(order) else { return Ok(None) };
     let path = std::path::absolute(&file).map_err(|error| unwritable(Path::new(file), &error))?;
@@ -119,12 +119,17 @@ impl Export {
     /// Gives the file its name. What is there already is never touched, also if somebody made it in the meantime.
     fn name(&self) -> io::Result<()> {
         match fs::hard_link(&self.fresh, &self.path) {
-            Ok(()) => fs::remove_file(&self.fresh),
+            Ok(()) => {
+                self.discard();
+                Ok(())
+            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
             // A file system without links: the name is taken with an empty file of ours.
             Err(_no_links) => {
                 drop(create_new(&self.path)?);
-                fs::rename(&self.fresh, &self.path)
+                fs::rename(&self.fresh, &self.path).inspect_err(|_error| {
+                    let _left_empty = fs::remove_file(&self.path);
+                })
             }
         }
     }

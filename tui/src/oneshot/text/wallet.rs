@@ -39,13 +39,10 @@ pub(super) fn wallet(to: &mut Sheet, wallet: &WalletAnswer, context: Context<'_>
 pub(super) fn first(wallet: &WalletAnswer) -> (String, String) {
     match &wallet.recoverable {
         None => ("Create a wallet with".to_owned(), "bursar wallet create <name>".to_owned()),
-        Some(name) => {
-            let quoted = shlex::try_quote(name).map_or_else(|_nul| name.clone(), Into::into);
-            (
-                format!("Take in the wallet file of {name} with"),
-                format!("bursar wallet recover {quoted}"),
-            )
-        }
+        Some(name) => (
+            format!("Take in the wallet file of {name} with"),
+            format!("bursar wallet recover {}", word(name)),
+        ),
     }
 }
 
