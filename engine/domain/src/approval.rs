@@ -1,4 +1,4 @@
-//! What an approval of a waiting request would come to now.
+//! Whether an agent may work now, and what an approval of its waiting request would come to.
 
 use bursar_core::codes::Code;
 use bursar_core::time::Moment;

@@ -10,10 +10,12 @@ use crate::event::Event;
 use crate::requests::{Deadline, Request};
 use crate::state::State;
 
+/// The end of a request that nobody decided.
 pub(crate) fn end(id: RequestId, moment: &Moment) -> Event {
     Event::PaymentExpired { id, told_until: Deadline::after(moment) }
 }
 
+/// The same, where its time is over.
 pub(crate) fn expired(request: &Request, moment: &Moment) -> Option<Event> {
     request.is_over(moment).then(|| end(request.id, moment))
 }
