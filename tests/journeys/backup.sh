@@ -24,6 +24,8 @@ alone() { bursar "$@" --password-file "$WORK/password"; }
 # untrusted: nothing is automatic until the operator accepts it, and the day's allowance is spent.
 untrusted() {
   engine
+  # Requests signed in the second of the restore are refused, like all those before it.
+  sleep_past_a_second
   WALLET_URL=$(grep -oE 'http://[^ ]+' "$WORK/engine.out" | head -1)
   agent /small
   unpaid
